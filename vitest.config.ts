@@ -49,7 +49,7 @@ const proof = {
  */
 const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 1500) };
 
-/** MILLRACE_MUTANT="an undo goes forwards" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
+/** MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
 const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
 /** The app's queues as they are configured, but that no batch waits for more: it goes out at once. */

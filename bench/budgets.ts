@@ -4,8 +4,8 @@ import { startEngine } from "../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../packages/millrace/cli/local/ports.ts";
 import { numberOption, readOptions } from "../packages/millrace/cli/options.ts";
 
-// npm run bench:budgets: concurrent requests over HTTP for a busy account and quiet ones, one in five repeated. `-- --json` prints one
-// object last.
+// Run with `npm run bench:budgets`: concurrent HTTP requests for one busy account and several quiet accounts. One request in five is a
+// repeat. `-- --json` prints the results as one JSON object at the end.
 
 const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. --asks sets the number of requests; --json prints one object last.";
 const { values } = readOptions(USAGE, {
@@ -29,7 +29,7 @@ try {
   for (const account of ACCOUNTS) await ask("PUT", account, { limit_cents: LIMIT });
   const result = await measure();
   console.log(
-    `${ASKS} asks, ${IN_FLIGHT} in flight\n  ${result.budget_asks_per_second}/s · ${result.granted} granted · ${result.budget_oversold} cents oversold`,
+    `${ASKS} requests, ${IN_FLIGHT} concurrent\n  ${result.budget_asks_per_second}/s · ${result.granted} granted · ${result.budget_oversold} cents oversold`,
   );
   if (values.json) console.log(JSON.stringify(result));
   if (result.budget_oversold > 0) process.exitCode = 1;
@@ -59,7 +59,7 @@ async function measure() {
   for (const account of ACCOUNTS) {
     const total = [...granted.values()].reduce((sum, one) => sum + (one.account === account ? one.amount_cents : 0), 0);
     const { held_cents } = await ask("GET", account);
-    if (held_cents !== total) throw new Error(`${account} holds ${held_cents} cents, and granted ${total}.`);
+    if (held_cents !== total) throw new Error(`Account ${account} holds ${held_cents} cents, but granted ${total}.`);
     budget_oversold += Math.max(0, total - LIMIT);
   }
   return { budget_oversold, budget_asks_per_second: Math.round(ASKS / seconds), granted: granted.size };

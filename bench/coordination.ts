@@ -1,9 +1,12 @@
 import { type CounterEnv, counterOf, type LimitEnv, limitOf } from "millrace";
 
-/** Callers that wait for their response at the same time. */
+/** Number of callers that wait for a response concurrently. */
 const IN_FLIGHT = 200;
 
-/** Takes of one limit per second, all granted at once: two windows and a bucket, as in an upstream's documentation. */
+/**
+ * Requests per second to one limit that grants all of them. The limit has two windows and a token bucket, as in an upstream's
+ * documentation.
+ */
 export async function limiterTakeRate(env: LimitEnv, count: number, series: string): Promise<number> {
   const rules = [
     { limit: count, periodMs: 60_000 },
@@ -16,12 +19,12 @@ export async function limiterTakeRate(env: LimitEnv, count: number, series: stri
   });
 }
 
-/** Adds to one counter per second, each by a separate call. */
+/** Increments per second of one counter, each by a separate call. */
 export async function counterAddRate(env: CounterEnv, count: number, shards: number, series: string): Promise<number> {
   const counter = counterOf(env, series, { shards });
   const perSecond = await rate(count, () => counter.add());
   const sum = await counter.read();
-  if (sum !== count) throw new Error(`${count} were added, and ${sum} are counted.`);
+  if (sum !== count) throw new Error(`${count} were added, but the counter has ${sum}.`);
   return perSecond;
 }
 

@@ -9,7 +9,7 @@ export function median(numbers: readonly number[]): number {
   return percentile(numbers, 0.5);
 }
 
-/** The percentile of the numbers for this share. */
+/** The percentile of the numbers for this fraction (0 to 1). */
 export function percentile(numbers: readonly number[], share: number): number {
   return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length * share)] ?? Number.NaN;
 }

@@ -5,11 +5,12 @@ import { misused, numberOption, readOptions } from "../packages/millrace/cli/opt
 import { MIGRATION_FOLDERS, openMigrated } from "../test/migrations.ts";
 import { fillStatements, PORTION } from "./fill/statements.ts";
 
-// node bench/fill.ts: a database with a million instances, three million entries and a hundred thousand dead letters, in minutes.
+// Run with `node bench/fill.ts`: creates a database with a million instances, three million entries and a hundred thousand dead letters in
+// a few minutes.
 
 const USAGE =
   "Usage: node bench/fill.ts [--file .millrace/bench/filled.sqlite] [--tenant acme] [--instances 1000000]. " +
-  "Fills an SQLite file: a new one with all migrations, or one of a stopped local D1.";
+  "Fills an SQLite file: a new file after all migrations, or the file of a stopped local D1.";
 const { values } = readOptions(USAGE, {
   options: {
     file: { type: "string", default: ".millrace/bench/filled.sqlite" },
@@ -18,7 +19,7 @@ const { values } = readOptions(USAGE, {
   },
 });
 const of = numberOption(USAGE, "instances", values.instances, { least: 1 });
-if (!/^[a-z0-9][a-z0-9_-]{0,60}$/.test(values.tenant)) misused(`"${values.tenant}" is no tenant.`, USAGE);
+if (!/^[a-z0-9][a-z0-9_-]{0,60}$/.test(values.tenant)) misused(`"${values.tenant}" is not a valid tenant name.`, USAGE);
 
 const began = Date.now();
 const database = openDatabase(values.file);

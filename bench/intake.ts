@@ -3,7 +3,7 @@ import { type Catalog, dispatch } from "millrace/worker";
 
 const BATCH = 100;
 
-/** Messages of which one in ten is a duplicate of an earlier one. */
+/** Messages of which one in ten is a duplicate of an earlier message. */
 function envelopes(count: number, series: string): Envelope[] {
   return Array.from({ length: count }, (_, index) => {
     const id = `${series}-${index % 10 === 9 ? index - 5 : index}`;
@@ -24,7 +24,7 @@ function envelopes(count: number, series: string): Envelope[] {
   });
 }
 
-/** A delivered batch that counts acknowledged messages. */
+/** A delivered batch that counts its acknowledged messages. */
 export function batchOf(queue: string, bodies: readonly unknown[], settled: { acked: number }): MessageBatch {
   const message = (body: unknown, index: number) => ({
     id: String(index),
@@ -42,14 +42,17 @@ export function batchOf(queue: string, bodies: readonly unknown[], settled: { ac
   } as unknown as MessageBatch;
 }
 
-/** All batches, made before the measurement on either side, because that is the queue's part. */
+/** All batches, created before the measurement of either side, because creating them is the queue's work. */
 function batchesOf(all: readonly Envelope[], settled: { acked: number }): MessageBatch[] {
   return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, nth) =>
     batchOf("bench-commands", all.slice(nth * BATCH, (nth + 1) * BATCH), settled),
   );
 }
 
-/** The usual pattern: for each message query whether it was processed, do the work, record it, acknowledge. The work is omitted. */
+/**
+ * The usual consumer without Millrace: for each message query whether it was processed, do the work, record it, acknowledge. The work is
+ * omitted.
+ */
 export async function plainIntake(env: EngineEnv, count: number, series: string): Promise<number> {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -66,7 +69,7 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
   return report(settled.acked, count, start);
 }
 
-/** The engine's own consumer: parse, key, ingest, settle. Starting the instances, the work, is omitted as above. */
+/** The engine's own consumer: parse, key, ingest, settle. The start of the instances is omitted. */
 export async function engineIntake(env: EngineEnv, catalog: Catalog, count: number, series: string): Promise<number> {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -80,7 +83,7 @@ export async function engineIntake(env: EngineEnv, catalog: Catalog, count: numb
   return report(settled.acked, count, start);
 }
 
-/** The same loop without a consumer: the overhead of the loop. */
+/** The same loop without a consumer, to measure the overhead of the loop. */
 export function noIntake(count: number, series: string): number {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -88,7 +91,7 @@ export function noIntake(count: number, series: string): number {
   return settled.acked;
 }
 
-/** Messages per second. Errors: if not every one was acknowledged. */
+/** Messages per second. Errors: if a message was not acknowledged. */
 export function report(acked: number, count: number, start: number): number {
   if (acked !== count) throw new Error(`Only ${acked} of ${count} messages were settled.`);
   return count / ((performance.now() - start) / 1000);

@@ -3,13 +3,13 @@ import { type AskWorker, median, round as rounded } from "./figures.ts";
 const ADDS = 2_000;
 const SHARDS = 32;
 
-/** Takes of one limit per second; and the ratio of a counter's adds per second with 32 shards to one shard. */
+/** Requests per second to one limit; and the ratio of a counter's increments per second with 32 shards to one shard. */
 export async function coordinationFigures(
   ask: AskWorker,
   rounds: number,
 ): Promise<{ limiter_takes_per_s: number; counter_shard_gain: number }> {
   const measured: { takes: number; one: number; many: number }[] = [];
-  // The first round warms up the runtime, and is not counted.
+  // The first round warms up the runtime and is not counted.
   for (let round = 0; round <= rounds; round++) {
     const takes = await ask<number>(`/limiter?count=${ADDS}`);
     const one = await ask<number>(`/counter?count=${ADDS}&shards=1`);
@@ -18,7 +18,7 @@ export async function coordinationFigures(
   }
   const [takes, one, many] = (["takes", "one", "many"] as const).map((what) => Math.round(median(measured.map((each) => each[what]))));
   const gain = rounded(median(measured.map((each) => each.many / each.one)));
-  console.log(`one limit of three rules\n  ${takes} takes a second`);
-  console.log(`one counter, ${ADDS} adds of a call each\n  1 shard ${one}/s · ${SHARDS} shards ${many}/s · ${gain}`);
+  console.log(`one limit with three rules\n  ${takes} requests per second`);
+  console.log(`one counter, ${ADDS} increments, one call each\n  1 shard ${one}/s · ${SHARDS} shards ${many}/s · ${gain}`);
   return { limiter_takes_per_s: takes ?? 0, counter_shard_gain: gain };
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 
-/** The measured operations: the request path of each, which repeats it. */
+/** The measured operations, each with its request path. A request repeats its operation. */
 const PATHS = {
   plain: { path: "/intake/plain?", count: 1000 },
   consumer: { path: "/intake/engine?", count: 10_000 },
@@ -9,17 +9,16 @@ const PATHS = {
   recorder: { path: "/recorder?shards=1&", count: 4000 },
 };
 
-/** Linux counts processor time in hundredths of a second. */
+/** Linux counts processor time in units of 10 ms. */
 const TICK_US = 10_000;
 
 /**
- * Microseconds of the runtime's processor time, including D1's: a message in the usual pattern and in the engine's consumer, a command
- * in `POST /v1/commands`, an outcome in the recorder. The time to create as many messages is subtracted. Undefined without
- * /proc.
+ * Microseconds of the runtime's processor time, including D1's: a message in the usual consumer and in the engine's consumer, a command in
+ * `POST /v1/commands`, an outcome in the recorder. The time to create the messages is subtracted. Undefined on systems without /proc.
  */
 export async function processorFigures(ask: AskWorker, runtime: () => number[], rounds: number) {
   if (takenBy(runtime()) === undefined) {
-    say("processor time", "measured on Linux alone");
+    say("processor time", "measured on Linux only");
     return undefined;
   }
   const taken = async (path: string, count: number) => {
@@ -38,19 +37,19 @@ export async function processorFigures(ask: AskWorker, runtime: () => number[], 
   const recorder = await each(PATHS.recorder);
   say(
     "processor time",
-    `plain ${plain} µs a message`,
-    `consumer ${consumer} µs a message`,
-    `API ${api} µs a command`,
-    `recorder ${recorder} µs an outcome`,
+    `usual consumer ${plain} µs per message`,
+    `the engine's consumer ${consumer} µs per message`,
+    `API ${api} µs per command`,
+    `recorder ${recorder} µs per outcome`,
   );
   return { processor_us: { plain, consumer, api, recorder } };
 }
 
-/** Processor time of some processes with all their threads so far, in microseconds. */
+/** Processor time of these processes and all their threads so far, in microseconds. */
 function takenBy(pids: readonly number[]): number | undefined {
   try {
     const ticks = pids.map((pid) => {
-      // The fields after the name, which may contain anything: the 12th is user time, the 13th kernel time.
+      // The fields after the process name, which may contain any character: the 12th is user time, the 13th kernel time.
       const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
       return Number(fields[11]) + Number(fields[12]);
     });

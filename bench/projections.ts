@@ -10,10 +10,10 @@ import { batchOf, report } from "./intake.ts";
 import type { BenchEnv } from "./runs.ts";
 
 const BATCH = 100;
-/** Ledgers of one batch's facts: as for a hundred facts per second of one tenant. */
+/** Ledgers whose facts are in one batch: the number at a hundred facts per second of one tenant. */
 const ENTITIES = 10;
 
-/** The app's own consumer of recorded facts, with and without confirmations to the ledgers. */
+/** The app's consumer of recorded facts, with and without confirmations to the ledgers. */
 const recorded: Catalog = catalog({ consumers: [projecting] });
 const confirmed: Catalog = catalog({ consumers: [projecting], onConfirmed: confirmFacts });
 
@@ -37,7 +37,7 @@ function factsOf(count: number, series: string): RecordedFact[] {
   }));
 }
 
-/** The usual pattern: each message is a separate insert, with the same table and the same indexes. */
+/** The usual consumer without Millrace: one insert per message, into the same table with the same indexes. */
 export async function plainProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   const settled = { acked: 0 };
   const all = factsOf(count, series);
@@ -55,12 +55,12 @@ export async function plainProjection(env: BenchEnv, count: number, series: stri
   return checked(env, count, series, report(settled.acked, count, start));
 }
 
-/** The app's own consumer: envelopes parsed and validated, one round trip per batch, ledgers registered. */
+/** The app's consumer: envelopes parsed and validated, one round trip per batch, ledgers registered. */
 export function engineProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   return consumed(env, recorded, count, series);
 }
 
-/** The same, with every batch confirmed to the ledgers that sent it. */
+/** The app's consumer, with every batch confirmed to the ledgers that sent it. */
 export async function confirmedProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   const bindings = env as unknown as Env;
   const facts = factsOf(count, series);
@@ -96,9 +96,9 @@ async function consumed(env: BenchEnv, app: Catalog, count: number, series: stri
   return checked(env, count, series, report(settled.acked, count, start));
 }
 
-/** A rate counts only if all rows exist. */
+/** A rate is reported only if all rows exist. */
 async function checked(env: BenchEnv, count: number, series: string, rate: number): Promise<number> {
   const [row] = await query<{ rows: number }>(env.DB, sql`SELECT count(*) AS rows FROM facts WHERE fact_id LIKE ${`${series}-%`}`);
-  if (row?.rows !== count) throw new Error(`Only ${row?.rows} of ${count} rows are there.`);
+  if (row?.rows !== count) throw new Error(`Only ${row?.rows} of ${count} rows exist.`);
   return rate;
 }

@@ -2,10 +2,13 @@ import { digest, type EngineEnv, query, sql } from "millrace";
 import { recorderOf } from "../packages/millrace/src/recorder/client.ts";
 import type { Attempt } from "../packages/millrace/src/store/inbox/entry.ts";
 
-/** Steps that wait for their record at the same time. */
+/** Number of steps that wait for the recorder concurrently. */
 const IN_FLIGHT = 500;
 
-/** Outcomes recorded per second, each of another instance, by this many recorders. Each caller waits for its outcome before the next. */
+/**
+ * Outcomes recorded per second by this many recorders, each outcome of another instance. A caller waits for its outcome before it sends
+ * the next.
+ */
 export async function recorderRate(env: EngineEnv, count: number, shards: number, series: string): Promise<number> {
   const sharded = Object.assign(Object.create(env), env, { RECORDER_SHARDS: shards }) as EngineEnv;
   const attempts = Array.from({ length: count }, (_, index) => attemptOf(digest("bench", series, String(index)), series));

@@ -9,11 +9,12 @@ import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
 import { processorFigures } from "./processor.ts";
 
-// npm run bench: the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints one object last.
+// Run with `npm run bench`: the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints the results as one JSON
+// object at the end.
 
 const USAGE =
   "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. --rounds sets the repetitions of each comparison; --json prints one object last. " +
-  "lanes: lanes, limits and counters instead of the chains.";
+  "lanes: compares lanes, limits and counters instead of the workflows.";
 const { values, positionals } = readOptions(USAGE, {
   allowPositionals: true,
   options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } },
@@ -24,16 +25,16 @@ const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;
-/** About as many as are processed singly in the same time. */
+/** About the number that one-by-one processing handles in the same time. */
 const SINGLY = 1000;
 const FACTS = 5000;
 const RUNS = 400;
 const PACED = 30;
 const RECORDS = 4000;
-/** Requests of a run: its command, its queue batch, its instance. */
+/** Requests of one instance: its command, its queue batch, its own invocation. */
 const REQUESTS = 3;
 
-/** The parts of an instance's cost that the bench also counts itself. */
+/** The parts of an instance's reported cost that the benchmark also counts itself. */
 const SHOWN = ["steps", "rowsWritten", "rowsRead", "queueOperations", "requests", "objectRequests"] as const;
 
 const folder = join(ROOT, ".millrace", "bench");
@@ -44,11 +45,11 @@ writeFileSync(secrets, "MILLRACE_KEY=bench\n");
 const result =
   what === "lanes"
     ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
-    : // In a runtime each: one holds three open files for every instance that it has had.
+    : // Each comparison gets a new runtime, because a runtime holds three open files for every instance that it has had.
       { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));
 
-/** Measures on the Worker of a folder. */
+/** Runs the measurements on the Worker in a folder. */
 async function on<T>(worker: string, measured: (ask: AskWorker, engine: Engine) => Promise<T>): Promise<T> {
   const config = join(ROOT, "bench", worker, "wrangler.jsonc");
   const engine = await startEngine({ folder, port: await freePort(), secrets, config, fresh: true });
@@ -71,7 +72,7 @@ async function measure(ask: AskWorker, engine: Engine) {
   await ask(`/runs/raw?count=100`);
   await ask(`/runs/guarded?count=100`);
 
-  // The first round of each warms up the runtime, and is not counted.
+  // The first round of each side warms up the runtime and is not counted.
   const intake = async () => ({
     plain: await ask<number>(`/intake/plain?count=${SINGLY}`),
     engine: await ask<number>(`/intake/engine?count=${MESSAGES}`),
@@ -80,7 +81,7 @@ async function measure(ask: AskWorker, engine: Engine) {
   const taken = await repeat(rounds, intake);
   const intake_ratio = round(median(taken.map(({ plain, engine }) => engine / plain)));
   say(
-    "intake of messages, one in ten a duplicate",
+    "ingestion of messages, one in ten a duplicate",
     `plain ${median(taken.map(({ plain }) => plain)).toFixed(0)}/s`,
     `engine ${median(taken.map(({ engine }) => engine)).toFixed(0)}/s`,
     intake_ratio,
@@ -106,15 +107,15 @@ async function measure(ask: AskWorker, engine: Engine) {
   const engineP50 = median(latency.flatMap((one) => one.engine));
   const latency_ratio = round(engineP50 / rawP50);
   say(
-    "from asking to the end of three steps, ten a second, p50",
-    `bare create ${rawP50} ms`,
+    "latency from the request to the end of three steps, ten requests per second, p50",
+    `Workflow created directly ${rawP50} ms`,
     `accepted and queued ${engineP50} ms`,
     latency_ratio,
   );
 
   const platform = await oneAlone(ask, "engine");
 
-  // The first round warms up the runtime, and is not counted.
+  // The first round warms up the runtime and is not counted.
   for (const shards of [1, 8]) await ask(`/recorder?count=${RECORDS}&shards=${shards}`);
   const recorded = await repeat(rounds, async () => ({
     one: await ask<number>(`/recorder?count=${RECORDS}&shards=1`),
@@ -124,11 +125,16 @@ async function measure(ask: AskWorker, engine: Engine) {
     1: Math.round(median(recorded.map(({ one }) => one))),
     8: Math.round(median(recorded.map(({ eight }) => eight))),
   };
-  say(`${RECORDS} outcomes, 500 steps waiting for theirs`, `one recorder ${recorder_per_s[1]}/s`, `eight ${recorder_per_s[8]}/s`);
+  say(
+    `${RECORDS} outcomes, with 500 steps waiting for the recorder`,
+    `one recorder ${recorder_per_s[1]}/s`,
+    `eight ${recorder_per_s[8]}/s`,
+  );
 
   const processor = await processorFigures(ask, engine.runtime, rounds);
 
-  // Last, because ledgers' alarms would ring during other measurements. The first round of each warms up the runtime, and is not counted.
+  // Runs last, because the alarms of ledgers would disturb other measurements. The first round of each side warms up the runtime and is not
+  // counted.
   for (const side of ["plain", "engine", "confirmed"]) await ask(`/projection/${side}?count=${FACTS}`);
   const projected = await repeat(rounds, async () => ({
     plain: await ask<number>(`/projection/plain?count=${FACTS}`),
@@ -139,10 +145,10 @@ async function measure(ask: AskWorker, engine: Engine) {
   const projection_confirmed_ratio = round(median(projected.map(({ plain, confirmed }) => confirmed / plain)));
   say(
     `${FACTS} facts into the projection, in batches of 100`,
-    `plain ${median(projected.map((one) => one.plain)).toFixed(0)}/s`,
+    `one insert per message ${median(projected.map((one) => one.plain)).toFixed(0)}/s`,
     `consumer ${median(projected.map((one) => one.engine)).toFixed(0)}/s`,
     projection_ratio,
-    `with every batch confirmed to ten ledgers ${median(projected.map((one) => one.confirmed)).toFixed(0)}/s`,
+    `consumer that confirms every batch to ten ledgers ${median(projected.map((one) => one.confirmed)).toFixed(0)}/s`,
     projection_confirmed_ratio,
   );
 
@@ -158,7 +164,7 @@ async function measure(ask: AskWorker, engine: Engine) {
   };
 }
 
-/** The same three steps, inline, against raw Workflows. */
+/** Three inline steps, compared with three steps of raw Workflows. */
 async function measureLean(ask: AskWorker) {
   await ask(`/runs/raw?count=100`);
   await ask(`/runs/lean?count=100`);
@@ -168,7 +174,7 @@ async function measureLean(ask: AskWorker) {
   }));
   const guard_ratio_lean = round(median(throughput.map(({ raw, lean }) => lean / raw)));
   say(
-    `${RUNS} instances of three lean steps`,
+    `${RUNS} instances of three inline steps`,
     `raw ${median(throughput.map((one) => one.raw)).toFixed(0)}/s`,
     `lean ${median(throughput.map((one) => one.lean)).toFixed(0)}/s`,
     guard_ratio_lean,
@@ -181,8 +187,8 @@ async function measureLean(ask: AskWorker) {
   const leanP50 = median(latency.flatMap((one) => one.lean));
   const latency_ratio_lean = round(leanP50 / rawP50);
   say(
-    "from asking to the end of three lean steps, p50",
-    `bare create ${rawP50} ms`,
+    "latency from the request to the end of three inline steps, p50",
+    `Workflow created directly ${rawP50} ms`,
     `accepted and queued ${leanP50} ms`,
     latency_ratio_lean,
   );
@@ -194,7 +200,7 @@ async function measureLean(ask: AskWorker) {
   };
 }
 
-/** The usage of one run, as counted by D1 and the runtime and as reported: for the workflow whose latency has that name. */
+/** The cost of one instance, as counted by D1 and the runtime and as the engine reports it. `which` selects the workflow. */
 async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
   await ask("/asked");
   await ask(`/latency/${which}?count=${PACED}`);

@@ -12,10 +12,10 @@ export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {
   LEAN: Workflow;
 }
 
-/** The command of a workflow with the same name suffix. */
+/** The command of the workflow with this name suffix. */
 type Command = typeof RunLean;
 
-/** Runs per second of many instances of the raw workflow, from their creation to the end of the last. */
+/** Instances per second of the raw workflow, from the first creation to the end of the last instance. */
 export async function rawRuns(env: BenchEnv, count: number, series: string): Promise<number> {
   const ids = names(count, series);
   const start = Date.now();
@@ -27,7 +27,7 @@ export async function rawRuns(env: BenchEnv, count: number, series: string): Pro
 }
 
 /**
- * The same for the workflow of a command, from the same kind of creation until every instance's row is complete. Acceptance is measured
+ * Instances per second for the workflow of a command, from their creation until every instance's row is complete. Acceptance is measured
  * separately.
  */
 export async function engineRuns(env: BenchEnv, count: number, series: string, command: Command): Promise<number> {
@@ -56,14 +56,14 @@ export async function engineRuns(env: BenchEnv, count: number, series: string, c
   return count / ((Date.now() - start) / 1000);
 }
 
-/** Milliseconds from the request to the end of the run, at light load: the raw workflow by `create`. */
+/** Milliseconds from the request to the end of the instance at light load, for the raw workflow started by `create`. */
 export function rawLatency(env: BenchEnv, count: number, series: string): Promise<number[]> {
   return paced(names(count, series), async (id) => {
     await env.RAW.create({ id, params: { id } });
   });
 }
 
-/** The same for a command that is accepted and delivered by the queue. */
+/** Milliseconds from the request to the end of the instance for a command that is accepted and delivered by the queue. */
 export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string, { type }: Command): Promise<number[]> {
   return paced(names(count, series), async (id) => {
     const [answer] = await acceptCommands(env, catalog, { tenantId: "bench", source: "bench" }, [{ type, payload: { id } }]);
@@ -71,7 +71,7 @@ export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, se
   });
 }
 
-/** Sends ten requests per second and measures each run. */
+/** Sends ten requests per second and measures each instance. */
 async function paced(ids: string[], ask: (id: string) => Promise<void>): Promise<number[]> {
   const started = new Map<string, number>();
   for (const id of ids) {
@@ -86,7 +86,7 @@ async function paced(ids: string[], ask: (id: string) => Promise<void>): Promise
 async function allEnded(ids: string[]): Promise<void> {
   const deadline = Date.now() + 120_000;
   while (!ids.every((id) => ended.has(id))) {
-    if (Date.now() > deadline) throw new Error("The runs did not end within two minutes.");
+    if (Date.now() > deadline) throw new Error("The instances did not end within two minutes.");
     await scheduler.wait(2);
   }
 }

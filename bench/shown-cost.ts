@@ -3,7 +3,7 @@ import { instanceCost } from "../packages/millrace/src/observe/cost/instance-cos
 import { storedUse } from "../packages/millrace/src/observe/cost/stored.ts";
 import type { BenchEnv } from "./runs.ts";
 
-/** The reported cost of the newest runs in total, and the number of steps that the platform reports for them. */
+/** The total reported cost of the newest instances, and the number of steps that the platform reports for them. */
 export async function shownCost(env: BenchEnv, count: number) {
   const { results } = await env.DB.prepare("SELECT id, workflow FROM millrace_instances ORDER BY rowid DESC LIMIT ?1")
     .bind(count)

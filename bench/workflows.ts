@@ -10,7 +10,7 @@ export const RunGuarded = message("bench.guarded");
 export const RunLean = message("bench.lean");
 const RunEmpty = message("bench.empty");
 
-/** The end of each run by id: one process and one clock for both sides. */
+/** The end time of each instance by id. One process and one clock serve both sides. */
 export const ended = new Map<string, number>();
 
 /** An effect without cost, so that only the guard is measured. */
@@ -41,13 +41,13 @@ async function threeSteps({ payload: { id }, step }: WorkflowCall<{ id: string }
   ended.set(id, Date.now());
 }
 
-/** The same three steps, guarded: two keyed effects and a commit. */
+/** Three guarded steps: two keyed effects and a commit. */
 export const guarded = defineWorkflow({ name: "guarded", on: RunGuarded, run: threeSteps });
 
-/** The same, inline. */
+/** Three guarded inline steps: two keyed effects and a commit. */
 export const lean = defineWorkflow({ name: "lean", on: RunLean, steps: "lean", run: threeSteps });
 
-/** A run without steps, for measurements of intake. */
+/** A workflow without steps, to measure ingestion. */
 export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });
 
 export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, lean, empty] });

@@ -24,14 +24,14 @@ interface Fault {
   match: string;
   status: number;
   remaining: number | null;
-  /** True: the upstream does its work, and only its answer is lost. */
+  /** True if the upstream does its work and only its response is lost. */
   afterEffect?: boolean;
 }
 
 /** The number of results of each embedded upstream, by outcome. */
 export type LedgerTotals = Record<string, Record<string, number>>;
 
-/** The routes of an engine's API that the demo calls. */
+/** The engine's API routes that the demo calls. */
 export function brandApi({ url, token }: { url: string; token: string }) {
   const ask = askerOf(url, token);
   const api = apiOf(url, token);
@@ -45,7 +45,7 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,
     brand: (name: string) => ask<BrandState>("GET", `/v1/brands/${name}`),
     setBrand: (name: string, settings: object) => ask<Settings>("PUT", `/v1/brands/${name}`, settings),
-    /** Confirms the effect of an instance that is in doubt. */
+    /** Confirms the effect with an unknown outcome of an instance. */
     confirm: async (id: string, reason: string, output: object): Promise<void> => {
       const { items } = await ask<{ items: { key: string; state: string }[] }>("GET", `/v1/instances/${id}/effects`);
       const key = items.find(({ state }) => state === "in_doubt")?.key;
@@ -53,10 +53,10 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     },
     article: (id: string) => ask<Article>("GET", `/v1/articles/${id}`),
     cycleState: (name: string, cycle: string) => ask<CycleState>("GET", `/v1/brands/${name}/cycles/${cycle}`),
-    /** The decisions of a cycle, in order. */
+    /** The decisions of a content cycle, in order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>
       (await ask<DecisionPage>("GET", `/v1/brands/${name}/decisions?${new URLSearchParams({ cycle })}`)).items.reverse(),
-    /** Requests a cycle, which is a job of the same name. */
+    /** Requests a content cycle. Its job has the same name. */
     cycle: async (brand: string, cycle: string, keywords: readonly string[]): Promise<void> =>
       accepted(await api.enqueue([{ type: "brand.cycle", payload: { brand, cycle, keywords }, correlation_id: cycle }])),
     audit: async (brand: string, audit: string): Promise<void> =>

@@ -1,17 +1,17 @@
 /** The demo's job: its request, its injected failure, and its expected result. */
 export const BRAND = "acme";
-/** The default cycle of commands. */
+/** The name of the first cycle, which the demo's commands use by default. */
 export const FIRST = "first";
 export const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"] as const;
 export const UNLUCKY = KEYWORDS[0];
 
-/** The second cycle's further keywords: the writer refuses the first, and there is no room for the second. */
+/** The additional keywords of the second cycle: the writer refuses the first, and the second exceeds the number of drafts. */
 export const REFUSED = "moka pot";
 export const WAITING = "oat milk";
 
-/** Its page is refused until the rule is removed. */
+/** The keyword whose page is refused until the rule is removed. */
 export const REFUSED_PAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 403, remaining: null };
-/** Its article is refused permanently; the synthesis of its research is not. */
+/** The keyword whose article is refused permanently. Its research succeeds. */
 export const REFUSAL = { upstream: "text", match: `Keyword: ${REFUSED}`, status: 400, remaining: null };
 
 export const WORKFLOWS = [
@@ -26,7 +26,7 @@ export const WORKFLOWS = [
 /** Instances of a whole job: the plan, and for each keyword its research, article, page and post. */
 export const PER_KEYWORD = 4;
 
-/** Messages of the whole job: the command, and each of the others once per keyword. */
+/** Messages of the whole job: the command once, and each other message once per keyword. */
 export const MESSAGES: Readonly<Record<string, number>> = {
   "brand.cycle": 1,
   "research.requested": KEYWORDS.length,
@@ -38,7 +38,10 @@ export const MESSAGES: Readonly<Record<string, number>> = {
   "social.posted": KEYWORDS.length,
 };
 
-/** The expected upstream calls per keyword: each paid call once, despite failures and retries. A synthesis and an article are texts. */
+/**
+ * The expected upstream calls per keyword: each paid call happens once, despite failures and retries. A synthesis and an article are calls
+ * for text.
+ */
 export const ONCE_EACH = [
   { upstream: "search", outcome: "charged", each: 1, words: "searches paid for" },
   { upstream: "text", outcome: "charged", each: 2, words: "texts paid for" },

@@ -14,7 +14,8 @@ const WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Two more cycles: repeated keywords are skipped, a keyword without room is held back, a failed one makes room, recent research is reused.
+ * Runs two more cycles: repeated keywords are skipped, a keyword beyond the maximum of drafts is held back, a failed keyword makes room,
+ * recent research is reused.
  */
 export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decisions: readonly Decision[]) => void): Promise<void> {
   const timelines = new Map<string, Timeline>();
@@ -24,7 +25,7 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
     return watch({ api, correlation, expected, withinMs: WITHIN_MS, timeline, stop });
   };
 
-  chapter(4, `A second cycle: the same keywords and two new ones, with room for one draft. The writer refuses “${REFUSED}”.`);
+  chapter(4, `A second cycle: the same keywords and two new ones, with a maximum of one draft. The writer refuses “${REFUSED}”.`);
   await api.setBrand(BRAND, { rate_per_second: 20, max_drafts: 1 });
   await api.setFaults([REFUSAL]);
   begin(SECOND);
@@ -45,7 +46,7 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
   show((await api.decisions(BRAND, SECOND)).filter(({ keyword }) => keyword === WAITING));
   await expectVerdicts(api, SECOND, [...KEYWORDS.map(() => "skipped"), "requested", "held", "resumed"]);
 
-  chapter(6, `A third cycle asks for “${REFUSED}” again: its research is there`);
+  chapter(6, `A third cycle requests “${REFUSED}” again: its research already exists`);
   begin(THIRD);
   await api.cycle(BRAND, THIRD, [REFUSED]);
   await follow(THIRD, 1 + PER_KEYWORD);
@@ -61,8 +62,8 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
       ? []
       : [`The brand's counts are ${JSON.stringify(counts)}.`]),
   ];
-  if (wrong.length > 0) throw new Refusal(`The later cycles did not end as they should. ${wrong.join(" ")}`);
-  say(`\n  In three cycles (${[FIRST, SECOND, THIRD].join(", ")}) ${all} keywords were searched for, written and put up once each.`);
+  if (wrong.length > 0) throw new Refusal(`The later cycles did not end as expected. ${wrong.join(" ")}`);
+  say(`\n  In three cycles (${[FIRST, SECOND, THIRD].join(", ")}) ${all} keywords were researched, written and published once each.`);
 }
 
 async function expectVerdicts(api: BrandApi, cycle: string, expected: readonly string[]): Promise<void> {

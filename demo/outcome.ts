@@ -8,7 +8,7 @@ interface PublishedPage {
   url: string;
   status: number;
   title: string;
-  /** True if the page shows the title that was written for it. */
+  /** True if the published page shows its title. */
   hasTitle: boolean;
 }
 
@@ -32,23 +32,23 @@ export async function readOutcome(api: BrandApi, instances: readonly Instance[])
   return { pages, totals: await api.ledgerTotals(), messages: countMessages([...instances, ...emitted]) };
 }
 
-/** The differences from the engine's promises, each as a sentence; none if all is correct. */
+/** The differences from the engine's promises, one sentence each; empty if all is correct. */
 export function differences({ pages, totals, messages }: Outcome): string[] {
   const count = KEYWORDS.length;
   return [
     ...(pages.length === count ? [] : [`${pages.length} pages were published instead of ${count}.`]),
-    ...pages.filter(({ status }) => status !== 200).map(({ url, status }) => `${url} answered ${status} instead of 200.`),
+    ...pages.filter(({ status }) => status !== 200).map(({ url, status }) => `${url} returned ${status} instead of 200.`),
     ...pages
       .filter(({ status, hasTitle }) => status === 200 && !hasTitle)
       .map(({ url, title }) => `${url} does not show its title, “${title}”.`),
     ...paidOtherwise(totals, count),
     ...Object.entries(MESSAGES)
       .filter(([type, expected]) => messages[type] !== expected)
-      .map(([type, expected]) => `There were ${messages[type] ?? 0} of the message ${type} instead of ${expected}.`),
+      .map(([type, expected]) => `The message ${type} was sent ${messages[type] ?? 0} times instead of ${expected}.`),
   ];
 }
 
-/** Wrong numbers of upstream calls for this many keywords, each as a sentence. */
+/** Wrong numbers of upstream calls for this many keywords, one sentence each. */
 export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
   return ONCE_EACH.flatMap(({ upstream, outcome, each, words }) => {
     const times = totals[upstream]?.[outcome] ?? 0;
@@ -56,7 +56,7 @@ export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
   });
 }
 
-/** A message may be listed twice, where it was emitted and as an instance: its type and key identify it. */
+/** A message can be listed twice, as an emitted message and as an instance. Its type and key identify it. */
 function countMessages(seen: readonly { message_type: string; idempotency_key: string }[]): Record<string, number> {
   const different = new Map(seen.map(({ message_type, idempotency_key }) => [`${message_type} ${idempotency_key}`, message_type]));
   const counts: Record<string, number> = {};

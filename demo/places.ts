@@ -22,9 +22,9 @@ const TARGETS = {
   ],
 };
 
-/** One article on two sites and three platforms. X makes the post, and its answer is lost: an operator confirms it. */
+/** Publishes one article on two sites and three platforms. X creates the post but its response is lost: an operator confirms the post. */
 export async function severalPlaces(api: BrandApi, stop: AbortSignal): Promise<void> {
-  chapter(7, "A brand with two sites and three platforms. X makes the post, and its answer is lost: X has no idempotency key.");
+  chapter(7, "A brand with two sites and three platforms. X creates the post, and its response is lost: X has no idempotency key.");
   await api.setBrand(BRAND, TARGETS);
   await api.setFaults([{ upstream: "x", match: "tweets", status: 502, remaining: 1, afterEffect: true }]);
   const job = { api, correlation: CYCLE, timeline: new Timeline(Date.now()), expected: INSTANCES, withinMs: WITHIN_MS, stop };
@@ -33,12 +33,12 @@ export async function severalPlaces(api: BrandApi, stop: AbortSignal): Promise<v
   await api.clearFaults();
   const writer = seen.find(({ workflow }) => workflow === "generate-article");
   const doubt = seen.find(({ status }) => status === "in_doubt");
-  if (!writer || !doubt) throw new Refusal("The post on X is not in doubt, although its answer was lost.");
+  if (!writer || !doubt) throw new Refusal("The post on X has no unknown outcome, although the response of X was lost.");
   say();
   show(await api.article(writer.id));
-  say("\n  An operator finds the post in the account, and confirms it:");
+  say("\n  An operator finds the post in the account and confirms it:");
   const posted = { state: "posted", uri: "1", url: "https://x.com/i/web/status/1" };
-  await api.confirm(doubt.id, "It is in the account.", posted);
+  await api.confirm(doubt.id, "The post is in the account.", posted);
   await watch(job);
   say();
   const article = await api.article(writer.id);
@@ -47,7 +47,7 @@ export async function severalPlaces(api: BrandApi, stop: AbortSignal): Promise<v
   const places = [...article.published_to, ...article.posts].filter(({ status }) => status === "published" || status === "posted");
   if (places.length !== 5 || mastodon?.created !== 1 || x?.created !== 1) {
     throw new Refusal(
-      `The article is at ${places.length} of 5 targets, with ${mastodon?.created} and ${x?.created} posts on Mastodon and X.`,
+      `The article is on ${places.length} of 5 targets, with ${mastodon?.created} and ${x?.created} posts on Mastodon and X.`,
     );
   }
 }

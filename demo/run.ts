@@ -16,10 +16,10 @@ const USAGE: Usage = {
   flags: ["--exit"],
 };
 const FOLDER = join(ROOT, ".millrace/demo");
-/** Time limit of the first start on a slow machine, which is not retried. */
+/** Time limit of the first start on a slow machine. A failed start is not retried. */
 const START_MS = 180_000;
 
-/** `npm run demo`: the brand's main job, on a separate engine that shares no state with `npm start`. */
+/** Run with `npm run demo`: the main job of a brand, on a separate engine that shares no state with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);
@@ -27,7 +27,7 @@ async function demo({ args, stop }: Call): Promise<number> {
   }
   const [beside] = besideOptions(args, USAGE);
   if (beside !== undefined) {
-    const meant = /^\d+$/.test(beside) ? ` For a port of your choice: ${TYPED} --port ${beside}` : "";
+    const meant = /^\d+$/.test(beside) ? ` Set the port with: ${TYPED} --port ${beside}` : "";
     throw new Misuse(`The demo takes no "${beside}".${meant} ${USAGE.text}`);
   }
   requireInstalled();
@@ -44,7 +44,7 @@ async function demo({ args, stop }: Call): Promise<number> {
   const settings = { folder: FOLDER, port, typed: TYPED, secrets, vars, startWithinMs: START_MS, signal: stop };
   let engine = await startEngine({ ...settings, fresh: true });
   try {
-    say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
+    say(paint("dim", `The engine runs at ${engine.url} (started in ${seconds(Date.now() - began)}).`));
     await tell({
       get engine() {
         return engine;
@@ -52,7 +52,7 @@ async function demo({ args, stop }: Call): Promise<number> {
       stop,
       async crash() {
         await engine.kill9("everything");
-        // The killed processes may keep the port for a moment.
+        // The killed processes may keep the port open for a moment.
         engine = await pRetry(() => startEngine(settings), { retries: 4, minTimeout: 500, signal: stop });
       },
     });

@@ -19,10 +19,10 @@ const LOOK_EVERY_MS = 20;
 const REASON = "The page store works again.";
 
 interface Stage {
-  /** The present engine; `crash` replaces it. */
+  /** The current engine; `crash` replaces it. */
   readonly engine: Engine;
   readonly stop: AbortSignal;
-  /** Kills the engine without warning, and starts it again on the same state. */
+  /** Kills the engine with SIGKILL and restarts it on the same state. */
   crash(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export async function tell(stage: Stage): Promise<void> {
   let api = brandApi(stage.engine);
 
   chapter(1, `One command asks a brand to consider ${KEYWORDS.length} keywords; everything else follows from it. In the middle: kill -9.`);
-  say(paint("dim", `  The page store is set to refuse the page about “${UNLUCKY}”.\n`));
+  say(paint("dim", `  The page store is configured to refuse the page about “${UNLUCKY}”.\n`));
   await api.setBrand(BRAND, { rate_per_second: 20 });
   await api.setFaults([REFUSED_PAGE]);
   const startedAt = Date.now();
@@ -43,25 +43,25 @@ export async function tell(stage: Stage): Promise<void> {
   api = brandApi(stage.engine);
   const after = seconds(killedAt - startedAt);
   const back = seconds(Date.now() - killedAt);
-  say(paint("red", `  kill -9 after ${after}, and started again ${back} later: the queues have forgotten everything.`));
-  say(paint("dim", "  The keeper sends messages again that were not confirmed for ten seconds.\n"));
+  say(paint("red", `  kill -9 after ${after}, restarted after ${back}: the queues lost all messages.`));
+  say(paint("dim", "  The keeper resends messages that were not confirmed within ten seconds.\n"));
   const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
-  // An unpublished page is not announced.
+  // The event of a page that is not published is not sent.
   const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });
   const [failed] = failedOf(seen, 1);
-  if (!failed) throw new Refusal("No instance failed, although the page store was set to refuse a page.");
+  if (!failed) throw new Refusal("No instance failed, although the page store was configured to refuse a page.");
 
-  chapter(2, "The agent's decisions, and the present state");
+  chapter(2, "The agent's decisions and the current state");
   showDecisions(await api.decisions(BRAND, FIRST));
   say(`\n  ${INSTANCES - 2} of ${INSTANCES - 1} instances are complete. Publishing “${UNLUCKY}” is ${paint("red", failed.status)}:`);
   say(`  ${failed.error?.message ?? "no reason is recorded"}`);
-  say(`  Its research and its text are recorded with the steps that paid for them: no retry pays again.`);
+  say(`  Its research and its text are recorded with the steps that paid for them: a retry does not pay again.`);
 
   chapter(3, "The page store is repaired, and an operator retries the instance");
   await api.clearFaults();
   const plan = await api.planRetry(failed.id, REASON);
   say(
-    `  A dry run says: ${plan.effects.map(({ step, verdict }) => `“${step}” ${verdict}`).join(", ") || `it would go on from “${plan.from}”`}.`,
+    `  A dry run says: ${plan.effects.map(({ step, verdict }) => `“${step}” ${verdict}`).join(", ") || `it would continue from “${plan.from}”`}.`,
   );
   say(paint("dim", `  POST /v1/instances/${failed.id}/retry  {"reason":"${REASON}"}\n`));
   await api.retry(failed.id, REASON);
@@ -71,27 +71,27 @@ export async function tell(stage: Stage): Promise<void> {
   const outcome = await readOutcome(api, instances);
   showOutcome(outcome);
   const wrong = differences(outcome);
-  if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
+  if (wrong.length > 0) throw new Refusal(`The demo did not end as expected. ${wrong.join(" ")}`);
   await showEnd(api, stop);
 
   await laterCycles(api, stop, showDecisions);
   await severalPlaces(api, stop);
   say(
-    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, kill, refusal and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
+    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, despite a kill, a refusal and a retry, in ${seconds(Date.now() - startedAt)}.`)}`,
   );
 }
 
-/** Waits until the job is half done: articles are being written, and none is published. */
+/** Waits until the job is half done: articles are being written, and no page is published. */
 async function underWay(api: BrandApi, stop: AbortSignal): Promise<void> {
   for (const deadline = Date.now() + CHAIN_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
     stop.throwIfAborted();
     const workflows = (await api.instances(FIRST)).map(({ workflow }) => workflow);
     if (workflows.includes(WORKFLOWS[1])) return;
   }
-  throw new Refusal(`After ${CHAIN_MS / 1000} s, the brand's agent has asked for no research. The engine's log says more.`);
+  throw new Refusal(`The brand's agent requested no research within ${CHAIN_MS / 1000} s. See the engine's log.`);
 }
 
-/** The instances that did not complete; throws if their number differs from the expected one. */
+/** The instances that did not complete. Errors: if their number differs from the expected number. */
 function failedOf(instances: readonly Instance[], expected: number): Instance[] {
   const failed = instances.filter(({ status }) => status !== "complete");
   if (failed.length === expected) return failed;
@@ -103,7 +103,7 @@ function failedOf(instances: readonly Instance[], expected: number): Instance[] 
   );
 }
 
-/** Waits until the cycle is done, and shows the outcomes of its keywords. */
+/** Waits until the cycle is done, and prints the outcome of each keyword. */
 async function showEnd(api: BrandApi, stop: AbortSignal): Promise<void> {
   for (const deadline = Date.now() + RETRY_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
     stop.throwIfAborted();
@@ -130,9 +130,9 @@ function showOutcome({ pages, totals, messages }: Outcome): void {
     say(`  ${paint(status === 200 ? "green" : "red", String(status))}  ${paint("cyan", url)}  ${title}`);
   say();
   const left = ONCE_EACH.map(({ upstream, outcome, words }) => row(totals[upstream]?.[outcome] ?? 0, words));
-  left.push(row(totals.pages?.refused ?? 0, "times the page store refused"));
+  left.push(row(totals.pages?.refused ?? 0, "refusals by the page store"));
   const right = Object.keys(MESSAGES).map((type) => row(messages[type] ?? 0, type));
   const width = Math.max(...left.map(({ length }) => length)) + 4;
-  say(paint("dim", `  ${column("The upstreams' own ledger", width)}Messages`));
+  say(paint("dim", `  ${column("Calls recorded by the upstreams", width)}Messages`));
   for (const [index, line] of right.entries()) say(`${column(left[index] ?? "", width)}${line}`);
 }

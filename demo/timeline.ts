@@ -28,13 +28,13 @@ export function isOpen({ status }: Instance): boolean {
   return GOES_ON[status];
 }
 
-/** The subject of an instance, for display: its keyword. Articles are identified by the id of the instance that wrote them. */
+/** The subject of an instance for display: its keyword. An article is identified by the id of the instance that wrote it. */
 export function aboutOf(instance: Instance, all: readonly Instance[]): string {
   const writer = all.find(({ id }) => id === instance.subject) ?? instance;
   return writer.subject.split("/").at(-1) ?? writer.subject;
 }
 
-/** Turns successive API results into the news since the last one. */
+/** Turns successive API results into the changes since the previous result. */
 export class Timeline {
   readonly #startedAt: number;
   readonly #told = new Set<string>();
@@ -43,7 +43,7 @@ export class Timeline {
     this.#startedAt = startedAt;
   }
 
-  /** The news in order of time: arrivals, ends, and failed attempts of instances whose steps were read. */
+  /** The changes in order of time: arrivals, ends, and failed attempts of instances whose steps were read. */
   news(instances: readonly Instance[], stepsOf: ReadonlyMap<string, readonly Step[]>): string[] {
     const moments: Moment[] = [];
     for (const instance of instances) {

@@ -6,10 +6,10 @@ import type { BrandApi } from "./api.ts";
 import { aboutOf, isOpen, type Timeline } from "./timeline.ts";
 
 const LOOK_EVERY_MS = 150;
-/** An instance that is open for this long is probably waiting for a retry. */
+/** Milliseconds. An instance that is open for longer is probably waiting for a retry. */
 const SLOW_MS = 250;
 
-/** Shows a job's progress until `expected` instances are known and none of them is open. Returns them. */
+/** Shows a job's progress until `expected` instances are known and none of them is open. Returns the instances. */
 export async function watch(job: {
   api: BrandApi;
   correlation: string;

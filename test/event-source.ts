@@ -1,4 +1,4 @@
-/** One event of a stream, or an id that only moves the reader's place. */
+/** One event of a stream, or an id that only moves the reader's position. */
 export interface Heard {
   id: string;
   event: string | undefined;
@@ -6,20 +6,20 @@ export interface Heard {
   data: any;
 }
 
-/** Reads an answer of server-sent events as it comes. */
+/** Reads a response of server-sent events as it arrives. */
 export class EventReader {
   readonly heard: Heard[] = [];
-  /** Comments and all, as they came. */
+  /** The received text unchanged, including comments. */
   raw = "";
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #unread = "";
 
   constructor({ body }: Response) {
-    if (!body) throw new Error("The answer has no body.");
+    if (!body) throw new Error("The response has no body.");
     this.#reader = body.getReader();
   }
 
-  /** The next events' blocks; false where the stream has ended. */
+  /** The blocks of the next events; false if the stream has ended. */
   async read(): Promise<boolean> {
     const { value, done } = await this.#reader.read();
     if (done) return false;
@@ -47,7 +47,7 @@ export class EventReader {
     for (;;) {
       const found = this.told.find(fits);
       if (found) return found;
-      if (!(await this.read())) throw new Error(`The stream has ended without it: ${this.raw}`);
+      if (!(await this.read())) throw new Error(`The stream has ended without a matching event: ${this.raw}`);
     }
   }
 
@@ -55,7 +55,7 @@ export class EventReader {
     while (!this.raw.includes(text)) if (!(await this.read())) throw new Error(`The stream has ended without "${text}": ${this.raw}`);
   }
 
-  /** Reads to the end. */
+  /** Reads the stream until it ends. */
   async all(): Promise<Heard[]> {
     while (await this.read());
     return this.told;

@@ -2,5 +2,5 @@ import { holdCounts } from "millrace/testing";
 import { loadRoutes } from "../packages/millrace/src/http/lazy-routes.ts";
 
 holdCounts();
-// Several tests begin with requests at once, which vitest would let wait for one import.
+// Several tests start with concurrent requests, which vitest would delay until one import is complete.
 await loadRoutes();

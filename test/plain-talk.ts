@@ -1,4 +1,4 @@
-// Loaded before a process loads miniflare, the package with which tests talk to their runtimes.
+// Loaded before a process loads miniflare, the package with which tests communicate with their runtimes.
 import { registerHooks } from "node:module";
 
 const PACKAGE = /\/miniflare\/dist\/src\/index\.js$/;
@@ -8,15 +8,15 @@ const SOCKET = {
 };
 
 /**
- * Messages between vitest and a runtime stay on this machine: compression on both sides is disabled (measured: a sixteenth of a
- * processor over 793 tests of the app). A package with another text is an error.
+ * Messages between vitest and a runtime do not leave this machine: compression on both sides is disabled (measured: 6 % of a processor
+ * over 793 tests of the app). A package with a different source text is an error.
  */
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);
     if (!PACKAGE.test(url) || !loaded.source) return loaded;
     const source = String(loaded.source);
-    if (!source.includes(SOCKET.theirs)) throw new Error(`miniflare has another text than the one that ${import.meta.filename} changes.`);
+    if (!source.includes(SOCKET.theirs)) throw new Error(`miniflare does not contain the text that ${import.meta.filename} replaces.`);
     return { ...loaded, source: source.replace(SOCKET.theirs, SOCKET.plain) };
   },
 });

@@ -10,12 +10,12 @@ const LABEL = /([a-z_][a-z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"/g;
 const ENDS = { counter: [""], gauge: [""], histogram: ["_bucket", "_sum", "_count"] } as const;
 
 /**
- * Parses the text format 0.0.4 strictly, and OpenMetrics as far as the two differ: each family in one piece, after its HELP and
- * TYPE; no series twice; buckets that grow to +Inf, which is the count. Throws the error, with the line.
+ * Parses the text format 0.0.4 strictly, and OpenMetrics where the two differ: each family in one block, after its HELP and TYPE; no
+ * duplicate series; buckets that grow to +Inf, which is the count. Throws the error, with the line.
  */
 export function readMetrics(text: string): Read[] {
   const isOpen = text.endsWith("# EOF\n");
-  if (!text.endsWith("\n")) throw new Error("The last line does not end.");
+  if (!text.endsWith("\n")) throw new Error("The last line has no line end.");
   const found: Read[] = [];
   const families = new Set<string>();
   const seen = new Set<string>();
@@ -26,13 +26,13 @@ export function readMetrics(text: string): Read[] {
     .filter((one, index, all) => one !== "" || index < all.length - 1)) {
     const [, what, name = "", rest = ""] = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line) ?? [];
     if (what === "HELP") {
-      if (families.has(name)) throw new Error(`The family comes twice: ${line}`);
+      if (families.has(name)) throw new Error(`The family occurs twice: ${line}`);
       families.add(name);
       family = { name, type: undefined };
       continue;
     }
     if (what === "TYPE") {
-      if (family?.name !== name || !(rest in ENDS)) throw new Error(`A type without its help: ${line}`);
+      if (family?.name !== name || !(rest in ENDS)) throw new Error(`A TYPE without its HELP: ${line}`);
       family.type = rest as keyof typeof ENDS;
       continue;
     }
@@ -41,7 +41,7 @@ export function readMetrics(text: string): Read[] {
     const ends = family.type === "counter" && isOpen ? ["_total"] : ENDS[family.type];
     if (!ends.some((end) => series === `${family?.name}${end}`)) throw new Error(`Not of the family ${family.name}: ${line}`);
     const key = line.slice(0, line.lastIndexOf(" "));
-    if (seen.has(key)) throw new Error(`The series comes twice: ${line}`);
+    if (seen.has(key)) throw new Error(`The series occurs twice: ${line}`);
     seen.add(key);
     const labels = Object.fromEntries([...labelText.matchAll(LABEL)].map(([, label = "", text = ""]) => [label, text]));
     found.push({ name: series, labels, value: Number(value) });
@@ -52,7 +52,7 @@ export function readMetrics(text: string): Read[] {
     const buckets = like("_bucket").filter((one) => Object.entries(own).every(([label, text]) => one.labels[label] === text));
     if (buckets.some((one, index) => index > 0 && one.value < (buckets[index - 1]?.value ?? 0))) throw new Error(`${name} shrinks.`);
     const count = like("_count").find((one) => JSON.stringify(one.labels) === JSON.stringify(own));
-    if (count?.value !== value) throw new Error(`${name} has another count than its last bucket.`);
+    if (count?.value !== value) throw new Error(`${name} has a count that differs from its last bucket.`);
   }
   return found;
 }

@@ -1,6 +1,6 @@
 import fs from "node:fs";
 
-/** A text of vitest's pool or of miniflare, and its replacement. */
+/** A text in the source of vitest's pool or of miniflare, and its replacement. */
 interface Change {
   file: RegExp;
   text: string;
@@ -8,8 +8,8 @@ interface Change {
 }
 
 /**
- * The Worker's module is looked up once instead of on each request: for each request, batch, run and object the pool uses an
- * intermediate object, twice. The result is cached by the runner that loaded it (measured: a twelfth of workerd's time).
+ * The Worker's module is looked up once instead of on each request: for each request, batch, run and object the pool uses an intermediate
+ * object, twice. The result is cached by the runner that loaded it (measured: 8 % of workerd's time).
  */
 const KNOWN_WORKER: Change = {
   file: /vitest-pool-workers\/dist\/worker\/lib\/cloudflare\/test-internal\.mjs$/,
@@ -23,8 +23,8 @@ const KNOWN_WORKER: Change = {
 };
 
 /**
- * A timer with a delay is a timer: the pool looks through the stack for who sets each, and lets those with a delay be as they are. Every
- * statement of the database has such a timer (measured: 0.2 to 0.4 s of a processor in two minutes of the API's tests).
+ * Timers with a delay stay unchanged: the pool otherwise searches the stack for the caller of each timer. Every database statement has
+ * such a timer (measured: 0.2 to 0.4 s of processor time in two minutes of the API's tests).
  */
 const PLAIN_TIMERS: Change = {
   file: /vitest-pool-workers\/dist\/worker\/index\.mjs$/,
@@ -36,8 +36,8 @@ const PLAIN_TIMERS: Change = {
 const DATABASE = /miniflare\/dist\/src\/workers\/d1\/database\.worker\.js$/;
 
 /**
- * A database request is one transaction without a wait. The package's own waits for a bookmark, by which a session of D1 reads its
- * writes: there is none here (measured: a fifth of the 0.43 ms of a statement, three to five hundredths of all).
+ * A database request is one transaction without a wait. The package otherwise waits for a bookmark, with which a session of D1 reads its
+ * own writes: there is none here (measured: 20 % of the 0.43 ms of a statement, 3 to 5 % of all).
  */
 const ONE_GO: Change = {
   file: DATABASE,
@@ -58,8 +58,8 @@ const ONE_GO: Change = {
 };
 
 /**
- * The result of a binding, which validates each value itself, is used unchanged: the package validates it by a schema (sampled:
- * three hundredths of the app's test runtime).
+ * The result of a binding, which validates each value itself, is used unchanged: the package would validate it again by a schema (sampled:
+ * 3 % of the app's test runtime).
  */
 const AS_BOUND: Change = {
   file: DATABASE,
@@ -70,8 +70,8 @@ const AS_BOUND: Change = {
 const CHANGES = [KNOWN_WORKER, PLAIN_TIMERS, ONE_GO, AS_BOUND];
 
 /**
- * Removes work from the tests' runtimes that costs processor time and changes no result. There are no options for that, so the text
- * is changed on read; another text is an error.
+ * Removes work from the tests' runtimes that costs processor time and changes no result. There are no options for that, so the source text
+ * is changed when it is loaded; a source with a different text is an error.
  */
 export function quickenPool(): void {
   const read = fs.readFileSync;
@@ -85,8 +85,8 @@ export function quickenPool(): void {
 }
 
 function changed(so: string, { text, quicker }: Change, where: string): string {
-  // A second load of vitest's configuration in one process has it changed already.
+  // A second load of vitest's configuration in one process finds the source already changed.
   if (so.includes(quicker)) return so;
-  if (!so.includes(text)) throw new Error(`There is another ${where} than the one that test/quicker-pool.ts changes.`);
+  if (!so.includes(text)) throw new Error(`${where} does not contain the text that test/quicker-pool.ts changes.`);
   return so.replace(text, () => quicker);
 }

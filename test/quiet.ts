@@ -1,6 +1,6 @@
 /**
- * Keeps a test run readable: workerd reports every exception that crosses an object's border, and these tests provoke hundreds on
- * purpose. A failing test still shows its own error and logs. MILLRACE_TEST_LOGS=1 shows everything.
+ * Keeps a test run readable: workerd reports every exception that crosses an object's boundary, and these tests cause hundreds on purpose.
+ * A failing test still shows its own error and logs. MILLRACE_TEST_LOGS=1 shows everything.
  */
 const NOISE = /^(uncaught exception;|exception = |stack: |workerd\/|\{"log":)/;
 

@@ -4,6 +4,6 @@ declare module "*?raw" {
 }
 
 interface ImportMeta {
-  /** Vite's: every file that a pattern names, read when the test is built. */
+  /** Vite's function: every file that a pattern matches, read when the test is built. */
   glob<Content>(pattern: string, options: { query: string; import: string; eager: true }): Record<string, Content>;
 }

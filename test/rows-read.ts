@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-/** The number of rows the database reads for a function, beside its result. */
+/** The number of rows that the database reads for a function, and the function's result. */
 export async function rowsRead<T>(ask: () => Promise<T>): Promise<{ read: number; answer: T }> {
   const proto = Object.getPrototypeOf(env.DB) as D1Database;
   const own = proto.batch;

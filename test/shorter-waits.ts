@@ -3,17 +3,17 @@ import { join } from "node:path";
 import type { Plugin } from "vitest/config";
 
 const FILE = join(import.meta.dirname, "../packages/millrace/src/guard/step.ts");
-/** How long the platform lets an attempt hang beyond its own time-out, as it is deployed and as the engine's tests have it. */
+/** How long the platform lets an attempt hang beyond its own timeout, as deployed and in the engine's tests. */
 const MARGIN = { deployed: "const RECORDING_MARGIN_MS = 15_000;", here: "const RECORDING_MARGIN_MS = 5_000;" };
 
 /**
- * Gives an attempt that hangs up after five seconds instead of fifteen: twenty tests wait for that, and for nothing else. How long it is
- * decides when they end and never how. Throws at once when the source says it in other words.
+ * Ends a hanging attempt after 5 s instead of 15 s: twenty tests wait for that. The margin decides when they end, not how. Errors: at once
+ * if the source has a different text.
  */
 export function shorterWaits(): Plugin {
   const shortened = (text: string) => {
     if (!text.includes(MARGIN.deployed))
-      throw new Error(`${FILE} does not say "${MARGIN.deployed}", which test/shorter-waits.ts shortens.`);
+      throw new Error(`${FILE} does not contain "${MARGIN.deployed}", which test/shorter-waits.ts shortens.`);
     return text.replace(MARGIN.deployed, MARGIN.here);
   };
   shortened(readFileSync(FILE, "utf8"));

@@ -1,6 +1,6 @@
 /**
- * Polls until the condition holds, or throws with the last value after the timeout. The interval grows to 250 ms: all tests share
- * two processors, and every poll costs time.
+ * Polls until the condition holds, or throws with the last value after the timeout. The interval grows to 250 ms: all tests share two
+ * processors, and every poll costs time.
  */
 export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean, withinMs = 45_000): Promise<T> {
   const deadline = Date.now() + withinMs;

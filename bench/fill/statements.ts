@@ -1,23 +1,24 @@
-/** The instances to create: a range of numbers, for a tenant and others. */
+/** The instances to create: a range of numbers, and the tenant of most of them. */
 export interface Portion {
-  /** The tenant of seven in ten; others have the rest. */
+  /** The tenant of 70 % of the instances; other tenants have the rest. */
   tenantId: string;
-  /** Eight hex characters that no other filling has, at the start of ids. */
+  /** Eight hex characters at the start of the ids, unique per run of the script. */
   mark: string;
   from: number;
   to: number;
-  /** The total number: their times are spread over 20 days. */
+  /** The total number of instances. Their times are spread over 20 days. */
   of: number;
 }
 
-/** Instances created by one statement: D1 ends a statement after half a minute. */
+/** Instances created by one statement. D1 aborts a statement after 30 s. */
 export const PORTION = 25_000;
 
 const DAYS = 20;
 
 /**
- * SQL that fills the engine's tables with plausible data: runs of four workflows in jobs of eight, with three entries each. Every tenth
- * has a dead letter, some are stopped, a few are running. The database itself generates the rows from numbers; ids are distributed like hashes.
+ * SQL that fills the engine's tables with plausible data: instances of four workflows in jobs of eight, with three entries each. Every
+ * tenth instance has a dead letter, some are stopped and a few are running. SQLite generates the rows from numbers; ids are distributed
+ * like hashes.
  */
 export function fillStatements({ tenantId, mark, from, to, of }: Portion): string[] {
   const text = (value: string) => `'${value.replaceAll("'", "''")}'`;

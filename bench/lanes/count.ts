@@ -1,7 +1,7 @@
-/** Rows written by objects of this process, as they are billed, and calls to them. */
+/** Rows written by Durable Objects of this process, as billed, and the number of calls to the objects. */
 export const written = { rows: 0, alarms: 0 };
 
-/** The same context, with every storage write counted: a key-value entry and a set alarm are a row each. */
+/** A storage context that counts every write: a key-value entry and a set alarm are one row each. */
 export function countingWrites(ctx: DurableObjectState): DurableObjectState {
   const { storage } = ctx;
   const count = <Owner extends object>(
@@ -18,7 +18,7 @@ export function countingWrites(ctx: DurableObjectState): DurableObjectState {
     };
     Object.assign(owner, { [name]: counted });
   };
-  // An object with the older storage has neither.
+  // An object with key-value storage has no SQL cursor.
   const sql = tried(() => storage.sql);
   const kv = tried(() => storage.kv);
   count(sql, "exec", (cursor) => (cursor as SqlStorageCursor<never>).rowsWritten);

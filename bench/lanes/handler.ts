@@ -1,7 +1,7 @@
-/** The delivery times of each series, on all sides. */
+/** The delivery times of each series, for every compared side. */
 const seen = new Map<string, number[]>();
 
-/** The handler of all sides: it only records the time. */
+/** The handler of every compared side: records only the delivery time. */
 export async function handle({ messages }: { messages: readonly { body: { series: string } }[] }): Promise<void> {
   const now = Date.now();
   for (const { body } of messages) {
@@ -17,5 +17,5 @@ export async function untilSeen(series: string, count: number): Promise<number[]
     const times = seen.get(series) ?? [];
     if (times.length >= count) return times;
   }
-  throw new Error(`Only ${seen.get(series)?.length ?? 0} of ${count} messages of ${series} were handed out.`);
+  throw new Error(`Only ${seen.get(series)?.length ?? 0} of ${count} messages of ${series} were delivered.`);
 }

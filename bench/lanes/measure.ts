@@ -9,19 +9,19 @@ const PACED = 500;
 const COUNTED = 300;
 const SIDES = ["lane", "seed", "seed-kv"] as const;
 
-/** Compares lanes with the earlier design, in turns. */
+/** Compares lanes with the earlier design, in alternating rounds. */
 export async function measureLanes(ask: AskWorker, rounds: number) {
-  // The first round warms up the runtime, and is not counted.
+  // The first round warms up the runtime and is not counted.
   for (const side of SIDES) await ask(`/burst/${side}?count=${BURST}`);
   const bursts = await repeat(rounds, async () => ({
     lane: await ask<number>(`/burst/lane?count=${BURST}`),
     seed: await ask<number>(`/burst/seed?count=${BURST}`),
     seedKv: await ask<number>(`/burst/seed-kv?count=${BURST}`),
   }));
-  // Compared with the faster of its two storages.
+  // Lanes are compared with the faster of the earlier design's two storages.
   const lane_burst_ratio = round(median(bursts.map(({ lane, seed, seedKv }) => lane / Math.max(seed, seedKv))));
   say(
-    `${BURST} messages to one key at once, sent and handled`,
+    `${BURST} messages sent to one key at once, until all are handled`,
     `entries and an alarm ${median(bursts.map(({ seed }) => seed)).toFixed(0)}/s, on the older storage ${median(bursts.map(({ seedKv }) => seedKv)).toFixed(0)}/s`,
     `lane ${median(bursts.map(({ lane }) => lane)).toFixed(0)}/s`,
     lane_burst_ratio,
@@ -35,7 +35,7 @@ export async function measureLanes(ask: AskWorker, rounds: number) {
   }));
   const lane_batch_ratio = round(median(kept.map(({ singly, batched }) => batched / singly)));
   say(
-    "messages kept, one sender after another",
+    "messages stored, by one sender after another",
     `entries ${median(kept.map(({ seed }) => seed)).toFixed(0)}/s`,
     `lane singly ${median(kept.map(({ singly }) => singly)).toFixed(0)}/s`,
     `lane by hundreds ${median(kept.map(({ batched }) => batched)).toFixed(0)}/s`,
@@ -51,8 +51,8 @@ export async function measureLanes(ask: AskWorker, rounds: number) {
   const lane_p50_ms = percentile(lateMs, 0.5);
   const lane_p99_ms = percentile(lateMs, 0.99);
   say(
-    "from the send to the handler, fifty a second, in whole milliseconds",
-    `entries and an alarm p50 ${percentile(seedMs, 0.5)}, p99 ${percentile(seedMs, 0.99)}`,
+    "latency from the send to the handler at fifty messages per second, in whole milliseconds",
+    `earlier design (entries and an alarm): p50 ${percentile(seedMs, 0.5)}, p99 ${percentile(seedMs, 0.99)}`,
     `lane p50 ${lane_p50_ms}, p99 ${lane_p99_ms}, mean ${round(lateMs.reduce((sum, ms) => sum + ms, 0) / lateMs.length)}`,
   );
 
@@ -63,8 +63,8 @@ export async function measureLanes(ask: AskWorker, rounds: number) {
     const requests = (way === "by hundreds" ? 0.01 : 1) + plain.alarms;
     usd[way] = usdPerMillion({ rowsWritten: plain.rows, objectRequests: requests });
     say(
-      `a message that comes ${way}`,
-      `${round(plain.rows)} rows written, ${round(keyed.rows)} with a key`,
+      `rows per message that arrives ${way}`,
+      `${round(plain.rows)} rows written without a key, ${round(keyed.rows)} with a key`,
       `${round(requests)} requests`,
       `$${usd[way]} per million (Queues $${usdPerMillion({ queueOperations: OPERATIONS_PER_MESSAGE })})`,
     );

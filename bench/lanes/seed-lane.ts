@@ -12,12 +12,13 @@ interface SeedMessage {
 const BATCH = 10;
 
 /**
- * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id. An alarm lists ten, passes
- * them to the handler, deletes them, and repeats until there are none. It waits no longer than the original.
+ * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id. Its alarm lists ten
+ * entries, passes them to the handler, deletes them, and repeats until no entry is left. Its waits are no longer than those of the
+ * original.
  */
 export class SeedLane extends DurableObject {
   #sequence = 0;
-  /** True while an alarm is set or running, so that it is neither queried nor set twice. */
+  /** True while an alarm is set or running. The object then neither queries the alarm nor sets it again. */
   #armed = false;
 
   constructor(ctx: DurableObjectState, env: unknown) {
@@ -48,5 +49,5 @@ export class SeedLane extends DurableObject {
   }
 }
 
-/** The same on an object with the older storage. */
+/** The earlier design on an object with key-value storage. */
 export class SeedLaneKv extends SeedLane {}

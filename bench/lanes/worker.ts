@@ -29,7 +29,7 @@ interface Sender {
   send(body: Body): Promise<unknown>;
 }
 
-/** The compared sides, each with its own lane for the series. */
+/** The compared designs, each with a separate lane per series. */
 function sideOf(env: BenchEnv, side: string, series: string): Sender {
   if (side === "lane") return laneOf(env, bench, series);
   const seed = (side === "seed" ? env.SEED : env.SEED_KV).getByName(series);
@@ -88,7 +88,7 @@ async function rows(
   const lane = laneOf(env, bench, series);
   const message = (n: number) => ({ body: { n, series }, ...(keyed && { idempotencyKey: `key ${n}` }) });
   const send = (n: number) => lane.send(message(n).body, message(n));
-  // Rows that a lane writes only once are excluded.
+  // Rows that a lane writes only once in its lifetime are excluded.
   await lane.send({ n: -1, series: `${series} warm` }, keyed ? { idempotencyKey: "warm" } : {});
   await untilSeen(`${series} warm`, 1);
   const before = { ...written };

@@ -343,9 +343,7 @@ function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | und
   });
 }
 
-function hasFailedUndo({ undo, status }: Instance): boolean {
-  return undo !== null && status === "errored";
-}
+const hasFailedUndo = ({ undo, status }: Instance): boolean => undo !== null && status === "errored";
 
 /** True if an instance published the present page. The undo of an instance does not remove a page that another instance published. */
 async function hasPutUp(env: Env, caller: Token, { id }: Instance, { revision }: ArticlePage): Promise<boolean> {

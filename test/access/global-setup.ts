@@ -8,7 +8,10 @@ declare module "vitest" {
   }
 }
 
-/** Serves the keys of teams as Access does: those that a test has set for a path; 500 where it set only a number. */
+/**
+ * Serves the keys of teams as Cloudflare Access does: the keys that a test has set for a path; status 500 where a test has set only a
+ * number.
+ */
 export default async function setup(project: TestProject): Promise<() => void> {
   const teams = new Map<string, { body: string; asked: number }>();
   const server = createServer(async (request, response) => {

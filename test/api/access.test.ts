@@ -15,10 +15,10 @@ async function newKeys(): Promise<Keys> {
   return { ...(await generateKeyPair("RS256", { extractable: true })), kid: fresh("kid") };
 }
 
-/** Computing the primes of a key pair costs a twentieth of a second: all teams use these, each publishes them itself. */
+/** Computing the primes of a key pair takes 50 ms, so all teams share the key pairs. Each team publishes its own selection. */
 const [ours, others] = await Promise.all([newKeys(), newKeys()]);
 
-/** A team with its own keys, and a Worker that admits the users it names. */
+/** A team with its own keys, and a Worker that grants access to the named users. */
 async function team(
   grants: (tenantId: string) => object = (tenant) => ({ "ada@example.com": { tenant, scopes: ["read", "operate", "tokens"] } }),
 ) {
@@ -75,7 +75,7 @@ function assertion(
 const refusedAs = (answer: Answer) => [answer.status, answer.body.code];
 
 describe("A user admitted by Cloudflare Access", () => {
-  it("is known by their e-mail address, as granted, and their actions are audited under it", async () => {
+  it("an Access user is identified by their e-mail address, and their actions are audited under that address", async () => {
     const { ask, own, tenantId } = await team();
     const ada = await assertion(own);
     const name = fresh("nightly");
@@ -84,7 +84,7 @@ describe("A user admitted by Cloudflare Access", () => {
       command: { type: "research.requested", payload: { brand: "acme", keyword: "mint" } },
       reason: "hers",
     };
-    // A command needs its own scope as well.
+    // A command needs its own scope in addition.
     expectProblem(await ask(ada, "PUT", `/v1/schedules/${name}`, {}, {}, wanted), 403, "forbidden");
     expect((await ask(ada, "PUT", `/v1/brands/${name}`, {}, {}, { max_drafts: 3, reason: "hers" })).status).toBe(200);
     const { items } = (await ask(ada)).body;
@@ -103,7 +103,7 @@ describe("A user admitted by Cloudflare Access", () => {
     expect((await callerWith(["read"], tenantId)).tenantId).toBe(tenantId);
   });
 
-  it("can be granted access by their domain, has the granted scopes only, and none without a grant", async () => {
+  it("an Access user can be granted scopes by e-mail domain, and has no access without a grant", async () => {
     const { ask, own } = await team((tenant) => ({ "@example.com": { tenant, scopes: ["read"] } }));
     expect((await ask(await assertion(own, { email: "grace@EXAMPLE.com" }))).status).toBe(200);
     expectProblem(await ask(await assertion(own), "PUT", "/v1/brands/b", {}, {}, { max_drafts: 3 }), 403, "forbidden");
@@ -113,7 +113,7 @@ describe("A user admitted by Cloudflare Access", () => {
     }
   });
 
-  it("is refused with an assertion for another audience or team, or one that is expired, unsigned, or signed by an unknown key", async () => {
+  it("an Access assertion for another audience or team, or an expired, unsigned or unknown-key one, is refused", async () => {
     const { ask, own } = await team();
     const stranger = { ...others, kid: fresh("kid") };
     const spki = new TextEncoder().encode(await exportSPKI(own.publicKey));
@@ -152,7 +152,7 @@ describe("A user admitted by Cloudflare Access", () => {
     ]);
   });
 
-  it("continues while keys are rotated: keys are fetched again for an unknown key, and not for each request", async () => {
+  it("an Access user keeps access while keys are rotated: keys are fetched again for an unknown key only", async () => {
     const { ask, own, publish, asked } = await team();
     expect((await ask(await assertion(own))).status).toBe(200);
     for (let times = 0; times < 5; times++) expect((await ask(await assertion(own, { exp: `${times + 1}h` }))).status).toBe(200);
@@ -169,7 +169,7 @@ describe("A user admitted by Cloudflare Access", () => {
     expect(await asked()).toBe(2);
   });
 
-  it("is refused (503) while the team's keys cannot be read", async () => {
+  it("an Access user is refused (503) while the team's keys cannot be fetched", async () => {
     const { ask, own, url } = await team();
     for (const body of ["500", "<html>", "404"]) {
       await fetch(url, { method: "PUT", body });
@@ -177,7 +177,7 @@ describe("A user admitted by Cloudflare Access", () => {
     }
   });
 
-  it("is refused a change from a page of another origin, because Access would pass it with its cookie", async () => {
+  it("an Access user's change from a page of another origin is refused, because Access would forward it with the user's cookie", async () => {
     const { ask, own } = await team();
     const put = async (headers: Record<string, string>) =>
       (await ask(await assertion(own), "PUT", "/v1/brands/b", headers, {}, { max_drafts: 3 })).status;
@@ -199,7 +199,7 @@ it.each([
   [{ ACCESS_GRANTS: '{"@x.org":{"tenant":"ACME","scopes":["read"]}}' }, "tenant"],
   [{ ACCESS_GRANTS: '{"@x.org":{"tenant":"acme","scopes":["raed"]}}' }, '"raed"'],
   [{ MILLRACE_DEVELOPMENT: undefined }, "ACCESS_CERTS_URL"],
-])("an invalid Access variable is reported at once, and admits no user: %j", async (other, said) => {
+])("an invalid Access variable is reported at startup and grants access to no user: %j", async (other, said) => {
   const { ask, own } = await team();
   const lines = vi.spyOn(console, "error").mockImplementation(() => {});
   const healthy = await ask(undefined, "GET", "/healthz", {}, other);
@@ -208,7 +208,7 @@ it.each([
   expect(healthy.status).toBe(200);
   expect(told).toContainEqual({ log: "config_invalid", level: "error", error: expect.stringContaining(said) });
   expectProblem(await ask(await assertion(own), "GET", "/v1/audit", {}, other), 500, "config_invalid");
-  // Programs with tokens are admitted as before.
+  // Programs with API tokens still have access.
   const { token } = await callerWith(["read"]);
   expect((await ask(undefined, "GET", "/v1/audit", { authorization: `Bearer ${token}` }, other)).status).toBe(200);
 });

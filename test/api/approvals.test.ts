@@ -6,7 +6,7 @@ import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedApproval, seedInstance } from "./seed.ts";
 
 describe("Questions to operators over HTTP", () => {
-  it("are listed newest first, page by page, and filtered by state, workflow and instance", async () => {
+  it("questions are listed newest first, page by page, and filtered by state, workflow and instance", async () => {
     const caller = await callerWith();
     const ids = [];
     for (const state of ["pending", "approved", "pending"]) {
@@ -23,7 +23,7 @@ describe("Questions to operators over HTTP", () => {
     expectProblem(await caller.get("/v1/approvals?state=open"), 422, "invalid_payload");
   });
 
-  it("are found by their instance without a read of all the tenant's questions", async () => {
+  it("an instance's questions are found without reading all questions of the tenant", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     const { db, ran } = watched();
@@ -35,7 +35,7 @@ describe("Questions to operators over HTTP", () => {
     expect(none).toEqual([]);
   });
 
-  it("show the effects of an approval, and the deadline of the answer", async () => {
+  it("a question shows the effects of an approval and the deadline for the answer", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     const { body } = await caller.get(`/v1/approvals/${id}`);
@@ -54,7 +54,7 @@ describe("Questions to operators over HTTP", () => {
   it.each([
     ["approve", "approved", "approve"],
     ["reject", "rejected", "reject_approval"],
-  ])("accept %s once, with a reason, on record", async (verb, state, recorded) => {
+  ])('a question accepts the answer "%s" once, with a reason, and the answer is audited', async (verb, state, recorded) => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId);
     expectProblem(await caller.post(`/v1/approvals/${id}/${verb}`, {}), 422, "invalid_payload");
@@ -74,14 +74,14 @@ describe("Questions to operators over HTTP", () => {
     );
   });
 
-  it("accept no answer after their deadline", async () => {
+  it("a question accepts no answer after its deadline", async () => {
     const caller = await callerWith();
     const id = await seedApproval(caller.tenantId, { dueAt: 1000 });
     const late = expectProblem(await caller.post(`/v1/approvals/${id}/approve`, { reason: "late" }), 409, "invalid_transition");
     expect(late).toMatchObject({ from: "overdue", to: "approved", detail: expect.stringContaining("1970-01-01T00:00:01.000Z") });
   });
 
-  it("are visible to one tenant", async () => {
+  it("a question is visible to its own tenant only", async () => {
     const other = await callerWith();
     const id = await seedApproval((await callerWith()).tenantId);
     expectProblem(await other.get(`/v1/approvals/${id}`), 404, "approval_not_found");

@@ -14,12 +14,12 @@ async function mutating(): Promise<string[]> {
 const auditOf = async (caller: Caller, query = "") => (await caller.get(`/v1/audit?limit=100${query}`)).body.items as Json[];
 
 describe("The audit", () => {
-  it("contains the component that writes the record of each changing route", async () => {
+  it("the record of each changing route is written by the declared component", async () => {
     expect((await mutating()).toSorted()).toEqual([...Object.keys(ROUTES), ...Object.keys(ELSEWHERE)].toSorted());
   });
 
   it.each(Object.entries(ROUTES).flatMap(([route, kept]) => ("does" in kept ? [[route, kept] as const] : [])))(
-    "has one row for %s: actor, token and scope, subject, reason, and the change",
+    "the audit has one row for %s: actor, token and scope, subject, reason, and the change",
     async (_route, { verb, does }) => {
       const caller = await callerWith(["enqueue", "read", "operate", "tokens"]);
       const answer = await does(caller);
@@ -28,13 +28,13 @@ describe("The audit", () => {
       const [, id] = caller.token.split("_");
       const scope = verb === "mint" || verb === "revoke" ? "tokens" : "operate";
       expect(rows).toMatchObject([{ actor: "ada", token_id: id, scope, verb, result: "applied" }]);
-      // A new item has no state before; a deleted one has none after; a run or a secret is described by its detail.
+      // A new item has no earlier state and a deleted item no later state. An instance or a secret is described by its detail.
       const told = [...(rows[0].before ? ["before"] : []), ...(rows[0].after ? ["after"] : [])];
       expect(told).toEqual(TOLD[verb] ?? ["before", "after"]);
     },
   );
 
-  it("has the earlier and the new value of a status or a setting", async () => {
+  it("an audit row has the earlier and the new value of a status or a setting", async () => {
     const caller = await callerWith();
     const brand = fresh("brand");
     await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 3 });
@@ -46,7 +46,7 @@ describe("The audit", () => {
     expect(await auditOf(caller, `&target=${letter}`)).toMatchObject([{ before: { state: "open" }, after: { state: "skipped" } }]);
   });
 
-  it("names its subject as operators do: an instance, the step of an effect, a dead letter", async () => {
+  it("an audit row names its subject as operators do: an instance, the step of an effect, a dead letter", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "in_doubt", subject: "acme/mint" });
     const effect = await seedEffect(id, { step: "send mail" });
@@ -63,7 +63,7 @@ describe("The audit", () => {
     });
   });
 
-  it("has one row for a double click that changed something, and one for the late click", async () => {
+  it("the audit has one row for a double click that changed an item, and one for the late click", async () => {
     const caller = await callerWith();
     const other = await callerWith(["operate"], caller.tenantId);
     const id = await seedApproval(caller.tenantId);
@@ -76,7 +76,7 @@ describe("The audit", () => {
     for (const { result, before, after } of rows) expect([before !== null, after !== null]).toEqual(Array(2).fill(result === "applied"));
   });
 
-  it("is append-only: the database refuses to change or delete a row, also by overwriting it", async () => {
+  it("the audit is append-only: the database refuses to change, delete or overwrite a row", async () => {
     const caller = await callerWith();
     await caller.call("PUT", `/v1/brands/${fresh("brand")}`, { max_drafts: 3 });
     const [row] = await auditOf(caller);
@@ -100,7 +100,7 @@ describe("The audit", () => {
 });
 
 describe("A refused request", () => {
-  it("is a row for every changing route when the token lacks its scope", async () => {
+  it("a request to a changing route with a token that lacks the scope is audited", async () => {
     const reader = await callerWith(["read"]);
     const powerless = await callerWith(["pull"], reader.tenantId);
     const [, id] = powerless.token.split("_");
@@ -116,7 +116,7 @@ describe("A refused request", () => {
     }
   });
 
-  it("is a row with the intended target when that is another tenant's, or impossible in its state", async () => {
+  it("a refused request for another tenant's item, or for an impossible change, is audited with its target", async () => {
     const [owner, caller] = [await callerWith(), await callerWith()];
     const instance = await seedInstance(owner.tenantId, failed);
     expectProblem(await caller.post(`/v1/instances/${instance}/retry`, because), 404, "instance_not_found");
@@ -134,7 +134,7 @@ describe("A refused request", () => {
     expect(await auditOf(owner)).toEqual([]);
   });
 
-  it("does not fill the table: of many in a minute the first, tenth and hundredth are rows; an invalid body is none", async () => {
+  it("of many refused requests in a minute only the first, tenth and hundredth are audited; an invalid body is not", async () => {
     const caller = await callerWith();
     for (let times = 0; times < 30; times++) {
       const wave = Array.from({ length: 4 }, () => caller.post(`/v1/dead-letters/${fresh("x")}/skip`, because));
@@ -142,7 +142,7 @@ describe("A refused request", () => {
     }
     const told = (await auditOf(caller)).map(({ detail }) => [detail.route, detail.times] as const);
     expect(new Set(told.map(([route]) => route))).toEqual(new Set(["POST /v1/dead-letters/{id}/skip"]));
-    // A minute may have ended in between.
+    // The minute may have ended between the requests.
     expect(told.length).toBeGreaterThanOrEqual(2);
     expect(told.length).toBeLessThanOrEqual(5);
     expect(Math.max(...told.map(([, times]) => times))).toBeGreaterThanOrEqual(10);
@@ -150,7 +150,7 @@ describe("A refused request", () => {
 });
 
 describe("A query of the audit", () => {
-  it("filters by actor, verb and time, and leaves out the items of bulk actions", async () => {
+  it("a query of the audit filters by actor, verb and time, and excludes the items of bulk actions", async () => {
     const caller = await callerWith();
     const grace = fresh("grace");
     const other = await callerWith(["operate", "read"], caller.tenantId, grace);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** Every documented operation under /v1, with the scopes in its document, each of which suffices. */
+/** Every documented operation under /v1, with its documented scopes. Any one of the scopes is sufficient. */
 async function operations(): Promise<{ method: string; path: string; query: string; scopes: string[] }[]> {
   const { body } = await send("/openapi.json");
   return Object.entries<Json>(body.paths)
@@ -19,7 +19,7 @@ async function operations(): Promise<{ method: string; path: string; query: stri
     );
 }
 
-/** The required parameters of a query, with an example of the document for each. */
+/** The required parameters of a query, with the document's example for each. */
 function required(parameters: Json[] = []): string {
   const said = parameters
     .filter((one) => one.in === "query" && one.required && one.schema.examples)
@@ -32,7 +32,7 @@ const named = (path: string, id: string, key: string) =>
   path.replace("{id}", id).replace("{key}", key).replace("{type}", "webhook.switched");
 const keyed = (path: string): Record<string, string> => (path.endsWith("{type}") ? { "idempotency-key": "once" } : {});
 
-/** The required fields of some routes beside a reason, checked before the lookup. */
+/** The required fields of some routes in addition to a reason. They are checked before the item is looked up. */
 const ASKED: Record<string, object> = {
   confirm: { output: null },
   skip: { step: "s", output: null },
@@ -47,7 +47,7 @@ const body = (method: string, path = "") =>
       : undefined;
 
 describe("A token", () => {
-  it("is stored as a hash only", async () => {
+  it("a token is stored as a hash only", async () => {
     const { token, tenantId } = await callerWith();
     const row = await env.DB.prepare("SELECT * FROM millrace_tokens WHERE tenant_id = ?1").bind(tenantId).first();
     const [, id, secret] = /^mr_([0-9a-f]{16})_(.{43})$/.exec(token) ?? [];
@@ -55,7 +55,7 @@ describe("A token", () => {
     expect(JSON.stringify(row)).not.toContain(secret);
   });
 
-  it("is needed for everything under /v1, also for unknown routes", async () => {
+  it("every route under /v1 requires a token, also an unknown route", async () => {
     for (const { method, path } of [...(await operations()), { method: "GET", path: "/v1/nothing" }]) {
       const answer = await send(path, { method });
       expect(expectProblem(answer, 401, "unauthorized").detail).toMatch(/POST \/v1\/tokens.*`npx millrace token`/);
@@ -64,7 +64,7 @@ describe("A token", () => {
     }
   });
 
-  it("that is wrong, unknown, malformed or expired gets the same refusal", async () => {
+  it("a wrong, unknown, malformed or expired token gets the same refusal", async () => {
     const { token } = await callerWith();
     const expired = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
     const wrong = token.slice(0, -1) + (token.endsWith("A") ? "B" : "A");
@@ -84,7 +84,7 @@ describe("A token", () => {
     for (const problem of answers) expect(problem).toEqual(answers[0]);
   });
 
-  it("without its scheme is answered with the missing part, whether it is valid or not, and is not repeated", async () => {
+  it('a token without the prefix "Bearer" is refused with a hint, valid or not, and the refusal does not repeat the token', async () => {
     const { token } = await callerWith();
     for (const presented of [token, `mr_${"0".repeat(16)}_${"A".repeat(43)}`]) {
       const answer = await send("/v1/audit", { headers: { authorization: presented } });
@@ -93,12 +93,12 @@ describe("A token", () => {
     }
   });
 
-  it("is accepted until it expires, with any case of its scheme", async () => {
+  it('a token is accepted until it expires, with "Bearer" in upper or lower case', async () => {
     const token = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() + 60_000 });
     expect((await send("/v1/audit", { headers: { authorization: `bearer ${token}` } })).status).toBe(200);
   });
 
-  it("needs the scope that the document names, and a refusal names the missing one", async () => {
+  it("a token needs the scope that the document lists, and a refusal names the missing scope", async () => {
     for (const { method, path, scopes } of await operations()) {
       const [scope] = scopes;
       const caller = await callerWith(ALL_SCOPES.filter((one) => !scopes.includes(one)));
@@ -113,15 +113,15 @@ describe("A token", () => {
     ["no scope", { scopes: [] }],
     ["an unknown scope", { scopes: ["root"] }],
     ["no actor", { actor: "" }],
-  ])("with %s is not created", async (_, wrong) => {
+  ])("a token with %s is not created", async (_, wrong) => {
     const grant = { tenantId: "acme", actor: "ada", scopes: ["read"], ...wrong } as Parameters<typeof mintToken>[1];
     await expect(mintToken(env, grant)).rejects.toMatchObject({ code: "config_invalid" });
   });
 });
 
 describe("Another tenant", () => {
-  it("finds none of it on any route, and changes nothing", async () => {
-    // A caller that may handle dead letters without a tenant, or the whole deployment, sees those of other tests.
+  it("another tenant finds none of a tenant's items on any route, and changes none", async () => {
+    // A caller that may handle dead letters without a tenant, or the whole deployment, would see the dead letters of other tests.
     const [owner, stranger] = [
       await callerWith(),
       await callerWith(ALL_SCOPES.filter((scope) => !["unattributed", "observe"].includes(scope))),
@@ -138,9 +138,9 @@ describe("Another tenant", () => {
     const before = await everything();
 
     for (const { method, path, query } of await operations()) {
-      // These accept new work, or show the caller's own projection, rules, accounts and contacts, or read a body before the lookup:
-      // test/systems/{facts,webhooks,brand,privacy}, stream.test.ts, catalog.test.ts, sign-in.test.ts,
-      // test/engine/{schedules,limits,locks,observe,callbacks,operate/bulk} and tokens.test.ts test that they separate tenants.
+      // These routes accept new work, or show the caller's own projection, rules, accounts and contacts, or read a body before the lookup.
+      // These files test that they separate tenants: test/systems/{facts,webhooks,brand,privacy}, stream.test.ts, catalog.test.ts,
+      // sign-in.test.ts, test/engine/{schedules,limits,locks,observe,callbacks,operate/bulk} and tokens.test.ts.
       const own =
         /^POST \/v1\/(commands|events|facts|batches$|bulk-actions$|tenant\/delete)|^GET \/metrics|^\w+ \/v1\/stream|^\w+ \/v1\/(alerts|queues|messages|costs|projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|caller|sign-in-codes|callback-secret|limits|locks|catalog)/;
       if (own.test(`${method} ${path}`)) continue;

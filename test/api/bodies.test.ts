@@ -16,9 +16,14 @@ describe("A hostile body", () => {
     ["is nested 10,000 deep", nested(10_000), 422, "invalid_payload"],
     ["holds __proto__", '{"type":"research.requested","payload":{"__proto__":{"admin":true}}}', 422, "invalid_payload"],
     ["holds constructor", '{"type":"research.requested","payload":{"constructor":1}}', 422, "invalid_payload"],
-    ["holds half of a character", '{"type":"research.requested","payload":{"brand":"a","keyword":"\\ud83d"}}', 422, "invalid_payload"],
     [
-      "holds a number beyond any",
+      "contains half of a surrogate pair",
+      '{"type":"research.requested","payload":{"brand":"a","keyword":"\\ud83d"}}',
+      422,
+      "invalid_payload",
+    ],
+    [
+      "contains a number above the maximum",
       '{"type":"research.requested","payload":{"brand":"a","keyword":"b","score":1e999}}',
       422,
       "invalid_payload",
@@ -26,21 +31,21 @@ describe("A hostile body", () => {
     ["is 5 MB", JSON.stringify(research("x".repeat(5_000_000))), 413, "payload_too_large"],
     ["has 60,000 keys", `{"a":[${"1,".repeat(59_999)}1]}`, 422, "invalid_payload"],
     ["has two million keys", `[${"0,".repeat(2_000_000)}0]`, 422, "invalid_payload"],
-    ["has 60,000 keys and then no end", `[${"{},".repeat(60_000)}`, 422, "invalid_payload"],
-  ])("that %s is refused", async (_, body, status, code) => {
+    ["has 60,000 keys and is not closed", `[${"{},".repeat(60_000)}`, 422, "invalid_payload"],
+  ])("a body that %s is refused", async (_, body, status, code) => {
     const caller = await callerWith();
     expectProblem(await caller.post("/v1/commands", body), status, code);
     const { body: after } = await caller.get("/v1/instances");
     expect(after.items).toEqual([]);
   });
 
-  it("with a forbidden key is refused with the path of that key", async () => {
+  it("a body with a forbidden key is refused, and the error has the path of that key", async () => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", '{"type":"x","payload":{"a":{"__proto__":1}}}');
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.a.__proto__" }]);
   });
 
-  it("of bytes that are not UTF-8 is refused, and the answer names the encoding to send", async () => {
+  it("a body that is not UTF-8 is refused, and the error names the encoding to send", async () => {
     const caller = await callerWith();
     const raw = new TextEncoder().encode(JSON.stringify(research("caf?")));
     raw[raw.indexOf("?".charCodeAt(0))] = 0xe9;
@@ -49,7 +54,7 @@ describe("A hostile body", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("with NUL in a name is refused, and its place is named", async () => {
+  it("a body with NUL in a name is refused, and the error names the place", async () => {
     const caller = await callerWith();
     const named = await caller.post("/v1/commands", research("cold\0brew"));
     expect(expectProblem(named, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.keyword" }]);
@@ -69,7 +74,7 @@ describe("A hostile body", () => {
       ["PUT", "/v1/brands/acme", { approval_timeout: "\0" }, "approval_timeout"],
     ] as const)
       expect(expectProblem(await caller.call(method, path, body), 422, "invalid_payload").issues).toMatchObject([{ path: at }]);
-    // An escaped backslash is none: the text after it is plain.
+    // After an escaped backslash the text "u0000" is plain.
     expect((await caller.post("/v1/commands", research("a \\u0000 b"))).status).toBe(202);
   });
 
@@ -77,12 +82,12 @@ describe("A hostile body", () => {
     ["a field of the command", '{"type":"a.b","type":"research.requested","payload":{}}', "type"],
     ["a field of its payload", '{"type":"research.requested","payload":{"brand":"a","keyword":"x","keyword":"y"}}', "payload.keyword"],
     [
-      "a field that is written otherwise",
+      "a field that is escaped differently",
       '{"type":"research.requested","payload":{"brand":"a","keyword":"x","\\u006beyword":"y"}}',
       "payload.keyword",
     ],
     ["the same value twice", '{"type":"a","payload":[{"b":1},{"c":[1,2],"d":{},"d":{}}]}', "payload.1.d"],
-  ])("with %s twice is refused, and its place is named", async (_, body, path) => {
+  ])("a body with %s twice is refused, and the error names the place", async (_, body, path) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", body);
     expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual([{ path, message: "occurs twice: send it once" }]);
@@ -90,13 +95,13 @@ describe("A hostile body", () => {
 
   it.each<[string, Record<string, string>]>([
     ["packed with gzip", { "content-encoding": "gzip" }],
-    ["said to be packed with br", { "content-encoding": "br" }],
+    ["labelled as compressed with br", { "content-encoding": "br" }],
     ["packed twice", { "content-encoding": "identity, gzip" }],
     ["in UTF-16", { "content-type": "application/json; charset=utf-16" }],
     ["in Latin-1", { "content-type": 'application/json;charset="ISO-8859-1"' }],
     ["of two charsets", { "content-type": "application/json; charset=utf-8; charset=utf-16" }],
     ["of two types", { "content-type": "application/json; charset=utf-8, text/plain" }],
-  ])("%s is refused before it is read, by every route that accepts a body", async (_, headers) => {
+  ])("a body %s is refused before it is read, by every route that accepts a body", async (_, headers) => {
     const caller = await callerWith(["enqueue", "read", "operate"]);
     for (const path of [
       "/v1/commands",
@@ -116,12 +121,12 @@ describe("A hostile body", () => {
     { "content-encoding": "identity" },
     { "content-type": "application/json; charset=UTF-8" },
     { "content-type": "Application/JSON" },
-  ])("with %s is read", async (headers) => {
+  ])("a body with %s is read", async (headers) => {
     const caller = await callerWith();
     expect((await caller.post("/v1/commands", research("tea"), headers)).status).toBe(202);
   });
 
-  it("that is refused is read to its end, so that a client that still sends gets the answer", async () => {
+  it("a refused body is read to its end, so that a client that is still sending gets the response", async () => {
     const { token } = await callerWith();
     for (const [path, type, status] of [
       ["/v1/qualification-rules/try", "application/json", 413],
@@ -141,7 +146,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("that begins and never continues does not delay a refusal, on any route", async () => {
+  it("a body that starts and never continues does not delay a refusal, on any route", async () => {
     const unable = await callerWith(["unattributed"]);
     const able = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
@@ -180,7 +185,7 @@ describe("A hostile body", () => {
     expect(answers.filter(([, , , status]) => Number(status) < 400 || Number(status) >= 500)).toEqual([]);
   });
 
-  it("that breaks off is refused, without an internal error", async () => {
+  it("a body that breaks off is refused, without an internal error", async () => {
     const logged = vi.spyOn(console, "error");
     onTestFinished(() => logged.mockRestore());
     const body = new ReadableStream({
@@ -194,7 +199,7 @@ describe("A hostile body", () => {
     expect(logged).not.toHaveBeenCalled();
   });
 
-  it("of a very long type is refused without a suggestion", async () => {
+  it("a body with a very long type is refused without a suggestion", async () => {
     const caller = await callerWith();
     const long = "t".repeat(3_900_000);
     const [stated] = (await caller.post("/v1/facts", { facts: [{ type: long }] })).body.results;
@@ -202,7 +207,7 @@ describe("A hostile body", () => {
     expect(stated.problem).not.toHaveProperty("did_you_mean");
   });
 
-  it("with thousands of unknown fields is answered with fifty of them", async () => {
+  it("a body with thousands of unknown fields gets an error that lists fifty of them", async () => {
     const caller = await callerWith();
     const unknown = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`field_${n}`, n]));
     const refused = expectProblem(await caller.post("/v1/commands", { ...research("tea"), ...unknown }), 422, "invalid_payload");
@@ -210,7 +215,7 @@ describe("A hostile body", () => {
     expect(refused.issues[0]).toEqual({ path: "field_0", message: expect.stringContaining("is not known here") });
   });
 
-  it("is limited by its text: no value is built from one with too many keys or levels", async () => {
+  it("a body with too many keys or levels is refused while its text is scanned, before it is parsed", async () => {
     const parse = vi.spyOn(JSON, "parse");
     onTestFinished(() => parse.mockRestore());
     for (const text of [`[${"0,".repeat(50_000)}0]`, `[${"{},".repeat(50_000)}{}]`, nested(65), `{"a":"\\"",${nested(65).slice(1)}`]) {
@@ -222,7 +227,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("is limited to a smaller size on routes with a smaller limit", async () => {
+  it("a body is limited to a smaller size on routes with a smaller limit", async () => {
     const caller = await callerWith();
     const body = { reason: "r".repeat(70_000) };
     for (const path of ["/v1/instances/x/retry", "/v1/dead-letters/x/skip", "/v1/schedules/x/pause", "/v1/approvals/x/approve"]) {
@@ -233,15 +238,15 @@ describe("A hostile body", () => {
   it.each([
     ["49,000 unknown fields", Object.fromEntries(Array.from({ length: 49_000 }, (_, index) => [index.toString(36), 0])), 50],
     ["an unknown field of a million characters", { ["k".repeat(1_000_000)]: 0 }, 1],
-    ["a forbidden key behind one of a million characters", { ["k".repeat(1_000_000)]: { constructor: 1 } }, 1],
-  ])("with %s gets an answer that is shorter than the request", async (_, wrong, count) => {
+    ["a forbidden key after a key of one million characters", { ["k".repeat(1_000_000)]: { constructor: 1 } }, 1],
+  ])("a body with %s gets a response that is shorter than the request", async (_, wrong, count) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", { ...research("x"), ...wrong });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toHaveLength(count);
     expect(JSON.stringify(answer.body).length).toBeLessThan(20_000);
   });
 
-  it("with whole characters that were escaped in halves is accepted", async () => {
+  it("a body with whole characters that were escaped as surrogate pairs is accepted", async () => {
     const caller = await callerWith();
     const { status } = await caller.post(
       "/v1/commands",
@@ -250,7 +255,7 @@ describe("A hostile body", () => {
     expect(status).toBe(202);
   });
 
-  it("without a length is read up to the limit", async () => {
+  it("a body without a Content-Length is read up to the limit", async () => {
     const { token } = await callerWith();
     let sent = 0;
     const endless = new ReadableStream({
@@ -266,7 +271,7 @@ describe("A hostile body", () => {
   });
 
   it.each([["text/plain"], ["application/x-www-form-urlencoded"], ["application/cloudevents-batch+json"], ["application/jsonp"]])(
-    "of type %s is refused, and the answer names the type to send",
+    "a body of type %s is refused, and the error names the type to send",
     async (type) => {
       const caller = await callerWith();
       const problem = expectProblem(
@@ -278,14 +283,14 @@ describe("A hostile body", () => {
     },
   );
 
-  it("without a type is refused", async () => {
+  it("a body without a Content-Type is refused", async () => {
     const { token } = await callerWith();
     const body = new TextEncoder().encode(JSON.stringify(research("x")));
     const answer = await send("/v1/commands", { method: "POST", headers: { authorization: `Bearer ${token}` }, body });
     expectProblem(answer, 415, "unsupported_media_type");
   });
 
-  it("is refused by operators' routes as well", async () => {
+  it("a hostile body is refused by operators' routes as well", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances/x/retry", "/v1/effects/x/confirm", "/v1/dead-letters/x/replay", "/v1/dead-letters/x/skip"]) {
       expectProblem(await caller.post(path, "{"), 400, "invalid_json");

@@ -5,7 +5,7 @@ import { contactsCsv, upload } from "../systems/batches/batch.ts";
 import { cycle } from "../systems/brand/brand.ts";
 import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
 
-/** Fills a tenant's table up to a number of rows: the columns beside the row's number, as SQL. */
+/** Inserts rows of a tenant into a table up to a number. Columns other than the row's number are given as SQL. */
 async function fill(table: string, tenantId: string, count: number, columns: string, values: string): Promise<void> {
   await env.DB.prepare(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
@@ -16,7 +16,7 @@ async function fill(table: string, tenantId: string, count: number, columns: str
 }
 
 describe("One tenant is limited to", () => {
-  it("a thousand brands: a further one is refused with a reason, from every source; existing ones can still be changed", async () => {
+  it("a tenant can have 1,000 brands: another one is refused with a reason from every source, and existing ones can still be changed", async () => {
     const caller = await callerWith();
     await fill("brands", caller.tenantId, 999, "brand", "'b' || i");
     expect((await caller.call("PUT", "/v1/brands/last", {})).status).toBe(200);
@@ -30,7 +30,7 @@ describe("One tenant is limited to", () => {
     expectProblem(await caller.get("/v1/brands/more/keywords"), 404, "brand_not_found");
   });
 
-  it("ten thousand accounts with a limit", async () => {
+  it("a tenant can have 10,000 accounts with a limit", async () => {
     const caller = await callerWith();
     await fill("budget_accounts", caller.tenantId, 9999, "account, since_at", "'a' || i, 1");
     const put = (account: string, limit_cents: number) => caller.call("PUT", `/v1/budgets/${account}`, { limit_cents });
@@ -41,17 +41,17 @@ describe("One tenant is limited to", () => {
     await env.DB.prepare("DELETE FROM budget_accounts WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 
-  it("a thousand versions of the rules", async () => {
+  it("a tenant can have 1,000 versions of the rules", async () => {
     const caller = await callerWith();
     await fill("qualification_rules", caller.tenantId, 999, "version, effective_at, rules, created_at, who", "i, i + 1, '[]', i, 'ada'");
     const put = (expected_version: number) => caller.call("PUT", "/v1/qualification-rules", { rules: [], expected_version });
     expect((await put(999)).body.version).toBe(1000);
-    // Its answer may have been lost: sent again, it is still answered.
+    // The response may have been lost: a repeat is still answered.
     expect((await put(999)).body.version).toBe(1000);
     expect(expectProblem(await put(1000), 409, "invalid_transition").detail).toContain("1000 versions");
   });
 
-  it("20 GiB of uploads in a day, counted before they are accepted, and available again a day later", async () => {
+  it("a tenant can reserve 20 GiB of uploads in a day; the quota is counted before acceptance and is free again a day later", async () => {
     const caller = await callerWith();
     const hour = Math.floor(Date.now() / 3_600_000);
     const put = (hour: number, bytes: number) =>
@@ -73,7 +73,7 @@ describe("One tenant is limited to", () => {
     expect(results.length).toBeLessThanOrEqual(3);
   });
 
-  it("its bound of uploads, also for fifty concurrent uploads", async () => {
+  it("the upload quota holds for fifty concurrent uploads", async () => {
     const caller = await callerWith();
     const file = contactsCsv(1);
     const hour = Math.floor(Date.now() / 3_600_000);
@@ -86,7 +86,7 @@ describe("One tenant is limited to", () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
   });
 
-  it("60 streams begun in a minute; an ended stream does not count", async () => {
+  it("a tenant can open 60 streams per minute, of which ended streams do not count", async () => {
     const caller = await callerWith();
     const { body } = await upload(caller, contactsCsv(1));
     await reaches(caller, body.instance_id, "complete");
@@ -113,8 +113,8 @@ function slowly(): Request {
   return new Request("http://localhost/", { method: "POST", body });
 }
 
-it("a body of a known caller must arrive within 30 seconds", () => {
-  // Only here: objects of the same isolate use timers, too.
+it("a request body of an authenticated caller must arrive within 30 seconds", () => {
+  // Fake timers are limited to this place: objects of the same isolate use timers, too.
   const timer = vi.spyOn(globalThis, "setTimeout");
   const reading = readText(new Request("http://localhost/", { method: "POST", body: "{}" }), 1000);
   const waits = timer.mock.calls.map(([, ms]) => ms);
@@ -123,7 +123,7 @@ it("a body of a known caller must arrive within 30 seconds", () => {
   return expect(reading).resolves.toBe("{}");
 });
 
-it("a body that exceeds its time is refused, for any interval of its bytes", async () => {
+it("a body that exceeds its time is refused, for any interval between its bytes", async () => {
   const refused = await readText(slowly(), 100_000, 200).catch((error: unknown) => error);
   expect(refused).toMatchObject({ code: "invalid_json", message: expect.stringContaining("0.2 s") });
 });

@@ -9,7 +9,7 @@ const research = (keyword: string, more: object = {}) => ({ type: "research.requ
 const named = (items: Json[], name: string) => items.find((one) => one.name === name || one.type === name);
 
 describe("The catalog", () => {
-  it("describes a message, its permitted senders, its handler and the resulting messages", async () => {
+  it("the catalog describes a message, its permitted senders, its handler and the resulting messages", async () => {
     const { body } = await (await callerWith(["read"])).get("/v1/catalog");
     expect(named(body.messages, "research.requested")).toMatchObject({
       kind: "command",
@@ -33,7 +33,7 @@ describe("The catalog", () => {
     expect(named(body.workflows, "generate-article").on).toEqual({ kind: "event", type: "research.completed" });
   });
 
-  it("lists a workflow's steps and emitted messages from the tenant's own instances", async () => {
+  it("the catalog lists a workflow's steps and emitted messages from the tenant's own instances", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const { body } = await caller.ask(fresh("keyword"));
     await reaches(caller, body.instance_id, "complete");
@@ -49,7 +49,7 @@ describe("The catalog", () => {
     expect(await of(stranger)).toMatchObject({ steps: [], emits: [] });
   });
 
-  it("is answered also when a step has emitted more than the stored maximum", async () => {
+  it("the catalog is returned also when a step has emitted more than the stored maximum", async () => {
     const caller = await callerWith();
     const { body } = await caller.ask(fresh("keyword"));
     await reaches(caller, body.instance_id, "complete");
@@ -66,7 +66,7 @@ describe("The catalog", () => {
 });
 
 it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bulk_action.run"])(
-  "A first command for new users without a permitted sender, such as %s, stops the start of the Worker, and the error lists the permitted ones",
+  "a first command for new users without a permitted sender, such as %s, stops the start of the Worker, and the error lists the permitted senders",
   (type) => {
     expect(() => engineRoutes(app, { firstCommand: { type, payload: {}, why: "to try" } })).toThrow(
       /not a command open to the outside.* research\.requested/,
@@ -75,7 +75,7 @@ it.each(["nope", "__proto__", "content.unpublish.not", "research.completed", "bu
 );
 
 describe("A check of a message before it is sent", () => {
-  it("shows the key and the subject of the message, and the key's current holder", async () => {
+  it("a check shows the key and the subject of the message, and the current holder of the key", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const keyword = fresh("Keyword");
     const look = async (more: object = {}, by = caller) => (await by.post("/v1/catalog/check", { ...research(keyword), ...more })).body;
@@ -90,12 +90,12 @@ describe("A check of a message before it is sent", () => {
     expect(await look({}, stranger)).toMatchObject({ outcome: "new", holder: null });
   });
 
-  it("requires the permission to send, because it reveals which fields of a payload are a key", async () => {
+  it("a check requires the permission to send, because it reveals which fields of a payload are a key", async () => {
     const answer = await (await callerWith(["read", "operate"])).post("/v1/catalog/check", research("mint"));
     expect(answer).toMatchObject({ status: 403, body: { code: "forbidden" } });
   });
 
-  it("is refused with every error of the message, as a send is", async () => {
+  it("a check is refused with every error of the message, as a send is", async () => {
     const caller = await callerWith();
     for (const wrong of [research(""), research("mint", { keywrod: 1 }), { type: "research.request", payload: {} }]) {
       const [seen, sent] = [await caller.post("/v1/catalog/check", wrong), await caller.post("/v1/commands", wrong)];
@@ -104,7 +104,7 @@ describe("A check of a message before it is sent", () => {
     }
   });
 
-  it("of an event requires a name, and shows the name's current holder", async () => {
+  it("a check of an event requires a name, and shows the current holder of the name", async () => {
     const caller = await callerWith();
     const event = { kind: "event", type: "keyword.trending", payload: { brand: fresh("brand"), keyword: "mint", seen_on: "2026-10-01" } };
     expect((await caller.post("/v1/catalog/check", event)).body).toMatchObject({ key: null, outcome: "new" });

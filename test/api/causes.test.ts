@@ -3,7 +3,7 @@ import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedInstance, seedLetter } from "./seed.ts";
 
 describe("GET /v1/dead-letters/causes", () => {
-  it("has a group for each cause, the most recent first, page by page", async () => {
+  it("GET /v1/dead-letters/causes has a group for each cause, the most recent first, page by page", async () => {
     const caller = await callerWith();
     for (const [cause, capturedAt, error] of [
       ["aaaa", 10, "Order 1 is late."],
@@ -28,7 +28,7 @@ describe("GET /v1/dead-letters/causes", () => {
     expect((await caller.get(`/v1/dead-letters?cause=aaaa&cursor=${list.next_cursor}`)).body.items).toHaveLength(1);
   });
 
-  it("filters by queue, reason and type, and refuses unknown names", async () => {
+  it("causes of dead letters are filtered by queue, reason and type; unknown names are refused", async () => {
     const caller = await callerWith();
     await seedLetter(caller.tenantId, { cause: "aaaa", queue: "publish-commands", reason: "invalid_payload" });
     await seedLetter(caller.tenantId, { cause: "bbbb" });
@@ -40,7 +40,7 @@ describe("GET /v1/dead-letters/causes", () => {
     expectProblem(await caller.get("/v1/dead-letters/causes?queue=publish-comands"), 422, "invalid_payload");
   });
 
-  it("shows items without a tenant to tokens with the scope `unattributed` alone, and another tenant's items to none", async () => {
+  it("dead letters without a tenant are grouped for tokens with the scope `unattributed` only; another tenant's are not", async () => {
     const [plain, trusted] = [await callerWith(["read"]), await callerWith(["read", "unattributed"])];
     await seedLetter(plain.tenantId, { cause: "mine" });
     const cause = crypto.randomUUID();
@@ -56,7 +56,7 @@ describe("GET /v1/dead-letters/causes", () => {
 });
 
 describe("GET /v1/instances/causes", () => {
-  it("has a group for each cause of errored instances, which filters the list", async () => {
+  it("GET /v1/instances/causes has a group for each cause of errored instances, which filters the list", async () => {
     const caller = await callerWith();
     const failed = (message: string) => ({ step: "put page [a]", code: "upstream_refused", message, attempts: 1 });
     const seeded = await Promise.all(

@@ -3,14 +3,14 @@ import { endpoint, hookUrl } from "../systems/webhooks/hook.ts";
 import { type Answer, type Caller, fresh } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** The record of a request that changes something. */
+/** The audit record of a request that changes an item. */
 type Kept =
   | { verb: string; does: (caller: Caller) => Promise<Answer> }
-  /** A separate instance is the record, with its source. */
+  /** The record is a separate instance, with its source. */
   | { instance: true }
-  /** Its verb in the audit, and the test that covers it. */
+  /** The verb in the audit, and the test that covers it. */
   | { verb: string; triedIn: string }
-  /** The reason why it leaves no record. */
+  /** The reason why the request leaves no record. */
   | { none: string };
 
 export const because = { reason: "because" };
@@ -38,7 +38,7 @@ const acting = (verb: string, row: object, body: object = {}) => ({
   does: async (by: Caller) => by.post(`/v1/instances/${await seedInstance(by.tenantId, row)}/${verb}`, { ...because, ...body }),
 });
 
-/** A bulk action that discards dead letters, one in ten seconds, and so is running. */
+/** A bulk action that discards one dead letter per ten seconds, so that it is still running. */
 async function slowBulk(by: Caller, count: number): Promise<Answer> {
   const ids = await Promise.all(Array.from({ length: count }, () => seedLetter(by.tenantId)));
   return by.post("/v1/bulk-actions", { verb: "skip", ids, rate_per_second: 0.1, ...because });
@@ -54,13 +54,13 @@ async function resolving(caller: Caller, verb: string): Promise<Answer> {
   return caller.post(`/v1/effects/${key}/${verb}`, { ...because, ...(verb === "confirm" && { output: null }) });
 }
 
-/** Every route that changes something, and the place of its record. */
+/** Every route that changes an item, and the place of its record. */
 export const ROUTES: Record<string, Kept> = {
   "POST /v1/commands": { instance: true },
   "POST /v1/commands/batch": { instance: true },
   "POST /v1/events": { none: "An event is a record, stored in stated_events; its consequences have instances of their own." },
   "POST /v1/events/batch": { none: "As one event." },
-  "POST /v1/facts": { none: "Facts are the record themselves: their ledger keeps each, with its source." },
+  "POST /v1/facts": { none: "A fact is itself the record: its ledger stores each one, with its source." },
   "POST /v1/batches": { instance: true },
   "POST /v1/webhooks/{id}/deliveries": { verb: "bulk", triedIn: "test/systems/webhooks/later.test.ts" },
   "POST /v1/batches/{id}/retry-failed": { verb: "retry", triedIn: "test/systems/batches/items.test.ts" },
@@ -68,13 +68,13 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/projections/facts/rebuild": { instance: true },
   "POST /v1/projections/derived/rebuild": { instance: true },
   "POST /v1/budgets/{account}/asks": { none: "A program's ask, many a second; the budget's object keeps each hold by its key." },
-  "DELETE /v1/budgets/{account}/holds/{hold}": { none: "As the ask whose hold it gives back." },
+  "DELETE /v1/budgets/{account}/holds/{hold}": { none: "Recorded as the request for the hold that it releases." },
   "POST /v1/qualification-rules/try": { none: "Nothing is written." },
   "POST /v1/catalog/check": { none: "Nothing is written." },
   "POST /v1/sign-in-codes": {
-    none: "It admits no caller by itself: the token that it is exchanged for is audited as any, with the reason given here.",
+    none: "A sign-in code grants no access by itself: the token that it is exchanged for is audited, with this reason.",
   },
-  "POST /v1/stream-tokens": { none: "Nothing is written: the token is a signature, good for a minute and one path." },
+  "POST /v1/stream-tokens": { none: "Nothing is stored: the stream token is a signature that is valid for a minute and one path." },
 
   "POST /v1/instances/{id}/retry": {
     verb: "retry",
@@ -206,7 +206,7 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/tenant/delete": { verb: "delete_tenant", triedIn: "test/systems/privacy/tenant.test.ts" },
 };
 
-/** Routes outside /v1 that change something, and the reason why the audit has no row. */
+/** Routes outside /v1 that change an item, and the reason why the audit has no row. */
 export const ELSEWHERE: Record<string, string> = {
   "POST /console/sign-in": "Its minted token is audited as any token; a refused one has no tenant yet, and is counted by address.",
   "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; their consequences have instances.",
@@ -216,7 +216,7 @@ export const ELSEWHERE: Record<string, string> = {
   "POST /embedded/crm/edits": "As above.",
 };
 
-/** These verbs have no state before, or no state after. */
+/** Verbs without an earlier state, or without a new state. */
 export const TOLD: Record<string, string[]> = {
   schedule: ["after"],
   mint: ["after"],

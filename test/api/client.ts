@@ -18,14 +18,17 @@ export interface Answer {
 
 let names = 0;
 
-/** A name no other test uses. */
+/** A name that is unique to one test. */
 export function fresh(prefix = "t"): string {
   return `${prefix}-${++names}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
 type Door = (request: Request) => Promise<Response> | Response;
 
-/** Sends a request to the Worker's fetch handler, or another. The answer, and each accepted request, must match the OpenAPI document. */
+/**
+ * Sends a request to the Worker's fetch handler, or to another handler. The response, and each accepted request, must match the OpenAPI
+ * document.
+ */
 export async function send(
   path: string,
   init: RequestInit = {},
@@ -44,7 +47,7 @@ export async function send(
   return answer;
 }
 
-/** Of an endless answer, the beginning. */
+/** The beginning of an endless response. */
 async function bodyOf(path: string, response: Response): Promise<ArrayBuffer | Uint8Array | undefined> {
   if (!path.startsWith("/v1/stream?") && path !== "/v1/stream") return response.arrayBuffer();
   const reader = response.body?.getReader();
@@ -62,7 +65,7 @@ function textOf(body: RequestInit["body"]): Sent["body"] {
 
 export const ALL_SCOPES: readonly Scope[] = [...SCOPES, ...OWN_SCOPES];
 
-/** A tenant's caller, with a token that has just these scopes. */
+/** A caller of a tenant, with a token that has only these scopes. */
 export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant"), actor = "ada") {
   const token = await mintToken(env, { tenantId, actor, scopes }, OWN_SCOPES);
   const authorization = `Bearer ${token}`;

@@ -15,11 +15,11 @@ describe("The CloudEvents SDK", () => {
     });
   };
 
-  /** Sends as its emitters do. */
+  /** Sends events as the SDK's emitters do. */
   const emitter = (caller: Caller, mode: Mode) =>
     emitterFor((message) => caller.call("POST", "/v1/commands", String(message.body), message.headers as Record<string, string>), { mode });
 
-  it("sends one event in structured and binary mode, and both are the same work", async () => {
+  it("the CloudEvents SDK sends one event in structured and binary mode, and both are the same instance", async () => {
     const caller = await callerWith();
     const event = made(fresh());
     const structured = (await emitter(caller, Mode.STRUCTURED)(event)) as Answer;
@@ -28,13 +28,13 @@ describe("The CloudEvents SDK", () => {
     expect([binary.status, binary.body]).toEqual([202, { ...structured.body, replayed: true, instance_status: expect.any(String) }]);
   });
 
-  it("sends JSON of a custom type in binary mode", async () => {
+  it("the CloudEvents SDK sends JSON of a custom type in binary mode", async () => {
     const caller = await callerWith();
     const event = made(fresh()).cloneWith({ datacontenttype: "application/vnd.shop+json" });
     expect((await emitter(caller, Mode.BINARY)(event)) as Answer).toMatchObject({ status: 202 });
   });
 
-  it("sends a batch with events that the engine reads as the SDK does", async () => {
+  it("the CloudEvents SDK sends a batch whose events the engine reads as the SDK does", async () => {
     const caller = await callerWith();
     const events = [made(fresh()), made(fresh())];
     const headers = { "content-type": CONSTANTS.MIME_CE_BATCH };
@@ -51,7 +51,7 @@ describe("The CloudEvents SDK", () => {
     }
   });
 
-  it("does not encode a % in binary mode: such a source is refused (422), and such an id is another key than in structured mode", async () => {
+  it("the CloudEvents SDK does not encode a % in binary mode: such a source is refused (422), and such an id is another key than in structured mode", async () => {
     const caller = await callerWith();
     const spaced = made(fresh()).cloneWith({ source: "https://shop.example/a%20b" });
     expectProblem((await emitter(caller, Mode.BINARY)(spaced)) as Answer, 422, "invalid_payload");
@@ -61,7 +61,7 @@ describe("The CloudEvents SDK", () => {
     expect(binary.instance_id).not.toBe(structured.instance_id);
   });
 
-  it("sends an id beyond ASCII unchanged in binary mode, which is refused; structured mode is accepted", async () => {
+  it("the CloudEvents SDK sends a non-ASCII id unchanged in binary mode, which is refused; structured mode is accepted", async () => {
     const caller = await callerWith();
     const event = made(fresh()).cloneWith({ id: "ü1" });
     expectProblem((await emitter(caller, Mode.BINARY)(event)) as Answer, 422, "invalid_payload");

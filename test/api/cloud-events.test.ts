@@ -9,7 +9,7 @@ function event(keyword: string, extra: object = {}) {
 }
 
 describe("A CloudEvent", () => {
-  it("is accepted in structured mode, with its source and id as the key", async () => {
+  it("a CloudEvent is accepted in structured mode, with its source and id as the key", async () => {
     const caller = await callerWith();
     const sent = event(fresh(), { subject: "ignored", time: "2026-10-01T00:00:00Z", anything: 1, correlationid: "job 9" });
     const first = await caller.post("/v1/commands", sent, STRUCTURED);
@@ -19,7 +19,7 @@ describe("A CloudEvent", () => {
     expect(body.idempotency_key).toBe(`/shop/1 ${sent.id}`);
   });
 
-  it("with another source is another event", async () => {
+  it("a CloudEvent with another source is another event", async () => {
     const caller = await callerWith();
     const sent = event(fresh());
     const first = await caller.post("/v1/commands", sent, STRUCTURED);
@@ -27,13 +27,13 @@ describe("A CloudEvent", () => {
     expect(other.body.instance_id).not.toBe(first.body.instance_id);
   });
 
-  it("has the key of the Idempotency-Key header if there is one", async () => {
+  it("a CloudEvent gets the key of the Idempotency-Key header if the request has one", async () => {
     const caller = await callerWith();
     const { body } = await caller.post("/v1/commands", event(fresh()), { ...STRUCTURED, "idempotency-key": "mine" });
     expect((await caller.get(`/v1/instances/${body.instance_id}`)).body.idempotency_key).toBe("mine");
   });
 
-  it("is the same event in binary mode", async () => {
+  it("a CloudEvent is the same event in binary mode", async () => {
     const caller = await callerWith();
     const { data, id, source, type, specversion } = event(fresh());
     const structured = await caller.post("/v1/commands", { data, id, source, type, specversion }, STRUCTURED);
@@ -49,19 +49,19 @@ describe("A CloudEvent", () => {
     ["data that is not JSON", { datacontenttype: "text/xml" }, "datacontenttype"],
     ["a source with a space", { source: "a b" }, "source"],
     ["an id that is too long", { id: "i".repeat(500) }, "id"],
-  ])("with %s is refused, and the attribute is named", async (_, extra, path) => {
+  ])("a CloudEvent with %s is refused, and the error names the attribute", async (_, extra, path) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", event("x", extra), STRUCTURED), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path }]);
   });
 
-  it("in binary mode without required headers is refused, and the headers are named", async () => {
+  it("a CloudEvent in binary mode without required headers is refused, and the error names the headers", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", {}, { "ce-type": "research.requested" }), 422, "invalid_payload");
     expect(issues.map(({ path }: { path: string }) => path).sort()).toEqual(["id", "source", "specversion"]);
   });
 
-  it("with a null attribute does not have that attribute", async () => {
+  it("a CloudEvent with a null attribute is read as without that attribute", async () => {
     const caller = await callerWith();
     const nulls = {
       correlationid: null,
@@ -81,7 +81,7 @@ describe("A CloudEvent", () => {
   const BINARY = { "ce-specversion": "1.0", "ce-source": "/shop/1", "ce-type": "research.requested" };
 
   it.each(["application/json; charset=utf-8", "application/vnd.shop.keyword+json", "text/json"])(
-    "is read in binary mode as %s",
+    "a CloudEvent in binary mode is read as %s",
     async (type) => {
       const caller = await callerWith();
       const headers = { ...BINARY, "ce-id": fresh(), "content-type": type };
@@ -92,22 +92,22 @@ describe("A CloudEvent", () => {
 
   it.each([
     ["percent-encoded", "%C3%BC1%20a%22", 'ü1 a"'],
-    ["encoded although it need not be", "%61", "a"],
-    ["in quotes, as the standard had it before", '"a, \\"b\\" c"', 'a, "b" c'],
-  ])("in binary mode has an id that is %s", async (_, header, id) => {
+    ["percent-encoded without need", "%61", "a"],
+    ["in quotes, as an earlier version of the standard required", '"a, \\"b\\" c"', 'a, "b" c'],
+  ])("a CloudEvent in binary mode can have an id that is %s", async (_, header, id) => {
     const caller = await callerWith();
     const { body } = await caller.post("/v1/commands", research(fresh()).payload, { ...BINARY, "ce-id": header });
     expect((await caller.get(`/v1/instances/${body.instance_id}`)).body.idempotency_key).toBe(`/shop/1 ${id}`);
   });
 
   it.each([
-    ["beyond ASCII, which reaches us as U+FFFD", "\ufffd1", /percent-encoded/],
-    ["beyond ASCII, in UTF-8", "\u00fc1", /percent-encoded/],
+    ["non-ASCII, which arrives as U+FFFD", "\ufffd1", /percent-encoded/],
+    ["non-ASCII, in UTF-8", "\u00fc1", /percent-encoded/],
     ["percent-encoded Latin-1", "%FC1", /%25/],
     ["an overlong encoding", "%C0%A0", /%25/],
     ["a lone percent sign", "50%", /%25/],
     ["sent twice", "a, a", /was sent twice/],
-  ])("in binary mode with an id that is %s is refused, and the header is named", async (_, id, said) => {
+  ])("a CloudEvent in binary mode with an id that is %s is refused, and the error names the header", async (_, id, said) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", research("x").payload, { ...BINARY, "ce-id": id });
     const { issues } = expectProblem(answer, 422, "invalid_payload");
@@ -115,7 +115,7 @@ describe("A CloudEvent", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("with only some of its headers is refused, and not read as something else", async () => {
+  it("a CloudEvent with only some of its headers is refused, and not read as another format", async () => {
     const caller = await callerWith();
     for (const header of ["ce-id", "ce-source"])
       expectProblem(await caller.post("/v1/commands", research("x"), { [header]: "a" }), 422, "invalid_payload");
@@ -125,7 +125,7 @@ describe("A CloudEvent", () => {
 describe("CloudEvents in a batch", () => {
   const BATCHED = { "content-type": "application/cloudevents-batch+json; charset=utf-8" };
 
-  it("are answered one by one, in order", async () => {
+  it("CloudEvents of a batch are answered one by one, in order", async () => {
     const caller = await callerWith();
     const good = event(fresh(), { correlationid: null });
     const sent = [
@@ -151,14 +151,14 @@ describe("CloudEvents in a batch", () => {
     expect(alone.body).toMatchObject({ replayed: true, instance_id: first.instance_id });
   });
 
-  it("may be empty, and are at most a hundred", async () => {
+  it("a batch of CloudEvents can be empty and has at most 100 events", async () => {
     const caller = await callerWith();
     expect((await caller.post("/v1/commands/batch", [], BATCHED)).body).toEqual({ results: [] });
     expectProblem(await caller.post("/v1/commands/batch", Array(101).fill(event("x")), BATCHED), 422, "invalid_payload");
     expectProblem(await caller.post("/v1/commands/batch", event("x"), BATCHED), 422, "invalid_payload");
   });
 
-  it("have a route of their own, and a single event has another", async () => {
+  it("a batch of CloudEvents has its own route, and a single event has another", async () => {
     const caller = await callerWith();
     const many = expectProblem(await caller.post("/v1/commands", [event("x")], BATCHED), 415, "unsupported_media_type");
     expect(many.detail).toContain("POST /v1/commands/batch");

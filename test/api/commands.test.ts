@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type Answer, callerWith, expectProblem, fresh, reaches, research } from "./client.ts";
 
 describe("POST /v1/commands", () => {
-  it("accepts a command, returns its instance's address, and performs it", async () => {
+  it("POST /v1/commands accepts a command, returns the address of its instance, and executes it", async () => {
     const caller = await callerWith();
     const { status, headers, body } = await caller.ask(fresh());
     expect(status).toBe(202);
@@ -19,7 +19,7 @@ describe("POST /v1/commands", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("passes correlation, causation and trace on", async () => {
+  it("an accepted command passes correlation, causation and trace on to its instance", async () => {
     const caller = await callerWith();
     const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const command = { ...research(fresh()), correlation_id: "job 7", causation_id: "a click", schema_version: 1, delay_seconds: 3600 };
@@ -34,7 +34,7 @@ describe("POST /v1/commands", () => {
     expect(envelope.traceparent).not.toBe(trace);
   });
 
-  it("A02 answers a repeated request with the same instance, marked as replayed", async () => {
+  it("A02 a repeated command is answered with the same instance, marked as replayed", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const first = await caller.ask(keyword, { "idempotency-key": "k-1" });
@@ -44,7 +44,7 @@ describe("POST /v1/commands", () => {
     expect(again.headers.get("idempotency-replayed")).toBe("true");
   });
 
-  it("answers a repeat with the status of the instance that has the key: complete, errored, delayed, terminated", async () => {
+  it("a repeated command is answered with the status of the instance that has the key: complete, errored, delayed, terminated", async () => {
     const caller = await callerWith();
     const done = await caller.ask(fresh());
     await reaches(caller, done.body.instance_id, "complete");
@@ -81,7 +81,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.get("/v1/instances?standing=delayed")).body.items).toEqual([]);
   });
 
-  it("derives a missing key from the payload", async () => {
+  it("a command without a key gets a key derived from its payload", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const first = await caller.ask(keyword);
@@ -89,7 +89,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.ask(`${keyword} two`)).body.instance_id).not.toBe(first.body.instance_id);
   });
 
-  it("refuses `.` and `..` as a key, which no address can contain, in the header and in a batch", async () => {
+  it("a command with the key `.` or `..`, which no URL can contain, is refused, in the header and in a batch", async () => {
     const caller = await callerWith();
     for (const key of [".", "..", '"."']) {
       const { issues } = expectProblem(await caller.ask(fresh(), { "idempotency-key": key }), 422, "invalid_payload");
@@ -100,7 +100,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.ask(fresh(), { "idempotency-key": "..." })).status).toBe(202);
   });
 
-  it("accepts a key bare or quoted, as the same key", async () => {
+  it("a bare key and the same key in quotes are the same key", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const bare = await caller.ask(keyword, { "idempotency-key": 'a "b" c\\d' });
@@ -115,17 +115,17 @@ describe("POST /v1/commands", () => {
     ["empty quotes", '""'],
     ["an open quote", '"abc'],
     ["two strings", '"a", "b"'],
-    ["two headers, which arrive as one", "a1, a2"],
+    ["two headers, which arrive as one header", "a1, a2"],
     ["a parameter", '"a";p=1'],
     ["not ASCII", "schl\u00fcssel"],
     ["empty", ""],
-  ])("refuses a key that is %s, and names the header", async (_, key) => {
+  ])("a command with a key that is %s is refused, and the error names the header", async (_, key) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.ask(fresh(), { "idempotency-key": key }), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("1 to 500") }]);
   });
 
-  it("A05 refuses a key of another payload, and changes nothing", async () => {
+  it("A05 a command with the key of another payload is refused and changes nothing", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const first = await caller.ask(keyword, { "idempotency-key": "k" });
@@ -134,7 +134,7 @@ describe("POST /v1/commands", () => {
     expect(body.items).toMatchObject([{ id: first.body.instance_id, subject: `acme/${keyword}` }]);
   });
 
-  it("A06 creates one instance for fifty concurrent identical requests, and returns it to the other 49", async () => {
+  it("A06 fifty concurrent identical commands create one instance, which the other 49 responses return", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const answers = await Promise.all(Array.from({ length: 50 }, () => caller.ask(keyword, { "idempotency-key": "k" })));
@@ -143,7 +143,7 @@ describe("POST /v1/commands", () => {
     expect(answers.filter(({ status, body }) => status === 202 && body.replayed === true)).toHaveLength(49);
   });
 
-  it("A07 keeps two tenants with the same key apart", async () => {
+  it("A07 two tenants with the same key have two instances", async () => {
     const [one, two] = [await callerWith(), await callerWith()];
     const keyword = fresh();
     const a = await one.ask(keyword, { "idempotency-key": "k" });
@@ -152,14 +152,14 @@ describe("POST /v1/commands", () => {
     expect(b.body.instance_id).not.toBe(a.body.instance_id);
   });
 
-  it("A09 does not remember a refused request: the corrected one is accepted under the same key", async () => {
+  it("A09 a refused command is not stored: the corrected command is accepted under the same key", async () => {
     const caller = await callerWith();
     expectProblem(await caller.ask("", { "idempotency-key": "k" }), 422, "invalid_payload");
     const { status, body } = await caller.ask(fresh(), { "idempotency-key": "k" });
     expect([status, body.replayed]).toEqual([202, false]);
   });
 
-  it("names the invalid field of a payload", async () => {
+  it("a refused command's error names the invalid field of the payload", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(
       await caller.post("/v1/commands", { type: "research.requested", payload: {} }),
@@ -169,7 +169,7 @@ describe("POST /v1/commands", () => {
     expect(issues.map(({ path }: { path: string }) => path)).toEqual(["payload.brand", "payload.keyword"]);
   });
 
-  it("refuses unknown fields instead of dropping them, and suggests the intended names", async () => {
+  it("a command with an unknown field is refused, and the error suggests the intended name", async () => {
     const caller = await callerWith();
     const asked = { ...research("tea"), urgency: 1 };
     const beside = expectProblem(await caller.post("/v1/commands", asked), 422, "invalid_payload");
@@ -188,7 +188,7 @@ describe("POST /v1/commands", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("names the misspelled field beside the missing one", async () => {
+  it("the error names the misspelled field in addition to the missing field", async () => {
     const caller = await callerWith();
     const wrong = { type: "research.requested", payload: { brand: "acme", keywrd: "tea" } };
     const { issues, detail } = expectProblem(await caller.post("/v1/commands", wrong), 422, "invalid_payload");
@@ -199,7 +199,7 @@ describe("POST /v1/commands", () => {
     expect(detail).toBe("The payload of research.requested is not valid: payload.keyword is missing: add it (and 1 more under `issues`).");
   });
 
-  it("reports an event as an event", async () => {
+  it("an event sent as a command is refused with the hint that it is an event", async () => {
     const caller = await callerWith();
     const { detail } = expectProblem(
       await caller.post("/v1/commands", { type: "content.published", payload: {} }),
@@ -209,14 +209,14 @@ describe("POST /v1/commands", () => {
     expect(detail).toContain('"content.published" is an event');
   });
 
-  it("refuses a type without a handler, and suggests the intended one", async () => {
+  it("a command of a type without a handler is refused, and the error suggests the intended type", async () => {
     const caller = await callerWith();
     const problem = expectProblem(await caller.post("/v1/commands", { type: "content.publsh", payload: {} }), 404, "unknown_message_type");
     expect(problem.did_you_mean).toBe("content.publish");
     expectProblem(await caller.post("/v1/commands", { type: "content.published", payload: {} }), 404, "unknown_message_type");
   });
 
-  it("refuses an unknown payload version", async () => {
+  it("a command with an unknown payload version is refused", async () => {
     const caller = await callerWith();
     expectProblem(await caller.post("/v1/commands", { ...research("x"), schema_version: 2 }), 422, "invalid_envelope");
   });
@@ -224,15 +224,15 @@ describe("POST /v1/commands", () => {
   it.each([
     ["subject", { subject: "mine" }, "subject"],
     ["a tenant", { tenant_id: "globex" }, "tenant_id"],
-    ["no delay at all", { delay_seconds: -1 }, "delay_seconds"],
-    ["too long a delay", { delay_seconds: 43_201 }, "delay_seconds"],
+    ["a delay of zero seconds", { delay_seconds: -1 }, "delay_seconds"],
+    ["a delay above the maximum", { delay_seconds: 43_201 }, "delay_seconds"],
     ["an empty correlation", { correlation_id: "" }, "correlation_id"],
-    ["too long a causation", { causation_id: "c".repeat(301) }, "causation_id"],
+    ["a causation above the maximum length", { causation_id: "c".repeat(301) }, "causation_id"],
     ["a control character", { correlation_id: "a\u0000b" }, "correlation_id"],
-    ["a job that no address could name", { correlation_id: ".." }, "correlation_id"],
-    ["a key that no address could name", { idempotency_key: "." }, "idempotency_key"],
+    ["a job that no URL can contain", { correlation_id: ".." }, "correlation_id"],
+    ["a key that no URL can contain", { idempotency_key: "." }, "idempotency_key"],
     ["version 0", { schema_version: 0 }, "schema_version"],
-  ])("refuses %s in the body, and names the field", async (_, extra, path) => {
+  ])("a command with %s in the body is refused, and the error names the field", async (_, extra, path) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.post("/v1/commands", { ...research("x"), ...extra }), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path }]);
@@ -240,7 +240,7 @@ describe("POST /v1/commands", () => {
 });
 
 describe("POST /v1/commands/batch", () => {
-  it("answers every command separately, in order", async () => {
+  it("POST /v1/commands/batch answers every command separately, in order", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const { status, body } = await caller.post("/v1/commands/batch", {
@@ -271,7 +271,7 @@ describe("POST /v1/commands/batch", () => {
     ]);
   });
 
-  it("answers each command that a rate delays with the time at which it is due", async () => {
+  it("a command that a rate delays is answered with its due time", async () => {
     const caller = await callerWith();
     const commands = [0, 1, 2].map((n) => research(`${fresh()} ${n}`));
     const { results } = (await caller.post("/v1/commands/batch", { commands, rate_per_second: 0.001 })).body;
@@ -282,14 +282,14 @@ describe("POST /v1/commands/batch", () => {
     expect(items.map(({ due_at }: { due_at: string }) => Date.parse(due_at)).toSorted()).toEqual([second, third]);
   });
 
-  it("accepts a hundred commands", async () => {
+  it("a batch can have 100 commands", async () => {
     const caller = await callerWith();
     const commands = Array.from({ length: 100 }, (_, n) => ({ ...research(`mint ${n}`), delay_seconds: 3600 }));
     const { body } = await caller.post("/v1/commands/batch", { commands });
     expect(body.results.filter(({ status }: Answer) => status === 202)).toHaveLength(100);
   });
 
-  it("refuses an empty list, a hundred and one commands, and a key for the whole batch", async () => {
+  it("an empty batch, a batch of 101 commands, and a batch with one Idempotency-Key header are refused", async () => {
     const caller = await callerWith();
     const batch = (count: number, headers = {}) =>
       caller.post("/v1/commands/batch", { commands: Array.from({ length: count }, () => research("x")) }, headers);

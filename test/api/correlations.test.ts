@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "./client.ts";
 import { envelopeFor, hexId, seedInstance, seedLetter } from "./seed.ts";
 
-/** A job page by page, with this maximum of members each. */
+/** A job page by page, with this maximum of members per page. */
 async function pages(caller: Caller, job: string, limit = 50): Promise<Json[]> {
   const all: Json[] = [];
   for (let cursor: string | null = ""; cursor !== null; ) {
@@ -49,7 +49,7 @@ it("a job is listed from causes to effects: every instance, the messages of its 
   expect(article.latency_ms).toBeGreaterThanOrEqual(0);
   expect(researched.leads_to).toEqual([{ instance_id: article.node, status: article.status }]);
 
-  // Every edge leads back to an earlier node, and all of them to the first.
+  // Every edge leads to an earlier node, and all edges lead to the first node.
   const places = new Map<string, number>(items.map(({ node }: Json, index: number) => [node, index]));
   for (const [index, { cause, node }] of items.entries()) {
     if (index > 0) expect(places.get(cause), `${node} is caused by ${cause}`).toBeLessThan(index);
@@ -66,7 +66,7 @@ it("a job is listed from causes to effects: every instance, the messages of its 
   expect(elsewhere).toEqual([{ kind: "facts", url: `/v1/facts?correlation=${job}` }]);
 });
 
-it("a job of ten thousand members is read in pages of the usual size, each member once", { timeout: 60_000 }, async () => {
+it("a job of 10,000 members is read in pages of the usual size, each member once", { timeout: 60_000 }, async () => {
   const caller = await callerWith();
   const job = fresh("bulk");
   const like = await seedInstance(caller.tenantId);
@@ -106,7 +106,7 @@ it("dead letters are listed among the members of their job, after the step that 
   expect(summary.dead_letters).toEqual([{ state: "open", count: 1 }]);
 });
 
-it("hundreds of messages of one instance are partly listed, and counted by type", async () => {
+it("hundreds of messages of one instance are listed in part, and counted by type", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);
@@ -128,7 +128,7 @@ it("hundreds of messages of one instance are partly listed, and counted by type"
   expect(collapsed).toEqual([{ instance_id: id, message_type: "content.publish", count: 280 }]);
 });
 
-it("deletions by retention are shown: missing causes, and pruned instances that a message started", async () => {
+it("a job shows deletions by retention: missing causes, and pruned instances that a message started", async () => {
   const caller = await callerWith();
   const job = fresh("job");
   const ids = [await seedInstance(caller.tenantId), await seedInstance(caller.tenantId)];
@@ -142,7 +142,7 @@ it("deletions by retention are shown: missing causes, and pruned instances that 
   ]);
 });
 
-it("another tenant's job and an unknown job are not found, and a cause of another tenant is reported as none", async () => {
+it("another tenant's job and an unknown job are not found, and another tenant's message is not shown as a cause", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const job = fresh("job");
   const id = await seedInstance(caller.tenantId);

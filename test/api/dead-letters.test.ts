@@ -4,7 +4,7 @@ import { callerWith, expectProblem, fresh, type Json, reaches, until } from "./c
 import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 
 describe("GET /v1/dead-letters", () => {
-  it("lists the open ones newest first, page by page, without their messages", async () => {
+  it("open dead letters are listed newest first, page by page, without their messages", async () => {
     const caller = await callerWith();
     const seeded: string[] = [];
     for (const at of [4, 4, 9]) seeded.push(await seedLetter(caller.tenantId, { capturedAt: at }));
@@ -18,7 +18,7 @@ describe("GET /v1/dead-letters", () => {
     expect(items[0]).not.toHaveProperty("body");
   });
 
-  it("filters by state, queue and reason", async () => {
+  it("dead letters are filtered by state, queue and reason", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { queue: "publish-commands", reason: "invalid_payload" });
     await seedLetter(caller.tenantId);
@@ -29,7 +29,7 @@ describe("GET /v1/dead-letters", () => {
     expectProblem(await caller.get("/v1/dead-letters?state=lost"), 422, "invalid_payload");
   });
 
-  it("shows items without a tenant to tokens with the scope `unattributed` alone", async () => {
+  it("dead letters without a tenant are listed for tokens with the scope `unattributed` only", async () => {
     const id = await seedLetter(null, { body: "not even an envelope" });
     const [plain, trusted] = [await callerWith(["read", "operate"]), await callerWith(["read", "operate", "unattributed"])];
     const unseen = await plain.get(`/v1/dead-letters/${id}`);
@@ -38,7 +38,9 @@ describe("GET /v1/dead-letters", () => {
     const foreign = [await seedLetter("somebody-else"), hexId()];
     for (const other of foreign) {
       const { detail } = (await plain.get(`/v1/dead-letters/${other}`)).body;
-      expect(detail.replace(other, id), "of another's, and of none, the same is said").toBe(unseen.body.detail);
+      expect(detail.replace(other, id), "the error is the same for another tenant's dead letter as for an unknown one").toBe(
+        unseen.body.detail,
+      );
       expect((await trusted.get(`/v1/dead-letters/${other}`)).body.detail).toBe(
         `There is no dead letter ${other}. List them with GET /v1/dead-letters.`,
       );
@@ -51,7 +53,7 @@ describe("GET /v1/dead-letters", () => {
 });
 
 describe("A dead letter", () => {
-  it("is shown with its message", async () => {
+  it("GET /v1/dead-letters/{id} returns the dead letter with its message", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     expect((await caller.get(`/v1/dead-letters/${id}`)).body).toMatchObject({
@@ -61,7 +63,7 @@ describe("A dead letter", () => {
     expectProblem(await caller.get(`/v1/dead-letters/${hexId()}`), 404, "dead_letter_not_found");
   });
 
-  it("is replayed once, for any number of requests, and its work is done", async () => {
+  it("a dead letter is replayed once, for any number of requests, and its command is executed", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     const answers = await Promise.all([1, 2, 3].map(() => caller.post(`/v1/dead-letters/${id}/replay`, { reason: "fixed" })));
@@ -77,7 +79,7 @@ describe("A dead letter", () => {
     expect(audit.items.map(({ result }: Json) => result).sort()).toEqual(["applied", "no_change", "no_change"]);
   });
 
-  it("is replayed with a corrected message, which is validated first", async () => {
+  it("a dead letter is replayed with a corrected message, which is validated first", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
@@ -99,7 +101,7 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("is corrected by the rules for a sent command: without unknown fields, subjects or redaction marks", async () => {
+  it("a corrected dead letter follows the rules of a sent command: no unknown fields, subjects or redaction marks", async () => {
     const caller = await callerWith();
     const key = fresh();
     const came = { ...envelopeFor(caller.tenantId, key, { brand: "acme" }), subject: "as-it-came", acceptance: "theirs" };
@@ -129,7 +131,7 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("cannot be corrected into a command that the token may not send", async () => {
+  it("a dead letter cannot be corrected into a command that the token may not send", async () => {
     const caller = await callerWith();
     const asked = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knew" };
     const id = await seedLetter(caller.tenantId, { queue: "webhooks", body: asked, reason: "unknown_message_type" });
@@ -138,7 +140,7 @@ describe("A dead letter", () => {
     expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
   });
 
-  it("is skipped, on record, and remains skipped", async () => {
+  it("a skipped dead letter is audited and remains skipped", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     const first = await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
@@ -149,7 +151,7 @@ describe("A dead letter", () => {
     expect(results).toEqual([{ state: "skipped" }]);
   });
 
-  it("that is discarded becomes one reconciliation fact of its queue's ledger", async () => {
+  it("a discarded dead letter becomes one reconciliation fact in the ledger of its queue", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
@@ -159,7 +161,7 @@ describe("A dead letter", () => {
     expect(JSON.parse(facts[0]?.payload ?? "")).toMatchObject({ about: `dead-letter/${id}`, note: "of no use", actor: "ada" });
   });
 
-  it("I16 with names longer than a message may have can be discarded, and its fact has the beginning of the names", async () => {
+  it("I16 a dead letter with names above the maximum length can be discarded, and its fact has the beginning of the names", async () => {
     const caller = await callerWith();
     const long = `${fresh()}\ud83d${"n".repeat(9000)}`;
     const names = { idempotency_key: long, correlation_id: long, message_type: long };
@@ -173,7 +175,7 @@ describe("A dead letter", () => {
   });
 });
 
-/** The published facts of a tenant, once there are any. */
+/** The published facts of a tenant. Waits until there is one. */
 function factsOf(tenantId: string): Promise<{ payload: string }[]> {
   const stated = env.DB.prepare("SELECT entity, subtype, payload FROM facts WHERE tenant_id = ?1").bind(tenantId);
   return until(

@@ -7,7 +7,7 @@ export interface Sent {
   /** With its query. */
   path: string;
   headers: Headers;
-  /** Null when it is unknown by now. */
+  /** Null if the status of the key's instance is unknown. */
   body: string | null | undefined;
 }
 
@@ -28,8 +28,8 @@ interface Document {
 }
 
 /**
- * Differences between an exchange and the OpenAPI document: a sentence each. Every answer must match an answer of its operation,
- * without fields outside its schema; an accepted request must match the document.
+ * Differences between an exchange and the OpenAPI document, one sentence each. Every response must match a documented response of its
+ * operation, without fields outside its schema. An accepted request must match the document.
  */
 export async function undocumented(sent: Sent, answer: Answer): Promise<string[]> {
   const { pathname, searchParams } = new URL(sent.path, "http://localhost");
@@ -50,7 +50,7 @@ export async function undocumented(sent: Sent, answer: Answer): Promise<string[]
   return faults.map((fault) => `${operation.name} (${answer.status}): ${fault}`);
 }
 
-/** Errors of a value by a schema. An answer is checked strictly: it has no undocumented fields. */
+/** Errors of a value against a schema. A response is checked strictly: undocumented fields are errors. */
 type Check = (schema: Json, value: unknown, closely?: "closely") => string[];
 
 const PROBLEM = { $ref: "#/components/schemas/Problem" };
@@ -78,10 +78,12 @@ function ofRequest(
     return check(schema, typed(schema, value)).map((fault) => `${name}, ${fault}`);
   });
   const known = parameters.filter((one) => one.in === "query").map(({ name }) => name);
-  faults.push(...[...searchParams.keys()].filter((name) => !known.includes(name)).map((name) => `the query has ${name}`));
+  faults.push(
+    ...[...searchParams.keys()].filter((name) => !known.includes(name)).map((name) => `the query has the unknown parameter ${name}`),
+  );
 
   if (body === null) return faults;
-  if (body === undefined) return described.requestBody?.required ? [...faults, "there is no body"] : faults;
+  if (body === undefined) return described.requestBody?.required ? [...faults, "the body is missing"] : faults;
   const type = mediaType(headers);
   // OpenAPI cannot express every JSON media type.
   const content = described.requestBody?.content[type] ?? (/[/+]json$/.test(type) && described.requestBody?.content["application/json"]);
@@ -91,7 +93,7 @@ function ofRequest(
   return [...faults, ...check(content.schema, value).map((fault) => `the body, ${fault}`)];
 }
 
-/** The accepted items of a body with one answer per item; undefined if none was. */
+/** The accepted items of a body with one response per item; undefined if no item was accepted. */
 function accepted(body: Json, answered: Json): Json {
   const results: Json = answered?.results;
   if (Array.isArray(body) && Array.isArray(results)) return body.filter((_, index) => results[index]?.status < 400);
@@ -114,7 +116,7 @@ function mediaType(headers: Headers): string {
 
 async function load(): Promise<Document | undefined> {
   const served = await exports.default.fetch("http://localhost/openapi.json");
-  // A test's own Worker may have none.
+  // The Worker of a test may have no document.
   if (!served.ok) return undefined;
   const document: Json = await served.json();
   const operations = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
@@ -136,7 +138,7 @@ async function load(): Promise<Document | undefined> {
       [`${name} extended`, closed(schema, true)],
     ]),
   );
-  // One register of all schemas: creating one for each operation would cost more than all lookups in it.
+  // One register of all schemas: a register per operation would cost more than all lookups in it.
   const register = dereference({ $defs, components } as Schema);
   const known = new Map<Json, Schema>();
   const registered = (schema: Json, closely?: "closely"): Schema => {
@@ -147,14 +149,14 @@ async function load(): Promise<Document | undefined> {
   };
   const check: Check = (schema, value, closely) => {
     const { errors } = validate(value, known.get(schema) ?? registered(schema, closely), "2020-12", register, false);
-    // The deepest errors are the nearest to the fault; the others are their parents.
+    // The deepest errors are the most specific; the others are their parents.
     const deepest = errors.toSorted((a, b) => b.instanceLocation.split("/").length - a.instanceLocation.split("/").length);
     return deepest.slice(0, 2).map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
   };
   return { operations, check };
 }
 
-/** Only the page of any path contains slashes. */
+/** Only the path of a published page contains slashes. */
 function patternOf(path: string): RegExp {
   const segment = ["/pages/{path}", "/console/{path}"].includes(path) ? ".+" : "[^/]+";
   return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, `(?<$1>${segment})`)}$`);

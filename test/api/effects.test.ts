@@ -12,7 +12,7 @@ async function doubtful(caller: Caller) {
 }
 
 describe("An effect in doubt", () => {
-  it("is listed with its request", async () => {
+  it("an effect with an unknown outcome is listed with its request", async () => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     for (const path of ["/v1/effects?state=in_doubt", "/v1/effects"]) {
@@ -22,7 +22,7 @@ describe("An effect in doubt", () => {
     expectProblem(await caller.get("/v1/effects?state=done"), 422, "invalid_payload");
   });
 
-  it("is listed in pages, oldest first, and by workflow and step", async () => {
+  it("effects with an unknown outcome are listed in pages, oldest first, and filtered by workflow and step", async () => {
     const caller = await callerWith();
     const instanceId = await seedInstance(caller.tenantId, { status: "in_doubt" });
     const other = await seedInstance(caller.tenantId, { status: "in_doubt", workflow: "publish-article" });
@@ -59,21 +59,28 @@ describe("An effect in doubt", () => {
     ["confirm", { output: null }, "confirm", [{ state: "confirmed", output: null }]],
     ["reject", {}, "reject", [{ state: "failed", output: null }]],
     ["retry", {}, "retry_anyway", [{ state: "superseded" }]],
-  ])("can be resolved by %s %j, on record", async (verb, extra, recorded, effects) => {
-    const caller = await callerWith();
-    const { instanceId, key } = await doubtful(caller);
-    const { status, body } = await caller.post(`/v1/effects/${key}/${verb}`, { reason: "I looked", ...extra });
-    expect([status, body]).toEqual([202, { action_id: expect.any(String), instance_id: instanceId }]);
-    const { body: after } = await caller.get(`/v1/instances/${instanceId}/effects`);
-    expect(after.items.filter(({ step }: { step: string }) => step === "send mail")).toMatchObject(effects);
-    const { body: audit } = await caller.get("/v1/audit");
-    expect(audit.items).toMatchObject([{ id: body.action_id, verb: recorded, target: key, reason: "I looked", result: "applied" }]);
+  ])(
+    "an effect with an unknown outcome can be resolved by %s %j, and the resolution is audited",
+    async (verb, extra, recorded, effects) => {
+      const caller = await callerWith();
+      const { instanceId, key } = await doubtful(caller);
+      const { status, body } = await caller.post(`/v1/effects/${key}/${verb}`, { reason: "I looked", ...extra });
+      expect([status, body]).toEqual([202, { action_id: expect.any(String), instance_id: instanceId }]);
+      const { body: after } = await caller.get(`/v1/instances/${instanceId}/effects`);
+      expect(after.items.filter(({ step }: { step: string }) => step === "send mail")).toMatchObject(effects);
+      const { body: audit } = await caller.get("/v1/audit");
+      expect(audit.items).toMatchObject([{ id: body.action_id, verb: recorded, target: key, reason: "I looked", result: "applied" }]);
 
-    const again = expectProblem(await caller.post(`/v1/effects/${key}/${verb}`, { reason: "again", ...extra }), 409, "invalid_transition");
-    expect(again.from).toBe(effects[0]?.state);
-  });
+      const again = expectProblem(
+        await caller.post(`/v1/effects/${key}/${verb}`, { reason: "again", ...extra }),
+        409,
+        "invalid_transition",
+      );
+      expect(again.from).toBe(effects[0]?.state);
+    },
+  );
 
-  it("is not confirmed without the output that the step returns (null for none)", async () => {
+  it("an effect is not confirmed without the output that the step returns (null for none)", async () => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);
     const refused = expectProblem(await caller.post(`/v1/effects/${key}/confirm`, { reason: "I looked" }), 422, "invalid_payload");
@@ -81,7 +88,7 @@ describe("An effect in doubt", () => {
     expect((await caller.get(`/v1/instances/${instanceId}`)).body.status).toBe("in_doubt");
   });
 
-  it("is the reason for a refused retry of its instance, and the refusal names the alternative", async () => {
+  it("an effect with an unknown outcome blocks a retry of its instance, and the refusal names the alternative", async () => {
     const caller = await callerWith();
     const { instanceId } = await doubtful(caller);
     const dry = await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again", dry_run: true });
@@ -90,13 +97,13 @@ describe("An effect in doubt", () => {
     expect(dry.body.refused).toBe(real.detail);
   });
 
-  it("is not found by an unknown key", async () => {
+  it("an effect with an unknown key is not found", async () => {
     const caller = await callerWith();
     for (const key of ["x", "%00", "bnVsbA", "W10"])
       expectProblem(await caller.post(`/v1/effects/${key}/reject`, { reason: "r" }), 404, "effect_not_found");
   });
 
-  it("is resolved without unknown fields only", async () => {
+  it("a resolution of an effect with unknown fields is refused", async () => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/effects/x/reject", { reason: "r", output: 1 });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "output" }]);

@@ -6,7 +6,7 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
 
 describe("/embedded", () => {
-  it("returns 404 unless it is enabled", async () => {
+  it("/embedded returns 404 unless it is enabled", async () => {
     const { token } = await callerWith(["embedded"]);
     const ask = (EMBEDDED_CONTROL: string | undefined) =>
       createApi(app).fetch(
@@ -18,7 +18,7 @@ describe("/embedded", () => {
     expect((await ask("true")).status).toBe(200);
   });
 
-  it("is hidden from tokens without the scope", async () => {
+  it("/embedded is hidden from tokens without its scope", async () => {
     const plain = await callerWith(["enqueue", "read", "operate", "unattributed"]);
     for (const [method, path] of [
       ["GET", "/embedded/ledger"],
@@ -30,7 +30,7 @@ describe("/embedded", () => {
     }
   });
 
-  it("refuses an unknown or invalid query, because a misspelled filter would clear all faults", async () => {
+  it("/embedded refuses an unknown or invalid query, because a misspelled filter would clear all faults", async () => {
     const caller = await callerWith(["embedded"]);
     for (const [method, path] of [
       ["DELETE", "/embedded/faults?match=x"],
@@ -44,7 +44,7 @@ describe("/embedded", () => {
     }
   });
 
-  it("shows the true effects of the upstreams", async () => {
+  it("/embedded shows the actual effects of the embedded upstreams", async () => {
     const caller = await callerWith(["enqueue", "read", "embedded"]);
     const keyword = fresh();
     const { body } = await caller.ask(keyword);
@@ -55,7 +55,7 @@ describe("/embedded", () => {
     expectProblem(await caller.get("/embedded/ledger?upstrem=search"), 422, "invalid_payload");
   });
 
-  it("refuses fault rules that the upstreams do not understand", async () => {
+  it("/embedded refuses fault rules that the embedded upstreams do not support", async () => {
     const caller = await callerWith(["embedded"]);
     const put = (body: unknown) => caller.call("PUT", "/embedded/faults", body);
     expectProblem(await put({}), 422, "invalid_payload");
@@ -65,7 +65,7 @@ describe("/embedded", () => {
     expect((await put([])).status).toBe(204);
   });
 
-  it("shows and controls the embedded CRM", async () => {
+  it("/embedded shows and controls the embedded CRM", async () => {
     const caller = await callerWith(["embedded"]);
     const email = `${fresh()}@example.com`;
     const edit = (id: string | null, properties: object | null) => caller.post("/embedded/crm/edits", { id, properties });

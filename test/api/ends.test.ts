@@ -13,14 +13,14 @@ describe("A must_end_by at or before the time at which a delayed command is due"
     early,
     { delay_seconds: 3600, must_end_by: "1 hour" },
     { delay_seconds: 3600, must_end_by: new Date(Date.now() + 60_000).toISOString() },
-  ])("is refused on request (%j), and nothing is begun", async (ends) => {
+  ])("a must_end_by before the due time is refused on request (%j), and no instance is created", async (ends) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", { ...research(fresh()), ...ends });
     expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual(issues);
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("is accepted if it is later, and in a repeat, which starts nothing", async () => {
+  it("a must_end_by after the due time is accepted, also in a repeat, which starts nothing", async () => {
     const caller = await callerWith();
     const command = research(fresh());
     const first = await caller.post("/v1/commands", { ...command, ...early, must_end_by: "2 hours" });
@@ -29,7 +29,7 @@ describe("A must_end_by at or before the time at which a delayed command is due"
     expect(again).toMatchObject({ status: 202, body: { instance_id: first.body.instance_id, replayed: true } });
   });
 
-  it("is refused for its item of a batch alone, also with a rate that delays the batch", async () => {
+  it("an invalid must_end_by is refused for its item of a batch only, also with a rate that delays the batch", async () => {
     const caller = await callerWith();
     const { body } = await caller.post("/v1/commands/batch", { commands: [research(fresh()), { ...research(fresh()), ...early }] });
     expect(body.results).toMatchObject([{ status: 202 }, { status: 422, problem: { issues } }]);
@@ -40,7 +40,7 @@ describe("A must_end_by at or before the time at which a delayed command is due"
 });
 
 describe("A callback_url", () => {
-  it("receives the end of its command, signed with the secret of its tenant", async () => {
+  it("a callback_url receives the end of its command, signed with the secret of the tenant", async () => {
     const caller = await callerWith([...scopes]);
     const hook = fresh("callback");
     await tell(hook, { secrets: [(await caller.get("/v1/callback-secret")).body.secret] });
@@ -60,7 +60,7 @@ describe("A callback_url", () => {
     "ftp://example.com/",
     "example.com/hook",
     "",
-  ])("with the value %s is refused on request, and nothing is begun", async (url) => {
+  ])("a callback_url with the value %s is refused on request, and no instance is created", async (url) => {
     const caller = await callerWith();
     const answer = await caller.post("/v1/commands", { ...research(fresh()), callback_url: url });
     const { issues } = expectProblem(answer, 422, "invalid_payload");
@@ -68,7 +68,7 @@ describe("A callback_url", () => {
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
 
-  it("is an attribute of a CloudEvent, as the deadline is, structured and binary; an invalid one is refused by that name", async () => {
+  it("a callback_url is a CloudEvent attribute, as the deadline is, structured and binary; an invalid one is refused by that name", async () => {
     const caller = await callerWith();
     const hook = hookUrl(fresh("callback"));
     const event = () => ({
@@ -99,14 +99,14 @@ describe("A callback_url", () => {
     }
   });
 
-  it("of one item of a batch is refused for that item alone", async () => {
+  it("an invalid callback_url of one item of a batch is refused for that item only", async () => {
     const caller = await callerWith();
     const commands = [research(fresh()), { ...research(fresh()), callback_url: "https://10.0.0.1/" }, research(fresh())];
     const { results } = (await caller.post("/v1/commands/batch", { commands })).body;
     expect(results.map(({ status }: Json) => status)).toEqual([202, 422, 202]);
   });
 
-  it("in a message that a producer sent to a queue is validated before the call: an invalid one is never called, and its instance has the reason", async () => {
+  it("a callback_url in a queue message is validated before the call: an invalid one is never called, and the instance records the reason", async () => {
     const caller = await callerWith();
     const { body } = await caller.ask(fresh());
     const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1")

@@ -7,8 +7,8 @@ import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, type Json, send } from "./client.ts";
 
-describe("Every answer", () => {
-  it("names the engine, is never stored under /v1, and is never sniffed", async () => {
+describe("Every response of the API", () => {
+  it("a response has the engine's name, and nosniff; under /v1 it is never stored", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances", "/v1/nothing", "/v1/instances/x", "/v1/audit?x=1"]) {
       expect((await caller.get(path)).headers.get("cache-control"), path).toBe("no-store");
@@ -19,7 +19,7 @@ describe("Every answer", () => {
     }
   });
 
-  it("to an unknown route is a problem document", async () => {
+  it("a request to an unknown route gets a problem document", async () => {
     const caller = await callerWith();
     expectProblem(await send("/nothing"), 404, "route_not_found");
     expectProblem(await send("/openapi.json/"), 404, "route_not_found");
@@ -27,7 +27,7 @@ describe("Every answer", () => {
     expectProblem(await caller.post("/v1/effects/x/explode", {}), 404, "route_not_found");
   });
 
-  it("to a known route by another method lists the permitted methods", async () => {
+  it("a request to a known route with another method gets the permitted methods", async () => {
     const caller = await callerWith();
     const refused = async (method: string, path: string) => {
       const answer = await caller.call(method, path);
@@ -43,7 +43,7 @@ describe("Every answer", () => {
 });
 
 describe("GET /healthz", () => {
-  it("reports that the database answers, and the time since the keeper's last round, without a token", async () => {
+  it("GET /healthz reports without a token whether the database answers, and the time since the keeper's last scan", async () => {
     const { status, headers, body } = await send("/healthz");
     expect([status, body, headers.get("cache-control")]).toEqual([
       200,
@@ -55,7 +55,7 @@ describe("GET /healthz", () => {
 });
 
 describe("A database without applied migrations", () => {
-  /** The API over the real database, without the parts of its schema that these words name. */
+  /** The API over the real database, without the parts of its schema that these words match. */
   function without(name: string) {
     const DB = Object.create(env.DB, {
       prepare: { value: (text: string) => env.DB.prepare(text) },
@@ -76,7 +76,7 @@ describe("A database without applied migrations", () => {
   it.each([
     ["the engine's", "millrace_waits_open", "0001_millrace"],
     ["the app's", "webhook_endpoints", "0001_app"],
-  ])("of %s own is named by /healthz, and in the refusal of a token (500)", async (_, table, migration) => {
+  ])("a missing migration of %s is named by /healthz, and in the refusal of a token (500)", async (_, table, migration) => {
     const ask = without(table);
     const unhealthy = expectProblem(await ask("/healthz"), 500, "config_invalid");
     expect(unhealthy.detail).toContain(`The database lacks ${table}, which the migration ${migration} makes.`);
@@ -87,7 +87,7 @@ describe("A database without applied migrations", () => {
     }
   });
 
-  it("differs from a migrated one, which answers 200, and 401 to an unknown token", async () => {
+  it("a migrated database answers 200, and 401 to an unknown token, unlike one without migrations", async () => {
     const ask = without("no table of this name");
     expect(await ask("/healthz")).toMatchObject({ status: 200, body: { ok: true } });
     expectProblem(await ask("/v1/instances", { authorization: "Bearer x" }), 401, "unauthorized");
@@ -114,7 +114,7 @@ describe("An internal error", () => {
     return { log, token, answer: { status: response.status, headers: response.headers, body: await response.json() } };
   }
 
-  it("is 503 with Retry-After when the database fails", async () => {
+  it("a database failure is answered with 503 and Retry-After", async () => {
     for (const message of ["D1_ERROR: D1 DB is overloaded. Too many requests queued.", "D1_ERROR: Exceeded maximum DB size"]) {
       const { answer } = await overBroken(message, "/v1/audit");
       expect(expectProblem(answer, 503, "unavailable").retryable).toBe(true);
@@ -123,14 +123,14 @@ describe("An internal error", () => {
     expectProblem((await overBroken("D1_ERROR: storage operation exceeded timeout", "/healthz")).answer, 503, "unavailable");
   });
 
-  it("names the migrations when a table is missing", async () => {
+  it("an error for a missing table names the migrations", async () => {
     const { answer } = await overBroken("D1_ERROR: no such table: millrace_actions: SQLITE_ERROR", "/v1/audit");
     expect(expectProblem(answer, 500, "config_invalid").detail).toContain("migrations");
     const column = await overBroken("D1_ERROR: no such column: skipped_over at offset 7: SQLITE_ERROR", "/v1/audit");
     expect(expectProblem(column.answer, 500, "config_invalid").detail).toContain("migrations");
   });
 
-  it("is 500 without its message or its stack; the log has the message, and no token", async () => {
+  it("an internal error is answered with 500 without its message or stack; the log has the message, and no token", async () => {
     const { answer, log, token } = await overBroken("Cannot read properties of undefined", "/v1/audit");
     expectProblem(answer, 500, "invariant");
     expect(JSON.stringify(answer.body)).not.toMatch(/undefined|\.ts|at /);
@@ -148,7 +148,7 @@ describe("An internal error", () => {
 });
 
 describe("GET /", () => {
-  it("describes the running engine and how to send a command", async () => {
+  it("GET / describes the running engine and how to send a command", async () => {
     const { status, headers, body } = await send("/");
     expect(status).toBe(200);
     expect(headers.get("content-type")).toContain("text/html");
@@ -159,7 +159,7 @@ describe("GET /", () => {
     expect(body).toContain('href="/openapi.json"');
   });
 
-  it("shows no address that a request contains: PUBLIC_URL, the address of this machine, or none", async () => {
+  it("GET / shows PUBLIC_URL, the address of this machine, or no address, never one from a request", async () => {
     const at = async (url: string, vars: object = {}) => {
       const door = () => createApi(app).fetch(new Request(url), { ...env, ...vars } as Env);
       return String((await send("/", {}, door)).body);
@@ -172,14 +172,14 @@ describe("GET /", () => {
     );
   });
 
-  it("has the cache headers of every answer", async () => {
+  it("GET / has the cache headers of every response", async () => {
     for (const path of ["/", "/problems", "/openapi.json", "/nonesuch"]) {
       expect([path, (await send(path)).headers.get("cache-control")]).toEqual([path, "no-cache"]);
     }
     expect((await send("/healthz")).headers.get("cache-control")).toBe("no-store");
   });
 
-  it("names the systems beside the workflows by existing routes", async () => {
+  it("GET / lists the systems next to the workflows, with links to existing routes", async () => {
     const { body } = await send("/");
     const named = [...body.matchAll(/<td><code>(GET|POST|PUT) (\/v1\/[^<]+)<\/code>/g)];
     const { paths } = (await send("/openapi.json")).body;
@@ -187,7 +187,7 @@ describe("GET /", () => {
     for (const [, method = "", path = ""] of named) expect(paths[path], `${method} ${path}`).toHaveProperty(method.toLowerCase());
   });
 
-  it("links to the console, runs no script and accepts no style but its own", async () => {
+  it("GET / links to the console, runs no script and accepts only its own style", async () => {
     const { headers, body } = await send("/");
     const policy = headers.get("content-security-policy") ?? "";
     const [, nonce] = /style-src 'nonce-([^']+)'/.exec(policy) ?? [];
@@ -199,7 +199,7 @@ describe("GET /", () => {
     expect((await send("/")).headers.get("content-security-policy")).not.toBe(policy);
   });
 
-  it("escapes its values", async () => {
+  it("GET / escapes its values", async () => {
     const [first] = app.workflows;
     const evil = { ...app, workflows: [{ ...first, name: "<img src=x>" }] } as unknown as Catalog;
     const response = await createApi(evil).fetch(new Request("http://localhost/"), env, createExecutionContext());
@@ -210,7 +210,7 @@ describe("GET /", () => {
 });
 
 describe("GET /pages/*", () => {
-  it("serves a published page by its decoded path, and 304 to a client that has it", async () => {
+  it("GET /pages/* serves a published page by its decoded path, and 304 to a client that has the current version", async () => {
     await env.PAGES.put("acme/mint & more", "<h1>Mint</h1>");
     const { status, headers, body } = await send("/pages/acme/mint%20%26%20more");
     expect([status, body]).toEqual([200, "<h1>Mint</h1>"]);
@@ -219,7 +219,7 @@ describe("GET /pages/*", () => {
     expect(again.status).toBe(304);
   });
 
-  it("returns 404 for an unpublished page", async () => {
+  it("GET /pages/* returns 404 for an unpublished page", async () => {
     for (const path of ["/pages/none", "/pages/%ff", `/pages/${"x".repeat(2000)}`]) expectProblem(await send(path), 404, "page_not_found");
   });
 });

@@ -4,7 +4,7 @@ import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 const KEY = "Idempotency-Key";
 
 describe("Idempotency-Key", () => {
-  it("is read by the routes that document it, and refused with a reason by every other changing route", async () => {
+  it("Idempotency-Key is accepted by the routes that document it, and refused with a reason by every other changing route", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
     const { paths } = (await send("/openapi.json")).body as Json;
     const readers: string[] = [];
@@ -43,7 +43,7 @@ describe("Idempotency-Key", () => {
     ]);
   });
 
-  it("is refused where a repeat would have a second effect, with that reason, and is permitted for any GET", async () => {
+  it("Idempotency-Key is refused with a reason where a repeat would have a second effect, and is permitted for any GET", async () => {
     const caller = await callerWith();
     const why = async (path: string) => expectProblem(await caller.post(path, {}, { [KEY]: "k" }), 422, "invalid_payload").detail;
     expect(await why("/v1/webhooks/x/test")).toContain("each call is another delivery");
@@ -55,7 +55,7 @@ describe("Idempotency-Key", () => {
   describe("for an endpoint", () => {
     const config = (extra = {}) => ({ url: `http://127.0.0.1:9/${fresh()}`, fact_types: ["outcome", "charge"], ...extra });
 
-    it("makes two equal requests one, and both get the same answer", async () => {
+    it("two equal requests for an endpoint with one Idempotency-Key create one endpoint, and both get the same response", async () => {
       const caller = await callerWith();
       const asked = config();
       const answers = await Promise.all([1, 2, 3].map(() => caller.post("/v1/webhooks", asked, { [KEY]: "first" })));
@@ -69,7 +69,7 @@ describe("Idempotency-Key", () => {
       expect((await caller.get(`/v1/webhooks/${answers[0]?.body.id}/secrets`)).body.items).toHaveLength(1);
     });
 
-    it("makes another request under another key, without a key, and for another tenant", async () => {
+    it("a request for an endpoint under another key, without a key, or for another tenant creates another endpoint", async () => {
       const [caller, other] = [await callerWith(), await callerWith()];
       const asked = config();
       const answers = [
@@ -82,7 +82,7 @@ describe("Idempotency-Key", () => {
       expect(new Set(answers.map(({ body }) => body.secret)).size).toBe(4);
     });
 
-    it("refuses another request under a used key, and a repeat to an endpoint that has changed since", async () => {
+    it("a different request under a used key, and a repeat for an endpoint that has changed since, are refused", async () => {
       const caller = await callerWith();
       const asked = config();
       const again = (body: object) => caller.post("/v1/webhooks", body, { [KEY]: "k" });
@@ -103,7 +103,7 @@ describe("Idempotency-Key", () => {
   describe("for a batch", () => {
     const asked = { operation: "export", dataset: "contacts" };
 
-    it("is its id", async () => {
+    it("the Idempotency-Key of a batch is its id", async () => {
       const caller = await callerWith();
       const first = await caller.post("/v1/batches", asked, { [KEY]: "nightly-1" });
       expect([first.status, first.body.batch_id, first.body.replayed]).toEqual([202, "nightly-1", false]);
@@ -113,7 +113,7 @@ describe("Idempotency-Key", () => {
       expectProblem(await caller.post("/v1/batches", { ...asked, format: "jsonl" }, { [KEY]: "nightly-1" }), 422, "idempotency_key_reused");
     });
 
-    it("is refused when it cannot be an id, or differs from the id", async () => {
+    it("an Idempotency-Key that cannot be the id of the batch, or differs from it, is refused", async () => {
       const caller = await callerWith();
       for (const [key, body] of [
         ["a b", asked],
@@ -126,7 +126,7 @@ describe("Idempotency-Key", () => {
       expect(expectProblem(await caller.post("/v1/batches", asked), 422, "invalid_payload").issues).toMatchObject([{ path: "batch_id" }]);
     });
 
-    it("names an upload too", async () => {
+    it("the Idempotency-Key of an upload is its id", async () => {
       const caller = await callerWith();
       const file = new TextEncoder().encode("contact_id,email\nc1,a@example.com\n");
       const headers = { "content-type": "text/csv", "content-length": String(file.length), [KEY]: "file-1" };

@@ -16,7 +16,7 @@ const verbs = Object.entries(BODIES);
 const named = (verb: string): Record<string, string> => (verb.startsWith("signals") ? { "Idempotency-Key": crypto.randomUUID() } : {});
 
 describe("An action on one instance over HTTP", () => {
-  it.each(verbs)("(%s) needs a reason, the scope, and an instance of the caller's own", async (verb, more) => {
+  it.each(verbs)("an action (%s) requires a reason, the scope, and an instance of the caller's tenant", async (verb, more) => {
     const caller = await callerWith();
     const path = `/v1/instances/${await seedInstance((await callerWith()).tenantId)}/${verb}`;
     expectProblem(await caller.post(path, more, named(verb)), 422, "invalid_payload");
@@ -27,7 +27,7 @@ describe("An action on one instance over HTTP", () => {
     expectProblem(await reader.post(path, { reason: "r", ...more }, named(verb)), 403, "forbidden");
   });
 
-  it.each(verbs)("(%s) is refused with the reason of its dry run, audited, and changes nothing", async (verb, more) => {
+  it.each(verbs)("an action (%s) is refused with the reason of its dry run, audited, and changes nothing", async (verb, more) => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     await seedEffect(id, { step: "send mail", state: "done" });
@@ -43,7 +43,7 @@ describe("An action on one instance over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ target: id, reason: "now", result: "no_change" }]);
   });
 
-  it("can close a failed instance, and a signal without a key is refused", async () => {
+  it("a failed instance can be closed, and a signal without a key is refused", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     const { status, body } = await caller.post(`/v1/instances/${id}/close`, { reason: "it is off the plan" });
@@ -54,7 +54,7 @@ describe("An action on one instance over HTTP", () => {
     expectProblem(keyless, 422, "invalid_payload");
   });
 
-  it("cannot cancel a published article: its dry run points to the undo", async () => {
+  it("an instance with a published article cannot be cancelled: its dry run suggests the undo", async () => {
     const caller = await callerWith();
     const id = await askToPublish(caller, await draft(caller));
     await reaches(caller, id, "complete");

@@ -6,7 +6,7 @@ import { hexId, seedApproval, seedEffect, seedInstance } from "./seed.ts";
 const ids = (answer: { body: Json }) => answer.body.items.map(({ id }: Json) => id);
 
 describe("GET /v1/instances", () => {
-  it("lists newest first, page by page, each once", async () => {
+  it("GET /v1/instances lists instances newest first, page by page, each once", async () => {
     const caller = await callerWith();
     const seeded: string[] = [];
     for (const at of [5, 5, 5, 9, 1]) seeded.push(await seedInstance(caller.tenantId, { acceptedAt: at }));
@@ -22,7 +22,7 @@ describe("GET /v1/instances", () => {
     expect([seen[0], seen[4]]).toEqual([seeded[3], seeded[4]]);
   });
 
-  it("filters by status, workflow, subject, correlation and time", async () => {
+  it("GET /v1/instances filters by status, workflow, subject, correlation and time", async () => {
     const caller = await callerWith();
     const old = await seedInstance(caller.tenantId, { status: "errored", acceptedAt: Date.parse("2026-01-01T00:00:00Z") });
     const recent = await seedInstance(caller.tenantId, { subject: "acme/rose", acceptedAt: Date.parse("2026-02-01T00:00:00Z") });
@@ -42,7 +42,7 @@ describe("GET /v1/instances", () => {
     ["since=yesterday", "since"],
     ["cursor=' OR 1", "cursor"],
     ["statuss=errored", "statuss"],
-  ])("refuses ?%s, and names the parameter", async (query, path) => {
+  ])("GET /v1/instances refuses ?%s, and the error names the parameter", async (query, path) => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.get(`/v1/instances?${query}`), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path }]);
@@ -50,7 +50,7 @@ describe("GET /v1/instances", () => {
 });
 
 describe("GET /v1/instances/{id}", () => {
-  it("shows the row with readable labels and times, and the platform's status", async () => {
+  it("GET /v1/instances/{id} returns the row with readable labels and times, and the platform's status", async () => {
     const caller = await callerWith();
     const error = { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstreamStatus: 403 };
     const id = await seedInstance(caller.tenantId, { status: "errored", error, acceptedAt: 0 });
@@ -87,7 +87,7 @@ describe("GET /v1/instances/{id}", () => {
     });
   });
 
-  it("shows an instance's waits: the question by the id that answers it, and its deadline", async () => {
+  it("GET /v1/instances/{id} shows waits: the question by the id that answers it, and its deadline", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "waiting" });
     const approval = await seedApproval(caller.tenantId, { instanceId: id, dueAt: 0 });
@@ -96,7 +96,7 @@ describe("GET /v1/instances/{id}", () => {
     expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, waiting_for: waiting }]);
   });
 
-  it("returns 404 for an unknown instance", async () => {
+  it("GET /v1/instances/{id} returns 404 for an unknown instance", async () => {
     const caller = await callerWith();
     expectProblem(await caller.get(`/v1/instances/${hexId()}`), 404, "instance_not_found");
     expectProblem(await caller.get(`/v1/instances/${"x".repeat(5000)}`), 404, "instance_not_found");
@@ -104,7 +104,7 @@ describe("GET /v1/instances/{id}", () => {
 });
 
 describe("A finished instance", () => {
-  it("shows its steps, effects and messages", async () => {
+  it("a finished instance shows its steps, effects and messages", async () => {
     const caller = await callerWith();
     const keyword = fresh();
     const { body: accepted } = await caller.ask(keyword);
@@ -162,7 +162,7 @@ describe("A finished instance", () => {
     expect(withPayload.body.items[0].payload_inline).toMatchObject({ brand: "acme", keyword });
   });
 
-  it("has no steps when the platform has deleted it", async () => {
+  it("a finished instance has no steps once the platform has deleted it", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId);
     expect((await caller.get(`/v1/instances/${id}/steps`)).body).toEqual({ items: [], truncated: false });
@@ -170,7 +170,7 @@ describe("A finished instance", () => {
 });
 
 describe("POST /v1/instances/{id}/retry", () => {
-  it("restarts an errored instance from the step that failed, once the cause is fixed", async () => {
+  it("a retry restarts an errored instance from the failed step, once the cause is fixed", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
     const keyword = fresh();
     const fault = { upstream: "search", match: keyword, status: 401, remaining: null };
@@ -200,13 +200,13 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect(audit.items[0].applied_at).toMatch(/Z$/);
   });
 
-  it("lists in a dry run the reused outputs, the steps that run again, and unknown outcomes, and changes nothing", async () => {
+  it("the dry run of a retry lists the reused outputs, the steps that run again, and unknown outcomes, and changes nothing", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     for (const state of ["done", "failed", "in_doubt", "superseded"]) await seedEffect(id, { step: state, state });
     const { status, body } = await caller.post(`/v1/instances/${id}/retry`, { reason: "r", dry_run: true, from: "failed" });
     expect(status).toBe(200);
-    // The platform has never had this run: a retry would start it from the beginning.
+    // The platform does not have this run: a retry would start it from the beginning.
     expect(body.from).toBeNull();
     expect(body.effects).toEqual(
       expect.arrayContaining([
@@ -219,7 +219,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect((await caller.get("/v1/audit")).body.items).toEqual([]);
   });
 
-  it("refuses to retry an instance that has not stopped, and audits the request", async () => {
+  it("a retry of an instance that has not stopped is refused and audited", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     const problem = expectProblem(await caller.post(`/v1/instances/${id}/retry`, { reason: "r" }), 409, "invalid_transition");
@@ -229,7 +229,7 @@ describe("POST /v1/instances/{id}/retry", () => {
 });
 
 describe("GET /v1/audit", () => {
-  it("lists newest first, page by page, each once", async () => {
+  it("GET /v1/audit lists newest first, page by page, each row once", async () => {
     const caller = await callerWith();
     const insert = env.DB.prepare(
       `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES (?1, ?2, 'ada', 'skip', 'x', 'r', 'applied', ?3)`,

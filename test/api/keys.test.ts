@@ -6,7 +6,7 @@ import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 
 const DAY_MS = 86_400_000;
 
-it("a key shows its holder, its time, its expiry, its number of requests, and its payload as a hash", async () => {
+it("GET of a key returns its instance, its time, its expiry, its number of requests, and its payload as a hash", async () => {
   const caller = await callerWith();
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
@@ -25,7 +25,7 @@ it("a key shows its holder, its time, its expiry, its number of requests, and it
   expect(Date.parse(after.key_until) - Date.parse(after.row_until)).toBe(400 * DAY_MS);
 });
 
-it("each workflow holds a key separately: one workflow can be queried, and an unknown name is refused", async () => {
+it("each workflow has a separate instance per key: one workflow can be queried, and an unknown name is refused", async () => {
   const caller = await callerWith();
   const key = fresh("order");
   const { body } = await caller.ask(fresh("keyword"), { "idempotency-key": key });
@@ -35,7 +35,7 @@ it("each workflow holds a key separately: one workflow can be queried, and an un
   expect(refused.issues[0].message).toContain("research-keyword");
 });
 
-it("a key of a pruned instance is held by its tombstone, for its tenant only", async () => {
+it("the key of a pruned instance is found by its tombstone, for its tenant only", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const key = fresh("order");
   const id = instanceId(caller.tenantId, "research-keyword", key);

@@ -6,7 +6,7 @@ import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 const audit = async (caller: Caller) => (await caller.get("/v1/audit")).body.items.map(({ verb, result }: Json) => [verb, result]);
 
 describe("The details of a dead letter", () => {
-  it("show the errors of its message by the current schema, its type, and that it would be refused", async () => {
+  it("the details of a dead letter show the errors of its message by the current schema, its type, and that a replay would be refused", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
@@ -23,14 +23,14 @@ describe("The details of a dead letter", () => {
     });
   });
 
-  it("show that its message would be accepted once a deployment has fixed the error", async () => {
+  it("the details of a dead letter show that its message would be accepted once a deployment has fixed the error", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
     const { body } = await caller.get(`/v1/dead-letters/${id}`);
     expect(body.replay).toMatchObject({ outcome: "starts", refused: null, queue: "gatherfeed-commands", instance: null });
   });
 
-  it("show that its edit would be refused when it is not a message", async () => {
+  it("the details of a dead letter show that an edit would be refused when the content is not a message", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId, { reason: "invalid_payload" });
     for (const body of [null, 0, false, "", "x", []]) {
@@ -39,7 +39,7 @@ describe("The details of a dead letter", () => {
     }
   });
 
-  it("contain no definition for an unknown type, and no identity for an invalid message", async () => {
+  it("the details of a dead letter contain no definition for an unknown type, and no identity for an invalid message", async () => {
     const caller = await callerWith();
     const unknown = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knows" };
     const id = await seedLetter(caller.tenantId, { body: unknown });
@@ -66,7 +66,7 @@ describe("A dry run of a replay", () => {
     return answer.body;
   };
 
-  it("shows the result of an edit, and changes nothing", async () => {
+  it("a dry run of a replay shows the result of an edit, and changes nothing", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
@@ -81,10 +81,10 @@ describe("A dry run of a replay", () => {
       expectProblem(await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "r", body }), code === "forbidden" ? 403 : 422, code);
     }
     expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
-    expect(new Set((await audit(caller)).map(String)), "refusals are audited, and no dry run").toEqual(new Set(["attempt,refused"]));
+    expect(new Set((await audit(caller)).map(String)), "refusals are audited, and dry runs are not").toEqual(new Set(["attempt,refused"]));
   });
 
-  it("names the instance that the message duplicates, as the replay then does", async () => {
+  it("a dry run of a replay names the instance that the message duplicates, as the replay does", async () => {
     const caller = await callerWith();
     const key = fresh();
     const asked = await caller.ask(key, { "idempotency-key": key });
@@ -99,7 +99,7 @@ describe("A dry run of a replay", () => {
     expect(await plan(caller, id)).toMatchObject({ outcome: "settled" });
   });
 
-  it("names the instance that has the key with another payload", async () => {
+  it("a dry run of a replay names the instance that has the key with another payload", async () => {
     const caller = await callerWith();
     const key = fresh();
     const asked = await caller.ask("another keyword", { "idempotency-key": key });
@@ -112,7 +112,7 @@ describe("A dry run of a replay", () => {
     });
   });
 
-  it("of an event shows that its routes can process it", async () => {
+  it("a dry run of a replay of an event shows that its routes can process it", async () => {
     const caller = await callerWith();
     const event = { ...envelopeFor(caller.tenantId, fresh(), { brand: "acme", keyword: "chai", seen_on: "2026-10-01" }) };
     const body = { ...event, message_type: "keyword.trending", kind: "event" };
@@ -120,7 +120,7 @@ describe("A dry run of a replay", () => {
     expect(await plan(caller, id)).toMatchObject({ outcome: "follows", refused: null, queue: "brand-events", instance: null });
   });
 
-  it("needs the scopes of the replay", async () => {
+  it("a dry run of a replay requires the scopes of the replay", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     const other = await callerWith();
@@ -131,7 +131,7 @@ describe("A dry run of a replay", () => {
 });
 
 describe("A dead letter's escalation", () => {
-  it("shows actor, time and reason, keeps it open, and is a filter; of two concurrent ones, one succeeds", async () => {
+  it("an escalation of a dead letter has actor, time and reason, leaves it open, and is a filter; of two concurrent ones, one succeeds", async () => {
     const caller = await callerWith();
     const [id, other] = [await seedLetter(caller.tenantId), await seedLetter(caller.tenantId)];
     const answers = await Promise.all(["first", "second"].map((reason) => caller.post(`/v1/dead-letters/${id}/escalate`, { reason })));
@@ -155,7 +155,7 @@ describe("A dead letter's escalation", () => {
     expect((await caller.post(`/v1/dead-letters/${id}/escalate`, { reason: "late" })).body.escalated).toBe(false);
   });
 
-  it("is refused for another tenant's dead letter, and for a token that may only read", async () => {
+  it("an escalation of another tenant's dead letter, or by a token that can only read, is refused", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);
     expectProblem(await (await callerWith()).post(`/v1/dead-letters/${id}/escalate`, { reason: "r" }), 404, "dead_letter_not_found");
@@ -169,12 +169,12 @@ describe("A dead letter's escalation", () => {
   });
 });
 
-it("a list by a rare filter among very many dead letters reads a limited part, and continues page by page", {
+it("a list of dead letters by a rare filter among very many reads a limited part, and continues page by page", {
   timeout: 60_000,
 }, async () => {
   const caller = await callerWith();
   const ofTheTenant = (text: string, ...params: unknown[]) => env.DB.prepare(text).bind(caller.tenantId, ...params);
-  // Of today, and removed with the test: a test of retention would delete each of these.
+  // Created today, and removed with the test: a test of retention would delete each of these.
   onTestFinished(async () => void (await ofTheTenant("DELETE FROM millrace_dead_letters WHERE tenant_id = ?1").run()));
   await ofTheTenant(
     `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000)

@@ -16,7 +16,7 @@ export async function ask(path: string, headers: Record<string, string> = {}, bi
   return await api.fetch(new Request(`http://localhost${path}`, { headers, method }), bindings, createExecutionContext());
 }
 
-/** Opens a stream as its reader; closed with the test at the latest. */
+/** Opens a stream; it is closed with the test at the latest. */
 export async function open(
   caller: Pick<Caller, "token">,
   path: string,
@@ -35,7 +35,7 @@ export function reading(answer: Response): EventReader {
   return reader;
 }
 
-/** The current place: all later events come after it. */
+/** The current cursor of the stream: all later events come after it. */
 export async function placeOf(caller: Pick<Caller, "token">): Promise<string> {
   const reader = await open(caller, "/v1/stream");
   await reader.untilRaw("id: ");

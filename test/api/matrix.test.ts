@@ -3,7 +3,7 @@ import { ALL_SCOPES, type Answer, type Caller, callerWith, expectProblem, fresh,
 import { type Operation, operations } from "./operations.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** The owner's items, by the prefix of the paths that name them: a route with another kind of item needs its line here. */
+/** The owner's items, by the prefix of the paths that name them: a route with another kind of item needs a line here. */
 async function possessions({ tenantId, call, post }: Caller): Promise<Record<string, Record<string, string>>> {
   const instance = await seedInstance(tenantId, {
     status: "errored",
@@ -80,7 +80,7 @@ const bodyFor = ({ path, bodies }: Operation) =>
   Object.keys(bodies).length === 0 ? undefined : { reason: "because", ...(path.endsWith("/confirm") && { output: null }) };
 
 describe("Every route", () => {
-  it("is refused without a token, and with an invalid one (401)", async () => {
+  it("every route refuses a request without a token, or with an invalid token (401)", async () => {
     expect(all.length).toBeGreaterThan(90);
     for (const operation of all) {
       const headers: Record<string, string>[] = [{}, { authorization: `Bearer mr_${"0".repeat(16)}_${"A".repeat(43)}` }];
@@ -93,7 +93,7 @@ describe("Every route", () => {
     }
   });
 
-  it("accepts a token with one sufficient scope, and no other token", async () => {
+  it("every route accepts a token with one sufficient scope, and no other token", async () => {
     const names = Object.fromEntries(["id", "key", "name", "brand"].map((name) => [name, fresh(name)]));
     const wrong: string[] = [];
     for (const scope of ALL_SCOPES) {
@@ -114,7 +114,7 @@ describe("Every route", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("answers another tenant's id as an unknown one, and changes nothing of its owner's", async () => {
+  it("every route answers for another tenant's id as for an unknown id, and changes nothing of its owner's", async () => {
     const [owner, stranger] = [await callerWith([...ALL_SCOPES]), await callerWith([...ALL_SCOPES])];
     const has = await possessions(owner);
     const before = await seenBy(owner, has);
@@ -128,8 +128,8 @@ describe("Every route", () => {
       );
       const foreign = await stranger.call(method, fill(path, own ?? {}), bodyFor(operation));
       const unknown = await stranger.call(method, fill(path, { ...nobodys, version: "9", generation: "9" }), bodyFor(operation));
-      const told = JSON.stringify(foreign.body).includes(owner.tenantId) ? "and names its owner" : "";
-      // Under a name that callers choose there may be an item of the stranger's own: the same as under any name.
+      const told = JSON.stringify(foreign.body).includes(owner.tenantId) ? "and contains the name of its owner" : "";
+      // A name that callers choose may be in use by this tenant as well. The route then answers as for any name.
       const same = plain(foreign, own) === plain(unknown, nobodys);
       if (told || !same) {
         wrong.push(`${named(operation)}: ${foreign.status} ${foreign.body.code}, unknown ${unknown.status} ${unknown.body.code}${told}`);

@@ -10,17 +10,17 @@ describe("A list filtered by a name", () => {
     ["/v1/dead-letters?reason=invalid_paylod", "reason", "invalid_payload"],
     ["/v1/dead-letters?reason=exausted", "reason", "exhausted"],
     ["/v1/dead-letters?queue=publish-commands&reason=invalid_paylod", "reason", "invalid_payload"],
-  ])("that no item has is refused with the most similar name: %s", async (path, filter, meant) => {
+  ])("a list filtered by a name that no item has is refused with the most similar name: %s", async (path, filter, meant) => {
     const { issues } = expectProblem(await (await callerWith()).get(path), 422, "invalid_payload");
     expect(issues).toEqual([{ path: filter, message: `is not known here: perhaps \`${meant}\` is meant` }]);
   });
 
-  it("that resembles none is refused without a suggestion", async () => {
+  it("a filter name that resembles none is refused without a suggestion", async () => {
     const { issues } = expectProblem(await (await callerWith()).get("/v1/instances?workflow=zzzzzzzzzz"), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "workflow", message: "is not known here" }]);
   });
 
-  it("that the deployment has is empty when there is no item, also for a code of the app", async () => {
+  it("a filter by an existing name is empty when there is no item, also for an error code of the app", async () => {
     const caller = await callerWith();
     for (const path of [
       "/v1/instances?workflow=audit-brand",
@@ -30,7 +30,7 @@ describe("A list filtered by a name", () => {
       expect((await caller.get(path)).body, path).toEqual({ items: [], next_cursor: null });
   });
 
-  it("of a type that left the catalog is answered while rows of it exist", async () => {
+  it("a filter by a type that was removed from the catalog is answered while rows of it exist", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { workflow: "gone-since" });
     const letter = await seedLetter(caller.tenantId, { queue: "gone-commands", reason: "gone_code" });

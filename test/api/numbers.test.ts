@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, fresh } from "./client.ts";
 
-/** In the form of JSON; none of them would be restored. */
+/** JSON numbers that a double cannot represent exactly. */
 const ALTERED = [
   "9007199254740992",
   "-9007199254740993",
@@ -30,28 +30,31 @@ const fact = (fact_id: string, number: string) =>
   `{"fact_id":"${fact_id}","entity":"${fact_id}","type":"reconciliation","occurred_at":"2026-10-01T09:30:00Z","payload":{"about":"x","list":[0,{"n":${number}}]}}`;
 
 describe("A number", () => {
-  it.each(ALTERED)("%s that would be read as another number is refused, with its place and the form to send", async (written) => {
-    const caller = await callerWith();
-    const reason = `{"reason":"r","output":{"a":"9007199254740993","b":[1, ${written}]}}`;
-    const wholes = [
-      ["/v1/commands", `{"type":"research.requested","payload":{"brand":"a","keyword":"b","n": ${written} }}`, "payload.n"],
-      ["/v1/events", `{"type":"order.delivered","payload":{"n":{"m":${written}}}}`, "payload.n.m"],
-      ["/v1/effects/none/confirm", reason, "output.b.1"],
-    ] as const;
-    for (const [path, body, at] of wholes) {
-      const { issues } = expectProblem(await caller.post(path, body), 422, "invalid_payload");
-      expect(issues).toMatchObject([{ path: at, message: expect.stringMatching(/send it as text$/) }]);
-      expect(JSON.stringify(issues)).not.toContain(`read as ${written}:`);
-    }
-    const id = fresh("f");
-    const { results } = (await caller.post("/v1/facts", `{"facts":[${fact(id, written)},${fact(id, "1")}]}`)).body;
-    expect(results).toMatchObject([
-      { status: 422, problem: { issues: [{ path: "facts.0.payload.list.1.n", message: expect.stringMatching(/send it as text$/) }] } },
-      { status: 201 },
-    ]);
-  });
+  it.each(ALTERED)(
+    "the number %s, which would be read as another number, is refused, with its place and the form to send",
+    async (written) => {
+      const caller = await callerWith();
+      const reason = `{"reason":"r","output":{"a":"9007199254740993","b":[1, ${written}]}}`;
+      const wholes = [
+        ["/v1/commands", `{"type":"research.requested","payload":{"brand":"a","keyword":"b","n": ${written} }}`, "payload.n"],
+        ["/v1/events", `{"type":"order.delivered","payload":{"n":{"m":${written}}}}`, "payload.n.m"],
+        ["/v1/effects/none/confirm", reason, "output.b.1"],
+      ] as const;
+      for (const [path, body, at] of wholes) {
+        const { issues } = expectProblem(await caller.post(path, body), 422, "invalid_payload");
+        expect(issues).toMatchObject([{ path: at, message: expect.stringMatching(/send it as text$/) }]);
+        expect(JSON.stringify(issues)).not.toContain(`read as ${written}:`);
+      }
+      const id = fresh("f");
+      const { results } = (await caller.post("/v1/facts", `{"facts":[${fact(id, written)},${fact(id, "1")}]}`)).body;
+      expect(results).toMatchObject([
+        { status: 422, problem: { issues: [{ path: "facts.0.payload.list.1.n", message: expect.stringMatching(/send it as text$/) }] } },
+        { status: 201 },
+      ]);
+    },
+  );
 
-  it("that is read exactly as written, or as the nearest decimal, is accepted", async () => {
+  it("a number that is read exactly as written, or as the nearest decimal, is accepted", async () => {
     const caller = await callerWith();
     const id = fresh("f");
     const body = `{"facts":[${KEPT.map(([written], index) => fact(`${id}-${index}`, written)).join(" , ")}]}`;
@@ -63,7 +66,7 @@ describe("A number", () => {
     }
   });
 
-  it("in invalid JSON gets a JSON error", async () => {
+  it("a number in invalid JSON gets a JSON error", async () => {
     const caller = await callerWith();
     for (const body of ['{"a":9007199254740993', '{"a":9007199254740993..1}', '{"a":0009007199254740993}'])
       expectProblem(await caller.post("/v1/commands", body), 400, "invalid_json");

@@ -22,7 +22,7 @@ function operationsOf(document: Json): { name: string; path: string; operation: 
 }
 
 describe("The OpenAPI document", () => {
-  it("lists every route, and no other", async () => {
+  it("the OpenAPI document lists every route, and no other", async () => {
     const routes = api.routes
       .filter(({ method }) => method !== "ALL")
       .map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)(\{[^}]*\})?/g, "{$1}")}`);
@@ -30,7 +30,7 @@ describe("The OpenAPI document", () => {
     expect([...new Set(routes)].sort()).toEqual(operations.sort());
   });
 
-  it("is OpenAPI 3.1, and each of its references can be resolved", async () => {
+  it("the OpenAPI document is OpenAPI 3.1, and each of its references can be resolved", async () => {
     const document = await documented();
     expect(document.openapi).toBe("3.1.0");
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path]) => path ?? "");
@@ -41,7 +41,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("writes patterns in a form that every reader of JSON Schema accepts, without delimiters and flags", async () => {
+  it("the OpenAPI document has patterns without delimiters and flags, which every reader of JSON Schema accepts", async () => {
     const patterns = new Set<string>();
     JSON.stringify(await documented(), (key, value) => {
       if (key === "pattern" && typeof value === "string") patterns.add(value);
@@ -55,7 +55,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("gives each operation a unique name and a group that is described", async () => {
+  it("the OpenAPI document gives each operation a unique name and a group that is described", async () => {
     const document = await documented();
     const groups: string[] = document.tags.map(({ name }: { name: string }) => name);
     const operations = operationsOf(document);
@@ -68,7 +68,7 @@ describe("The OpenAPI document", () => {
     expect(groups.filter((group) => !operations.some(({ operation }) => operation.tags.includes(group)))).toEqual([]);
   });
 
-  it("names the command of each operation under /v1, and of the engine's others, except these", async () => {
+  it("the OpenAPI document names the command of each operation under /v1 and of the engine's others, with a few exceptions", async () => {
     const operations = operationsOf(await documented());
     const named = operations.flatMap(({ operation }) => operation["x-command"] ?? []);
     expect(new Set(named).size).toBe(named.length);
@@ -89,13 +89,13 @@ describe("The OpenAPI document", () => {
     ]);
   });
 
-  it("is the source of the commands of the engine; `-u` writes them again", async () => {
+  it("the OpenAPI document is the source of the engine's commands; `-u` writes them again", async () => {
     const document = documentOf(builtRoutes(app, {}, new WeakSet()).described);
     const lines = operationsIn(document).map((operation) => JSON.stringify(operation));
     await expect(`[\n${lines.join(",\n")}\n]\n`).toMatchFileSnapshot("../../packages/millrace/cli/operate/operations.json");
   });
 
-  it("marks for each operation whether it needs a token", async () => {
+  it("the OpenAPI document marks for each operation whether it needs a token", async () => {
     const open = operationsOf(await documented()).filter(({ operation }) => operation.security.length === 0);
     expect(open.map(({ name }) => name).sort()).toEqual([
       "GET /",
@@ -113,7 +113,7 @@ describe("The OpenAPI document", () => {
     ]);
   });
 
-  it("names the scope of every operation under /v1, and its refusals as problems", async () => {
+  it("the OpenAPI document has the scope of every operation under /v1, and its refusals as problems", async () => {
     const document = await documented();
     expect(document.components.securitySchemes.bearer).toMatchObject({ type: "http", scheme: "bearer" });
     for (const { name, path, operation } of operationsOf(document)) {
@@ -131,7 +131,7 @@ describe("The OpenAPI document", () => {
     }
   });
 
-  it("has a description of each operation, and a valid example of each JSON body and answer", async () => {
+  it("the OpenAPI document has a description of each operation, and a valid example of each JSON body and response", async () => {
     const operations = new Map(operationsOf(await documented()).map(({ name, operation }) => [name, operation]));
     const wrong: string[] = [];
     for (const route of api.described.routes) {
@@ -154,7 +154,7 @@ describe("The OpenAPI document", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("describes every body that is read", async () => {
+  it("the OpenAPI document describes every body that is read", async () => {
     for (const { name, operation } of operationsOf(await documented())) {
       if (!/^(POST|PUT)/.test(name)) continue;
       const { schema } = operation.requestBody.content["application/json"];

@@ -1,13 +1,13 @@
 import { type Json, send } from "./client.ts";
 
-/** An operation as the OpenAPI document has it. */
+/** An operation in the form of the OpenAPI document. */
 export interface Operation {
   method: string;
   path: string;
-  /** Alternatives: a token needs every scope of one of them. None for a public operation, or one with other authentication. */
+  /** Alternatives: a token needs every scope of one of them. Empty for a public operation, or an operation with other authentication. */
   scopes: string[][];
   parameters: { in: "path" | "query" | "header"; name: string; required?: boolean; schema: Json }[];
-  /** The schema of its body by media type; none for an operation without one. */
+  /** The schema of the body by media type; empty for an operation without a body. */
   bodies: Record<string, Json>;
 }
 

@@ -6,7 +6,7 @@ import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from ".
 import { operations } from "./operations.ts";
 import { seedApproval, seedInstance } from "./seed.ts";
 
-// The ten of the OWASP API Security Top 10 (2023), each by one exploit. Tests of their own are named where they exist.
+// The ten risks of the OWASP API Security Top 10 (2023), each with one exploit. Separate tests are named where they exist.
 describe("OWASP API Security Top 10", () => {
   it("API1 object level authorization: another tenant's id is not found, by a read or by an action", async () => {
     // All routes: matrix.test.ts.
@@ -21,7 +21,7 @@ describe("OWASP API Security Top 10", () => {
     expect((await owner.get(`/v1/instances/${id}`)).body.status).toBe("errored");
   });
 
-  it("API2 authentication: a token is valid complete, in its header only, until it expires or is revoked", async () => {
+  it("API2 authentication: a token is valid only when complete, in its header, and neither expired nor revoked", async () => {
     // Guessing is slowed down for each address: request-limits.test.ts.
     const { token, call, tenantId } = await callerWith(["read", "tokens"]);
     const as = async (authorization: string) => (await send("/v1/audit", { headers: { authorization } })).status;
@@ -90,7 +90,7 @@ describe("OWASP API Security Top 10", () => {
     expectProblem(more, 403, "forbidden");
   });
 
-  it("API6 sensitive flows: a command sent twenty times at once is done once, and one answer to a question counts", async () => {
+  it("API6 sensitive flows: a command sent twenty times at once is executed once, and one answer to a question counts", async () => {
     const caller = await callerWith();
     const key = fresh("order");
     const keyword = fresh("keyword");
@@ -124,7 +124,7 @@ describe("OWASP API Security Top 10", () => {
     }
   });
 
-  it("API8 configuration: no answer is sniffed, stored or open to other origins, and no refusal reveals internals", async () => {
+  it("API8 configuration: no response is sniffed, stored or open to other origins, and no refusal reveals internals", async () => {
     const caller = await callerWith();
     for (const path of ["/v1/instances", "/v1/instances/none", "/v1/search?q='", "/v1/nothing"]) {
       const { headers, body } = await caller.call("GET", path, undefined, { origin: "https://evil.invalid" });
@@ -140,8 +140,8 @@ describe("OWASP API Security Top 10", () => {
     expect((await send("/v1/instances", { method: "PATCH" })).status).toBeGreaterThanOrEqual(400);
   });
 
-  it("API9 inventory: routes outside the document do not exist, under no other version or name", async () => {
-    // That the document has every route: openapi.test.ts.
+  it("API9 inventory: undocumented routes do not exist, under no other version or name", async () => {
+    // openapi.test.ts tests that the document has every route.
     const { all } = await operations();
     const versions = new Set(all.map(({ path }) => /^\/(v\d+)\//.exec(path)?.[1]).filter((version) => version !== undefined));
     expect([...versions]).toEqual(["v1"]);
@@ -163,8 +163,8 @@ describe("OWASP API Security Top 10", () => {
     }
   });
 
-  it("API10 consumption of APIs: an upstream's answer is validated before it is used, and is plain text for every reader", async () => {
-    // Every bad answer: test/systems/content/answers.test.ts; markup in one: hostile.test.ts beside it.
+  it("API10 consumption of APIs: an upstream's response is validated before it is used, and is plain text for every reader", async () => {
+    // Every bad response: test/systems/content/answers.test.ts; markup in a response: hostile.test.ts in the same folder.
     const keyword = fresh("<script>alert(1)</script>");
     const writing = await asked(keyword);
     const { id } = await writing.reaches("complete");

@@ -9,23 +9,26 @@ import { ALL_SCOPES, callerWith, send } from "./client.ts";
 import { reads } from "./reads.ts";
 import { seedBatch, seedInstance } from "./seed.ts";
 
-/** Lists that sort or scan, and the reason why that does not grow over the years. All others are read from an index in its order. */
+/**
+ * Lists that sort or scan, and the reason why their cost does not grow over the years. All other lists are read from an index in its
+ * order.
+ */
 const SORTS: Record<string, string> = {
   "/v1/instances?status=accepted": "Open instances, from an index with nothing else; sorted, because the keeper's order is another.",
   "/v1/instances?status=queued": "The same.",
   "/v1/instances?status=running": "The same.",
   "/v1/instances?status=waiting": "The same.",
   "/v1/instances?standing=": "The same.",
-  "/v1/instances?status=complete&standing=": "The same: nothing that is complete is open.",
-  "/v1/effects?": "An index of effects in doubt only.",
-  "/v1/divergences?": "Counts open ones by kind, 10,000 at most, from an index with nothing else.",
+  "/v1/instances?status=complete&standing=": "Reads open items only: complete items are excluded.",
+  "/v1/effects?": "An index of effects with unknown outcomes only.",
+  "/v1/divergences?": "Counts open items by kind, 10,000 at most, from an index of open items.",
   "/v1/messages/dead-letters?": "Counts the newest of the last day by queue and type, 10,000 at most, from the index by time.",
   "/v1/search?": "From one job to the next of an index, six at most; and among the newest 500 actions.",
-  "/v1/lanes/causes?": "Counts 10,000 lanes at most, and reads the instance in front of each by its own primary key.",
+  "/v1/lanes/causes?": "Counts 10,000 lanes at most, and reads the instance at the head of each by its own primary key.",
   "/v1/correlations/{id}?": "Counts 10,000 members at most, and reads 500 entries of each instance of a page, by its own primary key.",
   "/v1/catalog?": "The tenant's newest 200 instances, and 50 entries of each by its own primary key.",
   "/v1/costs?": "The newest 2,000 rows, in the order of their numbers.",
-  "/v1/usage/text?": "Sums over the days that are asked for, from the index by day.",
+  "/v1/usage/text?": "Sums over the requested days, from the index by day.",
 };
 
 interface Asked {
@@ -58,10 +61,10 @@ interface Step {
   detail: string;
 }
 
-/** Names that are passed as JSON. */
+/** Parameters that are passed as JSON. */
 const NAMED = /\bid IN \(SELECT (unhex\()?value/;
 
-/** The steps of a plan that grow with a table: scans, and sorts of more than the rows of one instance, contact or record. */
+/** The steps of a query plan that grow with a table: scans, and sorts of more than the rows of one instance, contact or record. */
 async function growing({ text, params }: Asked): Promise<string[]> {
   const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
     .bind(...params)
@@ -69,7 +72,7 @@ async function growing({ text, params }: Asked): Promise<string[]> {
   const isOfOne = (detail: string) => /\((\w+=\? AND )*(instance_id|id|contact_id|crm_id)=\?/.test(detail);
   return results
     .filter(({ detail, parent }) => {
-      // Rows that are named one by one, and searched among all of a tenant: +tenant_id makes the query use their names.
+      // Rows that are named one by one among all rows of a tenant: +tenant_id makes the query use the names.
       if (/^SEARCH .*\(tenant_id=\?\)$/.test(detail)) return NAMED.test(text);
       if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN \(?subquery/.test(detail);
       // The first loop of a join determines the number of rows.
@@ -97,7 +100,7 @@ it("actions on one instance are read from its own rows, also with another filter
   }
 });
 
-it("every list and every single item, by each filter and by two of them, is read from an index in its order", {
+it("every list and every single item, by each filter and by each pair of filters, is read from an index in its order", {
   timeout: 120_000,
 }, async () => {
   const caller = await callerWith([...ALL_SCOPES]);
@@ -135,7 +138,7 @@ it("every list and every single item, by each filter and by two of them, is read
   expect(Object.keys(SORTS).filter((known) => !found.some((one) => one.startsWith(known)))).toEqual([]);
 });
 
-it("named deliveries are found by their names, and not among all of their tenant", async () => {
+it("named deliveries are found by their names, without a scan of all deliveries of their tenant", async () => {
   const { text, params } = selectStanding("acme", ["a"]);
   const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
     .bind(...params)

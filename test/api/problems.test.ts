@@ -12,7 +12,7 @@ async function explained(): Promise<Map<string, string[]>> {
 }
 
 describe("GET /problems", () => {
-  it("explains every code of the API without a token: its status, its meaning and the next action", async () => {
+  it("GET /problems explains every code of the API without a token: its status, its meaning and the next action", async () => {
     const { body: document } = await send("/openapi.json");
     const rows = await explained();
     expect([...rows.keys()]).toEqual(document.components.schemas.Problem.properties.code.enum);
@@ -23,7 +23,7 @@ describe("GET /problems", () => {
     }
   });
 
-  it("is the target of a problem's type, with the status of the answer", async () => {
+  it("GET /problems is the target of a problem's type, with the status of the response", async () => {
     const caller = await callerWith();
     const rows = await explained();
     for (const [path, code] of [
@@ -39,14 +39,14 @@ describe("GET /problems", () => {
     }
   });
 
-  it("is JSON for a client that accepts JSON", async () => {
+  it("GET /problems returns JSON to a client that accepts JSON", async () => {
     const { body, headers } = await send("/problems", { headers: { accept: "application/json" } });
     expect(headers.get("content-type")).toContain("application/json");
     expect(body.items).toContainEqual(expect.objectContaining({ code: "not_retryable", status: 500, retryable: false }));
     expect(body.items).toHaveLength((await explained()).size);
   });
 
-  it("allows no script and no style but its own; the landing page does the same, and links to it", async () => {
+  it("GET /problems allows no script and only its own style; the landing page does the same, and links to it", async () => {
     for (const path of ["/problems", "/"]) {
       const { status, headers, body } = await send(path);
       expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=UTF-8"]);

@@ -13,7 +13,7 @@ async function operations(): Promise<{ method: string; path: string; parameters:
 const called = (path: string) => path.replaceAll(/\{(\w+)\}/g, (_, name) => (name === "version" ? "1" : "none"));
 
 describe("A query", () => {
-  it("with an unknown name is refused by every route, and the name is in the error", async () => {
+  it("a query with an unknown parameter is refused by every route, and the error has the name", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ path }) => path.startsWith("/v1/"));
     expect(asked.length).toBeGreaterThan(60);
@@ -31,13 +31,13 @@ describe("A query", () => {
     ["/v1/effects?instance_id=i", "instance_id", "GET /v1/search?q="],
     ["/v1/audit?correlation_id=c", "correlation_id", "GET /v1/correlations/{id}"],
     ["/v1/instances?correlation_id=c", "correlation_id", "`correlation` is meant"],
-  ])("%s is refused, and the error names the correct route or parameter", async (path, name, better) => {
+  ])("the query %s is refused, and the error names the correct route or parameter", async (path, name, better) => {
     const caller = await callerWith(["read", "operate"]);
     const { issues } = expectProblem(await caller.get(path), 422, "invalid_payload");
     expect(issues).toEqual([{ path: name, message: expect.stringContaining(better) }]);
   });
 
-  it("with an integer that is not in decimal digits is refused by every route that accepts one", async () => {
+  it("a query with an integer that is not in decimal digits is refused by every route that accepts an integer", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).flatMap(({ method, path, parameters }) =>
       parameters
@@ -55,13 +55,13 @@ describe("A query", () => {
     expectProblem(await caller.get("/v1/instances?limit=201"), 422, "invalid_payload");
   });
 
-  it("with a repeated parameter is answered with the instruction to send it once", async () => {
+  it("a query with a repeated parameter is answered with the instruction to send it once", async () => {
     const caller = await callerWith();
     const { issues } = expectProblem(await caller.get("/v1/instances?limit=1&limit=2"), 422, "invalid_payload");
     expect(issues).toEqual([{ path: "limit", message: "occurs more than once: send it once" }]);
   });
 
-  it("or a path that is not percent-encoded UTF-8, or contains NUL, is refused by every route", async () => {
+  it("a query or path that is not percent-encoded UTF-8, or contains NUL, is refused by every route", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ path }) => path.startsWith("/v1/"));
     for (const { method, path, parameters } of asked) {
@@ -83,7 +83,7 @@ describe("A query", () => {
     }
   });
 
-  it("with an invalid cursor is refused by every list", async () => {
+  it("a query with an invalid cursor is refused by every list", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const lists = (await operations()).filter(({ parameters }) => parameters.some(({ name }) => name === "cursor"));
     expect(lists.length).toBeGreaterThan(15);
@@ -125,7 +125,7 @@ describe("A query", () => {
     }
   });
 
-  it("with a cursor that was shortened or extended is refused by every kind of list", async () => {
+  it("a query with a cursor that was shortened or extended is refused by every kind of list", async () => {
     const caller = await callerWith();
     const row = (id: string) => ({ contact_id: id, email: `${id}@example.com` });
     await completed(caller, [row("null"), row("ünï/%"), row("z")].map((one) => JSON.stringify(one)).join("\n"), {
@@ -147,7 +147,7 @@ describe("A query", () => {
     }
   });
 
-  it("with a cursor that this server cannot have made is refused", async () => {
+  it("a query with a cursor that this server cannot have created is refused", async () => {
     const caller = await callerWith();
     await caller.post("/v1/commands", research(fresh("k")));
     await caller.post("/v1/commands", research(fresh("k")));
@@ -159,7 +159,7 @@ describe("A query", () => {
 });
 
 describe("An invalid request", () => {
-  it("has the engine's own error text on every route, and no library's", async () => {
+  it("an invalid request gets the engine's own error text on every route, not a library's", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
     const said: string[][] = [];
@@ -203,19 +203,19 @@ describe("An invalid request", () => {
 });
 
 describe("A request's content type", () => {
-  it("is not checked without a body", async () => {
+  it("the content type of a request without a body is not checked", async () => {
     const caller = await callerWith();
     for (const headers of [{ "content-encoding": "gzip" }, { "content-type": "text/plain; charset=utf-16" }] as Record<string, string>[])
       expect((await caller.call("GET", "/v1/instances", undefined, headers)).status).toBe(200);
   });
 
-  it("is not checked for a DELETE, which reads no body", async () => {
+  it("the content type of a DELETE, which reads no body, is not checked", async () => {
     const caller = await callerWith(["tokens"]);
     for (const headers of [{ "content-encoding": "br" }, { "content-type": "text/plain; charset=utf-16" }] as Record<string, string>[])
       expectProblem(await caller.call("DELETE", "/v1/tokens/none", {}, headers), 404, "token_not_found");
   });
 
-  it("is refused with the document's text by every route that accepts a body", async () => {
+  it("an invalid content type is refused with the documented text by every route that accepts a body", async () => {
     const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed", "observe"]);
     const asked = (await operations()).filter(({ method }) => method === "POST" || method === "PUT");
     for (const { method, path } of asked.filter((one) => !one.path.startsWith("/embedded")))

@@ -1,6 +1,6 @@
 import type { Json } from "./client.ts";
 
-/** The values of a filter: those known to a test, each of its enum, or a valid one. */
+/** The values of a filter: the values that a test passes, each value of its enum, or one valid value. */
 function valuesOf({ name, schema }: Json, known: Readonly<Record<string, string>>): string[] {
   const own = known[name];
   if (own !== undefined) return own.split("|");
@@ -13,8 +13,8 @@ function valuesOf({ name, schema }: Json, known: Readonly<Record<string, string>
 }
 
 /**
- * Every JSON GET of the document, with each of its filters alone and with each pair of them. `known` has the existing values of
- * filters, with bars between several.
+ * Every JSON GET of the document, with each of its filters alone and with each pair of filters. `known` has the existing values of
+ * filters, separated by bars.
  */
 export function reads(document: Json, known: Readonly<Record<string, string>> = {}): { path: string; queries: string[] }[] {
   return Object.entries<Json>(document.paths).flatMap(([path, { get }]) => {

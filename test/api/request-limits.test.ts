@@ -7,20 +7,23 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, fresh, type Json } from "./client.ts";
 
 const api = createApi(app);
-/** The limits of wrangler.jsonc for requests without a token. Tokens have the same here: their own limit is ten times as high. */
+/**
+ * The limits of wrangler.jsonc for requests without a token. Tokens have the same limits here; in wrangler.jsonc they are ten times as
+ * high.
+ */
 const LIMIT = 200;
 const AS_STRANGERS = { REQUESTS_PER_TOKEN: String(LIMIT) };
 const PERIOD_MS = 10_000;
 /**
- * A caller refused in the period in which all was spent: a period later, after the second in which leases are spent, and the
- * fortieth of such a period.
+ * A caller that was refused in the period in which its limit was used up: returned one period later, after the second in which leases are
+ * spent, and after the fortieth second of that period.
  */
 const LONGEST_WAIT_S = Math.ceil((PERIOD_MS + PERIOD_MS / 10 + PERIOD_MS / 40) / 1000);
 
 /** The API over the real bindings, with counts of calls to the database, the bucket and the objects. */
 function counted(other: Partial<Record<keyof Env | "REQUESTS_PER_TOKEN" | "REQUESTS_PER_ADDRESS", unknown>> = {}) {
   const calls = { database: 0, bucket: 0, objects: 0 };
-  /** The same binding, which counts the calls of some of its methods; those of the rest go to the binding itself. */
+  /** The same binding with counted calls to some of its methods; other calls are passed to the binding. */
   const counting = (name: "DB" | "PAGES" | "KEEPER" | "RATE_LIMIT", kind: keyof typeof calls, counts: string[]) =>
     new Proxy(env[name] as object, {
       get(binding, method) {
@@ -44,7 +47,10 @@ function counted(other: Partial<Record<keyof Env | "REQUESTS_PER_TOKEN" | "REQUE
 
 const period = () => Math.floor(Date.now() / PERIOD_MS);
 
-/** Sends until it is refused, then fifty more at once in the same period: their answers, and the calls that they caused. */
+/**
+ * Sends requests until one is refused, then fifty more concurrently in the same period. Returns their responses, and the calls that they
+ * caused.
+ */
 async function onceRefused({ calls, ask }: ReturnType<typeof counted>, send: (n: number) => Parameters<typeof ask>, limit: number) {
   for (let n = 0; ; ) {
     const began = period();
@@ -61,7 +67,7 @@ async function onceRefused({ calls, ask }: ReturnType<typeof counted>, send: (n:
       bucket: calls.bucket - before.bucket,
       objects: calls.objects - before.objects,
     };
-    // The counts restart with each period, and so does this.
+    // The counts restart with each period, and so does this test.
     if (period() === began) return { answers, asked };
   }
 }
@@ -70,7 +76,7 @@ const NOTHING = { database: 0, bucket: 0, objects: 0 };
 const unknownToken = () => `Bearer mr_${crypto.randomUUID().replaceAll("-", "").slice(0, 16)}_${"A".repeat(43)}`;
 
 it.each([
-  ["pages that there are not", (n: number, from: string) => [`/pages/none/${n}`, { "cf-connecting-ip": from }] as const],
+  ["pages that do not exist", (n: number, from: string) => [`/pages/none/${n}`, { "cf-connecting-ip": from }] as const],
   ["the health check", (_: number, from: string) => ["/healthz", { "cf-connecting-ip": from }] as const],
   [
     "routes with unknown tokens",
@@ -80,7 +86,7 @@ it.each([
     "pages, from all addresses of one network",
     (n: number) => [`/pages/none/${n}`, { "cf-connecting-ip": `2001:db8:7:9::${n.toString(16)}` }] as const,
   ],
-])("fifty requests without a token make no call once they are refused: %s", async (what, request) => {
+])("fifty requests without a token cause no call once they are refused: %s", async (what, request) => {
   const from = `203.0.113.${what.length}`;
   const { answers, asked } = await onceRefused(counted(), (n) => [...request(n, from)], LIMIT);
   for (const answer of answers) {
@@ -91,7 +97,7 @@ it.each([
   expect(asked).toEqual(NOTHING);
 });
 
-it("a client that is refused pages still gets the health check, is admitted with a valid token, and delays no other address", async () => {
+it("a client whose page requests are refused still gets the health check, is accepted with a valid token, and delays no other address", async () => {
   const [door, from] = [counted(), "203.0.113.90"];
   const { token } = await callerWith();
   await onceRefused(door, (n) => [`/pages/none/${n}`, { "cf-connecting-ip": from }], LIMIT);
@@ -103,7 +109,7 @@ it("a client that is refused pages still gets the health check, is admitted with
 it("a token has its own limit, for all addresses together", async () => {
   const [one, other] = [await callerWith(["read"]), await callerWith(["read"])];
   const door = counted(AS_STRANGERS);
-  // A forbidden route costs nothing more: the count comes first.
+  // A forbidden route has no further cost: the count comes first.
   const use = (token: string, n: number) =>
     ["/v1/schedules/x/run", { authorization: `Bearer ${token}`, "cf-connecting-ip": `198.51.100.${n % 200}` }] as const;
   const { answers, asked } = await onceRefused(door, (n) => [...use(one.token, n)], LIMIT);
@@ -119,7 +125,7 @@ it("a token has its own limit, for all addresses together", async () => {
   expect((await door.ask(...use(other.token, 1))).status).toBe(405);
 }, 120_000);
 
-it("responses to a token have the remainder of its limit, and cost no call for it; refused and other responses keep their own", async () => {
+it("a response to a token has the remainder of its limit, without a further call; refused and other responses have their own remainder", async () => {
   const { token } = await callerWith(["read"]);
   const door = counted({ REQUESTS_PER_TOKEN: "1000" });
   const authorization = `Bearer ${token}`;
@@ -129,7 +135,7 @@ it("responses to a token have the remainder of its limit, and cost no call for i
     expect(headers.get("ratelimit-policy")).toBe('"token";q=1000;w=10');
   }
   expect(door.calls.objects).toBe(0);
-  // The 51st asks the limiter, as before: its answer has the exact remainder.
+  // The 51st request calls the limiter: its response has the exact remainder.
   expect((await door.ask("/v1/schedules/x/run", { authorization })).headers.get("ratelimit")).toBe('"token";r=949;t=10');
   expect(door.calls.objects).toBe(1);
   expect((await counted({ REQUESTS_PER_TOKEN: "0" }).ask("/v1/limits", { authorization })).headers.get("ratelimit")).toBeNull();
@@ -161,11 +167,11 @@ it("a deployment can set its own limits, and the engine counts addresses when th
   expect(door.calls.objects).toBe(before);
 });
 
-it("an unknown token is looked up once, for any sender, and a new one is accepted at once", async () => {
+it("an unknown token is looked up once, for any sender, and a new token is accepted at once", async () => {
   const { calls, ask } = counted();
   const authorization = unknownToken();
   for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/audit", { authorization }), 401, "unauthorized");
-  // The token, and whether the migrations are applied.
+  // Two queries: the token, and whether the migrations are applied.
   expect(calls.database).toBe(2);
 
   const { token } = await callerWith(["read"]);
@@ -175,7 +181,7 @@ it("an unknown token is looked up once, for any sender, and a new one is accepte
   expect((await ask("/v1/schedules/x/runs", { authorization: `Bearer ${token}` })).status).toBe(200);
 });
 
-it("unknown tokens evict no valid one from the cache, and evict one another", { timeout: 120_000 }, async () => {
+it("unknown tokens evict no valid token from the cache, and evict one another", { timeout: 120_000 }, async () => {
   const good = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"] });
   expect(await findToken(env, good)).toBeDefined();
   let looks = 0;

@@ -4,7 +4,7 @@ import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, reaches } from "./client.ts";
 
-/** A command that was done 31 days ago, and has been pruned since. */
+/** A command that was completed 31 days ago, and has been pruned since. */
 async function pruned() {
   const caller = await callerWith();
   const keyword = fresh();
@@ -18,7 +18,7 @@ async function pruned() {
   )
     .bind(id, monthAgo)
     .first<number>("before");
-  // Rows are in order of arrival, and the keeper's scan ends at a young one: here it comes before this old one.
+  // Rows are in order of arrival, and the keeper's scan ends at a recent row: here the recent row comes before this old one.
   await runInDurableObject(keeperOf(env), async (_, { storage }) => {
     const turns = await storage.get<object>("retention");
     await storage.put("retention", { ...turns, "instances ended": { dueAt: 0, from: String(place) } });
@@ -30,7 +30,7 @@ async function pruned() {
 
 const rowOf = (id: string) => env.DB.prepare("SELECT status FROM millrace_instances WHERE id = ?1").bind(id).first();
 
-it("A08 a repeat of a command with a pruned instance is answered as replayed, and nothing runs", async () => {
+it("A08 a repeat of a command with a pruned instance is answered as replayed, and no instance runs", async () => {
   const { caller, keyword, id } = await pruned();
   const again = await caller.ask(keyword);
   expect(again.status).toBe(202);
@@ -39,7 +39,7 @@ it("A08 a repeat of a command with a pruned instance is answered as replayed, an
   expectProblem(await caller.get(`/v1/instances/${id}`), 404, "instance_not_found");
 });
 
-it("the replay of a dead letter of a pruned instance has no effect, with the reason in the answer", async () => {
+it("the replay of a dead letter of a pruned instance has no effect, and the response has the reason", async () => {
   const { caller, id, envelope } = await pruned();
   const letter = fresh("letter");
   await env.DB.prepare(

@@ -13,20 +13,20 @@ import { open } from "./live.ts";
 import { reads } from "./reads.ts";
 import { hexId } from "./seed.ts";
 
-/** The number of instances at the first and the second measurement: with three entries each, and a dead letter for every tenth. */
+/** The number of instances at the first and the second measurement: with three entries each, and a dead letter for every tenth instance. */
 const SIZES = [2000, howMany(8000, 1_000_000)] as const;
 /**
- * The reads of a full page: nine rows for each of 50 instances, and the levels of the indexes. Of the smaller size no page of a rare
+ * The rows read for a full page: nine rows for each of 50 instances, and the levels of the indexes. At the smaller size no page of a rare
  * filter is full.
  */
 const FULL_PAGE = 450;
 
-/** Reads that grow, their maximum of rows, and the reason. `open` is the number of running instances of all tenants. */
+/** Reads that grow, with their maximum of rows and the reason. `open` is the number of running instances of all tenants. */
 const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = [
   [
     /^\/v1\/instances\?.*(status=(accepted|queued|running|waiting)|standing=)/,
     (open) => 8 * open + 200,
-    "Open instances, from an index with nothing else.",
+    "Open instances, from an index with no other rows.",
   ],
   [
     /^\/v1\/instances\?.*(workflow|subject)=/,
@@ -38,20 +38,28 @@ const BOUNDED: [start: RegExp, most: (open: number) => number, why: string][] = 
     () => 2 * 2 * 5_000 + 200,
     "A rare filter: 5,000 of the newest are checked, page by page; of the tenant's, and of those without one.",
   ],
-  [/^\/v1\/approvals\?.*(workflow=|state=(approved|rejected))/, () => 2 * 5_000 + 200, "The same of one tenant's."],
-  [/^\/v1\/audit\?.*&/, () => 2 * 2 * 5_000 + 200, "Two filters together: 5,000 of the one's newest are checked, page by page."],
-  [/^\/v1\/search/, () => 2 * 2000 + 1000, "For a subject or a trace the newest 2,000 are looked at."],
-  [/^\/v1\/costs/, () => 2 * 2000 + 2000, "The newest 2,000 runs."],
-  [/^\/v1\/queues/, () => 150_000, "Counts open problems, 10,000 at most of each."],
-  [/^\/v1\/lanes\/causes/, () => 2 * 10_000 + 200, "Counts 10,000 lanes at most, each with the instance in front of it."],
-  [/^\/v1\/lanes\?.*(state|cause)=/, () => 2 * 2 * 5_000 + 200, "A rare filter: 5,000 are checked, page by page."],
-  [/^\/v1\/messages\/dead-letters/, () => 30_000, "Counts those of the last day, 10,000 at most."],
+  [
+    /^\/v1\/approvals\?.*(workflow=|state=(approved|rejected))/,
+    () => 2 * 5_000 + 200,
+    "A rare filter, for one tenant: 50,000 of the newest are checked, page by page.",
+  ],
+  [
+    /^\/v1\/audit\?.*&/,
+    () => 2 * 2 * 5_000 + 200,
+    "Two filters together: 5,000 of the newest rows of one filter are checked, page by page.",
+  ],
+  [/^\/v1\/search/, () => 2 * 2000 + 1000, "For a subject or a trace the newest 2,000 rows are checked."],
+  [/^\/v1\/costs/, () => 2 * 2000 + 2000, "The newest 2,000 instances."],
+  [/^\/v1\/queues/, () => 150_000, "Counts open problems, 10,000 at most of each kind."],
+  [/^\/v1\/lanes\/causes/, () => 2 * 10_000 + 200, "Counts 10,000 lanes at most, each with the instance at its head."],
+  [/^\/v1\/lanes\?.*(state|cause)=/, () => 2 * 2 * 5_000 + 200, "A rare filter: 5,000 rows are checked, page by page."],
+  [/^\/v1\/messages\/dead-letters/, () => 30_000, "Counts the rows of the last day, 10,000 at most."],
   [/^\/v1\/stream\?.*last_event_id=/, () => 10_000, "New events, the newest 1,000 of each kind; it returns 100 of them."],
-  [/^\/v1\/stream/, () => 2 * 1_000 + 200, "The newest 1,000 instances and 1,000 questions are looked at."],
-  [/^\/v1\/effects/, (open) => 8 * open + 200, "Effects in doubt, from an index with nothing else."],
+  [/^\/v1\/stream/, () => 2 * 1_000 + 200, "The newest 1,000 instances and 1,000 questions are checked."],
+  [/^\/v1\/effects/, (open) => 8 * open + 200, "Effects with unknown outcomes, from an index with no other rows."],
 ];
 
-/** The start points of a stream: from now on, and after the beginning. */
+/** The start points of a stream: the present, and after the beginning. */
 const STREAMS = ["", ...LIVE_KINDS.map((kind) => `kinds=${kind}`)].flatMap((kinds) => [kinds, `${kinds}&last_event_id=1`]);
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project app test/api/scale.test.ts: 2,000 and 1,000,000 instances. It prints the table of docs/performance.md.
@@ -61,7 +69,7 @@ it("every list, filter and search reads as many rows of a large database as of a
   const caller = await callerWith([...ALL_SCOPES]);
   const { tenantId } = caller;
   const mark = hexId().slice(0, 8);
-  // A runtime with a million instances is this test's alone, and ends with it.
+  // Only this test creates a runtime with a million instances, and ends it.
   if (!IS_FULL_SIZE) onTestFinished(() => remove(tenantId, mark), 60_000);
   const api = engineRoutes(app);
   const get = async (path: string): Promise<Json> => {
@@ -79,7 +87,7 @@ it("every list, filter and search reads as many rows of a large database as of a
       const portion = { tenantId, mark, from: filled, to: Math.min(size, filled + PORTION), of: SIZES[1] };
       for (const statement of fillStatements(portion)) await env.DB.prepare(statement).run();
     }
-    console.log(`${size} instances are there after ${Math.round((Date.now() - began) / 1000)} s.`);
+    console.log(`${size} instances exist after ${Math.round((Date.now() - began) / 1000)} s.`);
     const found = await existing(tenantId, mark);
     const counts = new Map<string, number>();
     for (const { path, queries } of reads(await get("/openapi.json"), found.filters)) {
@@ -175,7 +183,7 @@ async function remove(tenantId: string, mark: string): Promise<void> {
   );
 }
 
-/** The number of rows that a statement removes, the audit's included. */
+/** The number of rows that a statement removes, including the audit's. */
 async function removed(text: string, values: readonly string[]): Promise<number> {
   const [, removal] = await env.DB.batch([
     env.DB.prepare("INSERT INTO millrace_audit_opened (id) VALUES (1)"),

@@ -11,7 +11,7 @@ beforeAll(async () => {
   stranger = await callerWith([...ALL_SCOPES]);
 });
 
-/** The results of a text, by kind and name. */
+/** The search results for a text, by kind and name. */
 async function found(text: string, by: Caller = caller): Promise<Json[]> {
   const { status, body } = await by.get(`/v1/search?q=${encodeURIComponent(text)}`);
   expect(status).toBe(200);
@@ -42,8 +42,8 @@ async function accepted(key: string, row: { subject?: string; correlation?: stri
 
 const traceOf = (key: string) => instanceId("trace", "", key);
 
-describe("The search finds", () => {
-  it("an instance by its id, by a prefix, by the id of a part of it, and by its key", async () => {
+describe("The search by name", () => {
+  it("the search finds an instance by its id, by a prefix, by the id of a part of it, and by its key", async () => {
     const key = fresh("order");
     const id = await accepted(key);
     const way = { kind: "instance", id, url: `/v1/instances/${id}`, title: `research-keyword · acme/${key}`, status: "complete" };
@@ -55,13 +55,13 @@ describe("The search finds", () => {
     expect((await caller.get(way.url)).body.idempotency_key).toBe(key);
   });
 
-  it("every workflow's instance of one key", async () => {
+  it("the search finds every workflow's instance of one key", async () => {
     const key = fresh("order");
     const ids = [await accepted(key), await accepted(key, { workflow: "publish-article" })];
     expect((await found(key)).map(({ id }) => id).sort()).toEqual(ids.sort());
   });
 
-  it("instances by their subject, and by their trace, among the newest, with the limit of the search", async () => {
+  it("the search finds instances by subject and by trace, among the newest, and shows the limit of the search", async () => {
     const key = fresh("order");
     const id = await accepted(key);
     expect(await found(`acme/${key}`)).toMatchObject([{ kind: "instance", id, by: "subject" }]);
@@ -72,7 +72,7 @@ describe("The search finds", () => {
     expect(body).toEqual({ items: [], more: [], looked_back: { instances: 2000, since: null } });
   });
 
-  it("a job by its correlation id and a prefix: one line, for any number of members", async () => {
+  it("the search finds a job by its correlation id and a prefix: one line, for any number of members", async () => {
     const job = fresh("spring");
     for (let member = 0; member < 8; member++) await accepted(fresh("member"), { correlation: job });
     await accepted(fresh("member"), { correlation: `${job}-again` });
@@ -84,7 +84,7 @@ describe("The search finds", () => {
     expect(await found(job.slice(0, -2))).toMatchObject([{ ...way, match: "prefix" }, { id: `${job}-again` }]);
   });
 
-  it("a dead letter by its id, by the key and the job of its message", async () => {
+  it("the search finds a dead letter by its id, and by the key and the job of its message", async () => {
     const key = fresh("order");
     const id = await seedLetter(caller.tenantId);
     await env.DB.prepare("UPDATE millrace_dead_letters SET idempotency_key = ?2, correlation_id = ?3 WHERE id = ?1")
@@ -100,7 +100,7 @@ describe("The search finds", () => {
     expect(await found(nobodys, stranger)).toMatchObject([{ kind: "dead_letter", id: nobodys }]);
   });
 
-  it("an effect by its key, a question, an action, and an event that a step emitted", async () => {
+  it("the search finds an effect by its key, a question, an action, and an event that a step emitted", async () => {
     const id = await seedInstance(caller.tenantId, { status: "in_doubt" });
     const effect = await seedEffect(id);
     expect(await found(effect)).toMatchObject([{ kind: "effect", id: effect, status: "in_doubt", url: `/v1/instances/${id}/effects` }]);
@@ -120,14 +120,14 @@ describe("The search finds", () => {
     ]);
   });
 
-  it("the app's own kinds of items", async () => {
+  it("the search finds the app's own kinds of items", async () => {
     const id = await seedInstance(caller.tenantId);
     const batch = await seedBatch(caller.tenantId, id);
     expect((await found(batch)).filter(({ kind }) => kind === "batch")).toMatchObject([{ id: batch, url: `/v1/batches/${batch}` }]);
     expect((await found(batch.slice(0, 7))).filter(({ kind }) => kind === "batch")).toMatchObject([{ id: batch, match: "prefix" }]);
   });
 
-  it("whole names before prefixes, and a few items of each kind, with a mark for kinds with more", async () => {
+  it("the search lists whole names before prefixes, and a few items of each kind, with a mark for kinds with more", async () => {
     const job = fresh("autumn");
     for (const end of ["", "-1", "-2", "-3", "-4", "-5", "-6"]) await accepted(fresh("member"), { correlation: job + end });
     const { body } = await caller.get(`/v1/search?q=${job}`);
@@ -136,7 +136,7 @@ describe("The search finds", () => {
   });
 });
 
-it("nothing of another tenant, by any name", async () => {
+it("the search finds nothing of another tenant, by any name", async () => {
   const key = fresh("order");
   const id = await accepted(key);
   const effect = await seedEffect(id);

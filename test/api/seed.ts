@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { formatEntryKey } from "millrace/operate";
 
-/** An id in the engine's form. */
+/** An id in the form of the engine's ids. */
 export function hexId(): string {
   return crypto.randomUUID().replaceAll("-", "");
 }
@@ -58,7 +58,7 @@ export async function seedApproval(tenantId: string, row: { instanceId?: string;
   return id;
 }
 
-/** A dead letter; of a tenant, or without one. */
+/** A dead letter, with or without a tenant. */
 export async function seedLetter(
   tenantId: string | null,
   row: { body?: unknown; reason?: string; queue?: string; capturedAt?: number; cause?: string; error?: string } = {},
@@ -82,7 +82,7 @@ export async function seedLetter(
   return id;
 }
 
-/** A batch that has begun. */
+/** A batch that has started. */
 export async function seedBatch(tenantId: string, instanceId: string): Promise<string> {
   const id = hexId();
   await env.DB.prepare(
@@ -94,7 +94,7 @@ export async function seedBatch(tenantId: string, instanceId: string): Promise<s
   return id;
 }
 
-/** A message in its queue form. */
+/** A message in the form in which a queue delivers it. */
 export function envelopeFor(tenantId: string, key: string, payload: object = { brand: "acme", keyword: key }) {
   return {
     schema_version: 1,

@@ -15,7 +15,7 @@ const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content
 const asking = (token: string, path = "/v1/caller") => send(path, { headers: { authorization: `Bearer ${token}` } });
 
 describe("A sign-in code", () => {
-  it("is exchanged for a token with its own scopes, for twelve hours, which is listed and audited", async () => {
+  it("a sign-in code is exchanged for a token with its own scopes, for twelve hours, which is listed and audited", async () => {
     const caller = await callerWith(["read", "operate", "tokens"]);
     const { status, body } = await trade(await mint(caller));
     expect(status).toBe(200);
@@ -38,7 +38,7 @@ describe("A sign-in code", () => {
     );
   });
 
-  it("is accepted once, also for two concurrent requests", async () => {
+  it("a sign-in code is accepted once, also for two concurrent requests", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const code = await mint(caller);
     const answers = await Promise.all([trade(code), trade(code), trade(code)]);
@@ -51,7 +51,7 @@ describe("A sign-in code", () => {
     expect(body.items).toHaveLength(2);
   });
 
-  it("expires after ten minutes, and with its parent token", async () => {
+  it("a sign-in code expires after ten minutes, and with its parent token", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const [old, left] = [await mint(caller), await mint(caller)];
     await env.DB.prepare("UPDATE millrace_sign_in_codes SET expires_at = expires_at - 600001 WHERE tenant_id = ? AND hash = ?")
@@ -67,7 +67,7 @@ describe("A sign-in code", () => {
     expectProblem(await asking(body.token), 401, "unauthorized");
   });
 
-  it("is stored as a hash only, and an unknown one is refused with the same error", async () => {
+  it("a sign-in code is stored as a hash only, and an unknown code is refused with the same error", async () => {
     const caller = await callerWith(["read"]);
     const code = await mint(caller);
     const { results } = await env.DB.prepare("SELECT * FROM millrace_sign_in_codes WHERE tenant_id = ?").bind(caller.tenantId).all();
@@ -79,7 +79,7 @@ describe("A sign-in code", () => {
 });
 
 describe("A browser's token", () => {
-  it("does not count toward the limit of created tokens, for any number of sign-ins", async () => {
+  it("a browser's token does not count toward the limit of created tokens, for any number of sign-ins", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const rest = JSON.stringify(
       Array.from({ length: 999 }, (_, nth) => `${crypto.randomUUID().slice(0, 8)}${String(nth).padStart(8, "0")}`),
@@ -90,17 +90,17 @@ describe("A browser's token", () => {
     await env.DB.prepare("DELETE FROM millrace_tokens WHERE tenant_id = ?1 AND actor = 'eve' AND id LIKE '%00000007'")
       .bind(caller.tenantId)
       .run();
-    const asked = { actor: "bob", scopes: ["read"], reason: "a place is left" };
+    const asked = { actor: "bob", scopes: ["read"], reason: "one more token can be created" };
     expect((await caller.post("/v1/tokens", asked)).status).toBe(201);
     expectProblem(await caller.post("/v1/tokens", asked), 409, "invalid_transition");
   });
 
-  it("ends when fifty newer ones of one token exist, and is deleted when it has expired; those of other tokens are kept", async () => {
+  it("a browser's token ends when fifty newer ones of its parent exist, and is deleted when it has expired; those of other parents are kept", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const other = await callerWith(["read"], caller.tenantId);
     const { body: others } = await trade(await mint(other));
     const { body: first } = await trade(await mint(caller));
-    // A sign-in by the link of another sign-in: they are one family.
+    // A sign-in with the link of another sign-in: both belong to one parent token.
     const heir = {
       post: (_: string, body: Json) =>
         send("/v1/sign-in-codes", { method: "POST", headers: bearing(first.token), body: JSON.stringify(body) }),
@@ -122,7 +122,7 @@ describe("A browser's token", () => {
 });
 
 describe("The console", () => {
-  it("answers with the same page at every path, which can run its own script only", async () => {
+  it("the console returns the same page at every path, and the page can run only its own script", async () => {
     for (const path of ["/console", "/console/instances", "/console/instances/abc/def"]) {
       const { status, headers, body } = await send(path);
       expect(status).toBe(200);
@@ -135,11 +135,11 @@ describe("The console", () => {
     }
   });
 
-  it("is also found with a trailing slash", async () => {
+  it("the console is also found with a trailing slash", async () => {
     expect((await engineRoutes(app).request("/console/", {}, env)).status).toBe(200);
   });
 
-  it("names its script and style by their content, so that they are cached permanently; other names are not found", async () => {
+  it("the console's script and style have names with a content hash, and are cached permanently; other names are not found", async () => {
     const { body } = await send("/console");
     const assets = [...String(body).matchAll(/"(\/console\/assets\/[0-9a-f]{16}\.(?:js|css))"/g)].map(([, path = ""]) => path);
     expect(assets).toHaveLength(2);
@@ -151,7 +151,7 @@ describe("The console", () => {
       expectProblem(await send(`/console/assets/${none}`), 404, "route_not_found");
   });
 
-  it("is left out, with the sign-in, when a Worker disables it", async () => {
+  it("the console and the sign-in are absent when a Worker disables the console", async () => {
     const asked = async (path: string, init: RequestInit, options = {}) =>
       (await engineRoutes(app, options).request(path, init, env)).status;
     const signIn = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ code: "mc_x" }) };

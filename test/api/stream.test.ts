@@ -5,14 +5,14 @@ import { type Caller, callerWith, expectProblem, fresh, send, until } from "./cl
 import { ask, NOW, open, placeOf, reading, run } from "./live.ts";
 import { seedApproval, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
-/** An event of every kind, in sequence: each at a later time by the database's clock. */
+/** One event of every kind, in sequence: each at a later time by the database's clock. */
 async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<void>; kinds: string[] }> {
   const instance = await seedInstance(tenantId, { status: "running" });
   const doubtful = await seedInstance(tenantId, { status: "in_doubt" });
   await seedEffect(doubtful, { state: "done" });
   const letter = await seedLetter(tenantId, { reason: "exhausted" });
   const approval = await seedApproval(tenantId);
-  // No two of them in one millisecond, where their kind would decide the order.
+  // No two events have the same millisecond; otherwise their kind would decide the order.
   const after = (ms: number) => `${NOW} + ${ms}`;
   const happen = async () => {
     await run(`UPDATE millrace_instances SET status = 'waiting', updated_at = ${after(0)} WHERE id = ?1`, instance);
@@ -36,7 +36,7 @@ async function eventful({ tenantId }: Caller): Promise<{ happen: () => Promise<v
 }
 
 describe("The stream of a tenant", () => {
-  it("contains the live events of instances and operators from the moment it was opened", async () => {
+  it("a stream contains the live events of instances and operators from the moment it was opened", async () => {
     const caller = await callerWith(["read", "enqueue", "operate", "tokens"]);
     await seedInstance(caller.tenantId, { status: "complete" });
     const stream = await open(caller, "/v1/stream");
@@ -53,7 +53,7 @@ describe("The stream of a tenant", () => {
     );
   });
 
-  it("contains all events in the order of the database, and resumes after any event without a lost or repeated one", async () => {
+  it("a stream contains all events in the order of the database, and resumes after any event without a lost or repeated event", async () => {
     const caller = await callerWith();
     const { happen, kinds } = await eventful(caller);
     const place = await placeOf(caller);
@@ -73,7 +73,7 @@ describe("The stream of a tenant", () => {
     expect(last.told).toEqual([]);
   });
 
-  it("contains the requested kinds only, and nothing of another tenant", async () => {
+  it("a stream contains the requested kinds only, and nothing of another tenant", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     const { happen } = await eventful(caller);
     const place = await placeOf(caller);
@@ -88,7 +88,7 @@ describe("The stream of a tenant", () => {
     expectProblem(await caller.call("GET", "/v1/stream", undefined, { "last-event-id": "1.alert.x" }), 422, "invalid_payload");
   });
 
-  it("reports the number of omitted events when too many happen at once, and sends the newest", async () => {
+  it("a stream reports the number of omitted events when too many happen at once, and sends the newest", async () => {
     const caller = await callerWith();
     await Promise.all(Array.from({ length: 130 }, () => seedLetter(caller.tenantId, { reason: "exhausted" })));
     const place = await placeOf(caller);
@@ -102,7 +102,7 @@ describe("The stream of a tenant", () => {
     expect(rest.told).toEqual(stream.told.slice(1));
   });
 
-  it("reads its events from indexes, in one statement per poll", async () => {
+  it("a stream reads its events from indexes, in one statement per poll", async () => {
     const caller = await callerWith();
     await eventful(caller).then(({ happen }) => happen());
     const { db, ran } = watched();
@@ -114,7 +114,7 @@ describe("The stream of a tenant", () => {
     expect(look?.plan.filter((step) => /SCAN (?!\(subquery|CONSTANT|entries$)|TEMP B-TREE/.test(step))).toEqual([]);
   });
 
-  it("sends a heartbeat, ends itself after some minutes, and names the time to reconnect", async () => {
+  it("a stream sends a heartbeat, ends itself after some minutes, and contains the time to reconnect", async () => {
     const stream = await open(await callerWith(), "/v1/stream");
     await stream.untilRaw("id: ");
     const now = Date.now;
@@ -130,7 +130,7 @@ describe("The stream of a tenant", () => {
     }
   });
 
-  it("stops its database queries once its reader has disconnected", async () => {
+  it("a stream stops its database queries once its reader has disconnected", async () => {
     let looks = 0;
     const DB = new Proxy(env.DB, {
       get(db, name) {
@@ -152,7 +152,7 @@ describe("The stream of a tenant", () => {
     expect(looks).toBe(before);
   });
 
-  it("can be opened ten times by one token, and once more when one is closed", async () => {
+  it("one token can open ten streams, and one more when one is closed", async () => {
     const caller = await callerWith();
     const streams = [];
     for (let n = 0; n < 10; n++) streams.push(await open(caller, "/v1/stream"));
@@ -164,7 +164,7 @@ describe("The stream of a tenant", () => {
   });
 });
 
-it("has one limit for a tenant, and one for a token with its descendants; another tenant's streams are not counted", async () => {
+it("a tenant has one limit of streams, and so does a token with its descendants; another tenant's streams are not counted", async () => {
   const heirOf = async ({ token }: Pick<Caller, "token">): Promise<{ token: string }> => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const body = JSON.stringify({ actor: "eve", scopes: ["read", "tokens"], reason: "She looks." });
@@ -196,7 +196,7 @@ it("has one limit for a tenant, and one for a token with its descendants; anothe
 describe("A stream token", () => {
   const minted = async (caller: Caller, path: string) => (await caller.post("/v1/stream-tokens", { path })).body;
 
-  it("opens the stream of its path for a minute, without a header, and an opened stream continues", async () => {
+  it("a stream token opens the stream of its path for a minute, without a header, and an opened stream continues", async () => {
     const caller = await callerWith(["read"]);
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     const path = `/v1/instances/${id}/stream`;
@@ -219,7 +219,7 @@ describe("A stream token", () => {
     }
   });
 
-  it("opens nothing, and its opened stream ends, once the token that created it is revoked", async () => {
+  it("a stream token opens no stream, and its opened stream ends, once the token that created it is revoked", async () => {
     const caller = await callerWith(["read"]);
     const { token } = await minted(caller, "/v1/stream");
     const admin = await callerWith(["tokens"], caller.tenantId);
@@ -227,13 +227,13 @@ describe("A stream token", () => {
     await stream.untilRaw("id: ");
     expect((await admin.call("DELETE", `/v1/tokens/${caller.token.slice(3, 19)}`)).status).toBe(204);
     await stream.all();
-    // A separate end would contain the pause before the next one.
+    // Two separate ends would include the pause before the next stream.
     expect(stream.raw.split("retry:")).toHaveLength(2);
     const late = await ask(`/v1/stream?token=${token}`);
     expect([late.status, await late.json()]).toEqual([401, expect.objectContaining({ detail: expect.stringContaining("was revoked") })]);
   });
 
-  it("is refused for any other path, method, tenant or header, and when it is changed", async () => {
+  it("a stream token is refused for any other path, method, tenant or header, and when it is changed", async () => {
     const [caller, stranger] = [await callerWith(["read", "operate"]), await callerWith()];
     const id = await seedInstance(caller.tenantId, { status: "complete" });
     const { token } = await minted(caller, "/v1/stream");
@@ -253,7 +253,7 @@ describe("A stream token", () => {
     expectProblem(await (await callerWith(["enqueue"])).post("/v1/stream-tokens", { path: "/v1/stream" }), 403, "forbidden");
   });
 
-  it("leaves no text of itself in the database or in the log", async () => {
+  it("a stream token does not appear in the database or in the log", async () => {
     const caller = await callerWith(["read", "tokens"]);
     const { token } = await minted(caller, "/v1/stream");
     const logs = [vi.spyOn(console, "log"), vi.spyOn(console, "warn"), vi.spyOn(console, "error")];

@@ -10,11 +10,11 @@ const wanted = { actor: "grace", scopes: ["read"], reason: "the dashboard needs 
 
 const bearing = (token: string) => ({ authorization: `Bearer ${token}`, "content-type": "application/json" });
 
-/** The tokens that a token's holder may see. */
+/** The tokens that the holder of a token can list. */
 const used = async (token: string, path = "/v1/instances") => (await send(path, { headers: { authorization: `Bearer ${token}` } })).status;
 
 describe("A token that is minted over HTTP", () => {
-  it("is shown once, valid at once for its scopes, and expires after 90 days by default", async () => {
+  it("a created token is shown once, valid at once for its scopes, and expires after 90 days by default", async () => {
     const caller = await admin();
     const { status, headers, body } = await caller.post("/v1/tokens", wanted);
     expect([status, body]).toEqual([
@@ -41,7 +41,7 @@ describe("A token that is minted over HTTP", () => {
     expect(Date.parse(week.body.expires_at) - Date.parse(week.body.created_at)).toBeCloseTo(7 * DAY_MS, -5);
   });
 
-  it("can have a name of a hundred visible characters; a longer or invisible one is refused", async () => {
+  it("a token can have a name of a hundred visible characters; a longer or invisible name is refused", async () => {
     const caller = await admin();
     const actor = "🐎".repeat(100);
     const { status, body } = await caller.post("/v1/tokens", { ...wanted, actor });
@@ -51,7 +51,7 @@ describe("A token that is minted over HTTP", () => {
     }
   });
 
-  it("has at most the scopes of the token that created it", async () => {
+  it("a token has at most the scopes of the token that created it", async () => {
     const caller = await admin(["read", "tokens"]);
     const { detail } = expectProblem(await caller.post("/v1/tokens", { ...wanted, scopes: ["read", "operate"] }), 403, "forbidden");
     expect(detail).toContain("`operate`");
@@ -61,7 +61,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(heir.token, "/v1/tokens")).toBe(200);
   });
 
-  it("remains valid when its parent is revoked; the audit names the parent of each", async () => {
+  it("a token remains valid when its parent is revoked; the audit names the parent of each token", async () => {
     const caller = await admin();
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const headers = { authorization: `Bearer ${heir.token}`, "content-type": "application/json" };
@@ -73,7 +73,7 @@ describe("A token that is minted over HTTP", () => {
     expect(minted.map(({ target }: Json) => target)).toEqual([grandchild.id]);
   });
 
-  it("is revoked with its parent, where requested, also through a deleted one", async () => {
+  it("a token is revoked with its parent if requested, also through a deleted intermediate token", async () => {
     const caller = await admin();
     const mintBy = async (token: string, scopes = ["tokens", "read"]) => {
       const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -96,7 +96,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(late.token)).toBe(401);
   });
 
-  it("shows its last use to the hour, and a thousand requests of an hour are one write", async () => {
+  it("a token shows its last use to the hour, and a thousand requests of an hour are one write", async () => {
     const caller = await admin();
     const { id, token } = (await caller.post("/v1/tokens", wanted)).body;
     const shown = async () => (await caller.get("/v1/tokens")).body.items.find((one: Json) => one.id === id).last_used_at;
@@ -111,7 +111,7 @@ describe("A token that is minted over HTTP", () => {
     expect(await shown()).toBe(minute);
   });
 
-  it("expires with its parent at the latest, and so does its child", async () => {
+  it("a token expires with its parent at the latest, and so does its child", async () => {
     const caller = await admin(["read", "tokens"]);
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"], days: 1 })).body;
     const asHeir = (body: object) =>
@@ -127,7 +127,7 @@ describe("A token that is minted over HTTP", () => {
     expect((await caller.get("/v1/tokens")).body.items).toHaveLength(4);
   });
 
-  it("is refused with the name of the invalid field", async () => {
+  it("the creation of a token with an invalid field is refused with the name of the field", async () => {
     const caller = await admin();
     for (const [wrong, path] of [
       [{ actor: "" }, "actor"],
@@ -147,7 +147,7 @@ describe("A token that is minted over HTTP", () => {
     expect((await caller.get("/v1/tokens")).body.items).toHaveLength(1);
   });
 
-  it("is one of at most a thousand", async () => {
+  it("a tenant can have 1,000 tokens", async () => {
     const caller = await admin();
     await env.DB.prepare(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
@@ -167,7 +167,7 @@ describe("A token that is minted over HTTP", () => {
 });
 
 describe("A token that is revoked", () => {
-  it("is refused, and both are in the audit with actor and reason", async () => {
+  it("a revoked token is refused, and the revocation is audited with actor and reason", async () => {
     const caller = await admin();
     const { id, token } = (await caller.post("/v1/tokens", wanted)).body;
     expect(await used(token)).toBe(200);
@@ -181,13 +181,13 @@ describe("A token that is revoked", () => {
     expect(JSON.stringify((await caller.get("/v1/audit")).body)).not.toContain(token.slice(20));
   });
 
-  it("creates nothing in an isolate that still trusts it: no token, no sign-in code, and no stream", async () => {
+  it("a revoked token creates no token, sign-in code or stream, also in an isolate that has it cached", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const by = (path: string, body: Json) => send(path, { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(body) });
     const stream = (await by("/v1/stream-tokens", { path: "/v1/stream" })).body;
     expect(await used(leaked.token)).toBe(200);
-    // Another isolate revokes it: this one caches its row for 30 s more.
+    // Another isolate revokes the token: this isolate caches its row for 30 s more.
     await env.DB.prepare("DELETE FROM millrace_tokens WHERE id = ?1").bind(leaked.id).run();
     expect(await used(leaked.token)).toBe(200);
     expectProblem(await by("/v1/sign-in-codes", { reason: "again" }), 401, "unauthorized");
@@ -197,7 +197,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("creates nothing once its row is deleted, in every isolate", async () => {
+  it("a revoked token creates nothing once its row is deleted, in every isolate", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
@@ -209,7 +209,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("creates nothing once it has expired by the database's clock", async () => {
+  it("an expired token creates nothing, by the database's clock", async () => {
     const caller = await admin();
     const { token, id } = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     expect(await used(token)).toBe(200);
@@ -217,7 +217,7 @@ describe("A token that is revoked", () => {
     expectProblem(await send("/v1/tokens", { method: "POST", headers: bearing(token), body: JSON.stringify(wanted) }), 401, "unauthorized");
   });
 
-  it("leaves no descendant that is created during its revocation", { timeout: 120_000 }, async () => {
+  it("a revocation also revokes descendants that are created while it runs", { timeout: 120_000 }, async () => {
     const caller = await admin();
     for (let round = 0; round < 8; round++) {
       const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
@@ -235,7 +235,7 @@ describe("A token that is revoked", () => {
     expect((await caller.get("/v1/tokens")).body.items.map(({ actor }: Json) => actor)).toEqual(["ada"]);
   });
 
-  it("removes a descendant that was created between the read and the removal", async () => {
+  it("a revocation removes a descendant that was created between the read and the removal", async () => {
     const caller = await admin();
     const leaked = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
     const mint = () => send("/v1/tokens", { method: "POST", headers: bearing(leaked.token), body: JSON.stringify(wanted) });
@@ -250,7 +250,7 @@ describe("A token that is revoked", () => {
     expect(await used(answers[0]?.body.token)).toBe(401);
   });
 
-  it("belongs to its own tenant: another tenant's is not found", async () => {
+  it("a revocation of another tenant's token is answered with 404", async () => {
     const [owner, stranger] = [await admin(), await admin([...ALL_SCOPES])];
     const { id, token } = (await owner.post("/v1/tokens", wanted)).body;
     expect((await stranger.get("/v1/tokens")).body.items).toHaveLength(1);
@@ -269,7 +269,7 @@ it.each([
   ["scopes_are_words", { scopes: "Read" }],
   ["scopes_are_words", { scopes: "" }],
   ["actor_is_named", { actor: "" }],
-])("an invalid row is refused by the table of tokens, for any writer: %s, %j", async (constraint, wrong) => {
+])("the table of tokens refuses an invalid row from any writer: %s, %j", async (constraint, wrong) => {
   const { tenant, scopes, actor } = { tenant: fresh(), scopes: "read operate", actor: "ada", ...wrong };
   const insert = env.DB.prepare(
     "INSERT INTO millrace_tokens (id, hash, tenant_id, actor, scopes, created_at) VALUES (?1, ?2, ?3, ?4, ?5, 1)",

@@ -19,7 +19,7 @@ async function connected(options?: ClientOptions) {
   return { caller, client: clientOf(caller.token, options) };
 }
 
-/** Answers as a server would, from a list; the last one for ever. */
+/** Responds as a server would, from a list; the last response repeats. */
 function answering(...answers: (Error | [status: number, body: unknown, headers?: Record<string, string>])[]) {
   const asked: Parameters<Fetch>[] = [];
   const fetch: Fetch = async (...request) => {
@@ -28,7 +28,7 @@ function answering(...answers: (Error | [status: number, body: unknown, headers?
     if (answer === undefined || answer instanceof Error) throw answer;
     const [status, body, headers = {}] = answer;
     const text = typeof body === "string" ? body : JSON.stringify(body);
-    // No response that a program makes has the status 0.
+    // No response that a program can create has the status 0.
     return status === 0 ? { status, headers: new Headers(), text: async () => "" } : new Response(text, { status, headers });
   };
   return { asked, fetch };
@@ -46,7 +46,7 @@ const accepted = { instance_id: "a", replayed: false, instance_status: "accepted
 afterEach(() => void vi.useRealTimers());
 
 describe("A typed client of the real Worker, by a service binding", () => {
-  it("enqueues a command, waits for its end, retries it and reads its result", async () => {
+  it("the typed client enqueues a command, waits for its end, retries it and reads its result", async () => {
     const { caller, client } = await connected();
     const brand = fresh("brand");
     const asked = await client.enqueue("brand.audit", { brand });
@@ -54,7 +54,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     const failed = await client.wait(asked);
     expect(failed).toMatchObject({ status: "errored", result: null, error: { message: expect.stringContaining(`no brand "${brand}"`) } });
     await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
-    expect(await client.retry(asked.instance_id, { reason: "the brand is there" })).toMatchObject({ action_id: expect.any(String) });
+    expect(await client.retry(asked.instance_id, { reason: "the brand exists" })).toMatchObject({ action_id: expect.any(String) });
     const ended = await client.wait(asked);
     expect(ended).toMatchObject({ id: asked.instance_id, status: "complete", workflow: "audit-brand", result: { findings: [] } });
     expectTypeOf(ended.result).toEqualTypeOf<{
@@ -68,7 +68,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     expect([items.map(({ id }) => id), next_cursor]).toEqual([[asked.instance_id], null]);
   });
 
-  it("sends a command with a lost answer again, as one instance", async () => {
+  it("the typed client repeats a command whose response was lost, as one instance", async () => {
     const caller = await callerWith();
     let lost = 0;
     const fetch: Fetch = async (url, init) => {
@@ -84,7 +84,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     expect(items).toMatchObject([{ id: asked.instance_id, idempotency_key: key }]);
   });
 
-  it("pauses, resumes and cancels an instance, and wait returns a cancelled one", async () => {
+  it("the typed client pauses, resumes and cancels an instance, and wait returns a cancelled instance", async () => {
     const { client } = await connected();
     const { instance_id: id } = await client.enqueue("brand.audit", { brand: fresh("brand") }, { delay_seconds: 600 });
     await client.pause(id, { reason: "check first" });
@@ -100,7 +100,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     });
   });
 
-  it("answers a question of an instance", async () => {
+  it("the typed client answers a question of an instance", async () => {
     const { caller, client } = await connected();
     await wantsApproval(caller, "careful");
     const { id: content_id } = await draft(caller, { brand: "careful", keyword: fresh("tea") });
@@ -115,7 +115,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     await expect(client.approve(approval, { reason: "late" })).rejects.toMatchObject({ code: "invalid_transition" });
   });
 
-  it("sends a signal to an instance, once by its key", async () => {
+  it("the typed client sends a signal to an instance, once per key", async () => {
     const { caller, client } = await connected();
     const waiting = await seedInstance(caller.tenantId, { status: "waiting" });
     const payload = { endpoint_id: "e", version: 1 };
@@ -124,7 +124,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
     expect(await signal()).toMatchObject({ replayed: true });
   });
 
-  it("throws the problem of the API as a ClientError", async () => {
+  it("the typed client throws the problem of the API as a ClientError", async () => {
     const { client } = await connected();
     const refused = await client.enqueue("brand.audit", { brand: "" }).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(ClientError);
@@ -136,7 +136,7 @@ describe("A typed client of the real Worker, by a service binding", () => {
 });
 
 describe("A typed client of a failing server", () => {
-  it("repeats after the seconds that Retry-After names, and not before", async () => {
+  it("the typed client repeats a request after the seconds that Retry-After has, and not before", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const done = { action_id: "1" };
     const { asked, fetch } = answering([429, problem("rate_limited", 429), { "retry-after": "7" }], [202, done]);
@@ -148,7 +148,7 @@ describe("A typed client of a failing server", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("repeats an enqueue with the same key until its retries are used up", async () => {
+  it("the typed client repeats an enqueue with the same key until its retries are used up", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const { asked, fetch } = answering(new TypeError("fetch failed"), [503, problem("unavailable", 503)], [502, "<html>"]);
     const answer = clientOf("t", { fetch, retries: 3 }).enqueue("brand.audit", { brand: "b" }, { idempotency_key: "k" });
@@ -162,23 +162,23 @@ describe("A typed client of a failing server", () => {
   });
 
   it.each([
-    ["an act without an answer", [new TypeError("fetch failed")], "no_answer", 1],
-    ["an act that is refused for the moment", [[503, problem("unavailable", 503)]], "unavailable", 1],
-    ["a time that is longer than a minute", [[429, problem("rate_limited", 429), { "retry-after": "61" }]], "rate_limited", 1],
-  ] as const)("does not repeat %s", async (_, answers, code, times) => {
+    ["an action without a response", [new TypeError("fetch failed")], "no_answer", 1],
+    ["an action that is refused temporarily", [[503, problem("unavailable", 503)]], "unavailable", 1],
+    ["a Retry-After above one minute", [[429, problem("rate_limited", 429), { "retry-after": "61" }]], "rate_limited", 1],
+  ] as const)("the typed client does not repeat %s", async (_, answers, code, times) => {
     const { asked, fetch } = answering(...(answers as unknown as Parameters<typeof answering>));
     await expect(clientOf("t", { fetch }).cancel("a", { reason: "r" })).rejects.toMatchObject({ code });
     expect(asked).toHaveLength(times);
   });
 
-  it.each(["", "鍵"])("does not send the key %o, which a header cannot carry", async (idempotency_key) => {
+  it.each(["", "鍵"])("the typed client refuses the key %o, which a header cannot carry", async (idempotency_key) => {
     const { asked, fetch } = answering([202, accepted]);
     const refused = clientOf("t", { fetch }).enqueue("brand.audit", { brand: "b" }, { idempotency_key });
     await expect(refused).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "idempotency_key" }] });
     expect(asked).toEqual([]);
   });
 
-  it("refuses a page of another server, and names the url to check", async () => {
+  it("the typed client refuses a page of another server, and the error suggests to check the URL", async () => {
     const { fetch } = answering([200, "<!doctype html>"]);
     await expect(clientOf("t", { fetch }).list()).rejects.toMatchObject({
       code: "unexpected_answer",
@@ -188,8 +188,8 @@ describe("A typed client of a failing server", () => {
 
   it.each([
     ["a redirect to another host", 307],
-    ["a redirect as a browser shows it", 0],
-  ])("does not follow %s, so that the token and the payload do not leave", async (_, status) => {
+    ["a redirect as a browser receives it", 0],
+  ])("the typed client does not follow %s, so that the token and the payload are not disclosed", async (_, status) => {
     const { asked, fetch } = answering([status, ""]);
     await expect(clientOf("t", { fetch }).enqueue("brand.audit", { brand: "b" })).rejects.toMatchObject({
       code: "unexpected_answer",
@@ -198,14 +198,14 @@ describe("A typed client of a failing server", () => {
     expect(asked.map(([, { redirect }]) => redirect)).toEqual(["manual"]);
   });
 
-  it.each([{}, [], { hello: 1 }])("refuses the answer %j, which is JSON but not an engine's", async (body) => {
+  it.each([{}, [], { hello: 1 }])("the typed client refuses the response %j, which is JSON but not an engine's", async (body) => {
     const { fetch } = answering([200, body]);
     const client = clientOf("t", { fetch });
     await expect(client.enqueue("brand.audit", { brand: "b" })).rejects.toMatchObject({ code: "unexpected_answer" });
     await expect(client.list()).rejects.toMatchObject({ code: "unexpected_answer" });
   });
 
-  it("does not show the token in an error, for an invalid token and for an answer that contains it", async () => {
+  it("the typed client does not show the token in an error, for an invalid token and for a response that contains it", async () => {
     const { asked, fetch } = answering([404, "you sent Bearer mr_secret"]);
     const failed = (token: string) =>
       clientOf(token, { fetch })
@@ -217,20 +217,20 @@ describe("A typed client of a failing server", () => {
     expect(asked).toHaveLength(1);
   });
 
-  it.each(["..", "a/b", ""])("does not request the id %o, which is another path", async (id) => {
+  it.each(["..", "a/b", ""])("the typed client does not request the id %o, which is another path", async (id) => {
     const { asked, fetch } = answering([200, {}]);
     await expect(clientOf("t", { fetch }).get(id)).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "id" }] });
     expect(asked).toEqual([]);
   });
 
-  it("does not send a payload that is not JSON", async () => {
+  it("the typed client does not send a payload that is not JSON", async () => {
     const { asked, fetch } = answering([202, accepted]);
     const refused = clientOf("t", { fetch }).signal("a", "x", { n: 1n }, { reason: "r", idempotency_key: "k" });
     await expect(refused).rejects.toMatchObject({ code: "invalid_payload", issues: [{ path: "payload" }] });
     expect(asked).toEqual([]);
   });
 
-  it("ends a wait at its deadline, also when the server or the token function hangs", async () => {
+  it("the typed client ends a wait at its deadline, also when the server or the token function hangs", async () => {
     const never = () => new Promise<never>(() => {});
     const hangs = (_: string, { signal }: { signal: AbortSignal }) =>
       new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
@@ -239,7 +239,7 @@ describe("A typed client of a failing server", () => {
       await expect(client.wait("a", { timeout_seconds: 0.05 })).rejects.toMatchObject({ code: "not_ended", retryable: true });
   });
 
-  it("waits until the date that Retry-After names", async () => {
+  it("the typed client waits until the date of Retry-After", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] });
     vi.setSystemTime(Date.parse("2026-11-28T12:00:00Z"));
     const date = "Sat, 28 Nov 2026 12:00:20 GMT";
@@ -251,7 +251,7 @@ describe("A typed client of a failing server", () => {
     expect(await answer).toEqual({ items: [] });
   });
 
-  it("ends an aborted call with the reason of its signal, also between two tries", async () => {
+  it("the typed client ends an aborted call with the reason of its signal, also between two tries", async () => {
     const { asked, fetch } = answering([503, problem("unavailable", 503), { "retry-after": "30" }]);
     const abort = new AbortController();
     const answer = clientOf("t", { fetch }).list({ signal: abort.signal });
@@ -260,7 +260,7 @@ describe("A typed client of a failing server", () => {
     await expect(answer).rejects.toThrow("The page was closed.");
   });
 
-  it("calls the token function before each request", async () => {
+  it("the typed client calls the token function before each request", async () => {
     const { asked, fetch } = answering([200, { items: [], next_cursor: null }]);
     let tokens = 0;
     const client = clientOf("", { fetch, token: async () => `t${++tokens}`, url: "https://engine.example/" });
@@ -273,7 +273,7 @@ describe("A typed client of a failing server", () => {
   });
 });
 
-it("a misspelled command, a missing field and a wrong result do not compile", () => {
+it("a misspelled command, a missing field and a wrong result do not compile with the typed client", () => {
   const use = async (client: ReturnType<typeof clientOf>) => {
     // @ts-expect-error: there is no such command.
     await client.enqueue("brand.audits", { brand: "b" });

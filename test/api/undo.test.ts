@@ -5,7 +5,7 @@ import { callerWith, expectProblem, reaches } from "./client.ts";
 import { seedEffect, seedInstance } from "./seed.ts";
 
 describe("Undoing over HTTP", () => {
-  it("lists the effects to undo first, changes nothing, and undoes them on request", async () => {
+  it("an undo over HTTP lists the effects first, changes nothing, and undoes them on request", async () => {
     const caller = await callerWith();
     const id = await askToPublish(caller, await draft(caller));
     await reaches(caller, id, "complete");
@@ -35,7 +35,7 @@ describe("Undoing over HTTP", () => {
     expect(again).toMatchObject({ from: "terminated", detail: expect.stringContaining("undone already") });
   });
 
-  it("is refused when no effect can be undone", async () => {
+  it("an undo is refused when no effect can be undone", async () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     await seedEffect(id, { step: "send mail", state: "done" });
@@ -50,7 +50,7 @@ describe("Undoing over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "undo", target: id, result: "no_change" }]);
   });
 
-  it("is refused while the instance runs, for any wait, and a dry run gives the same reason", async () => {
+  it("an undo is refused while the instance runs, for any wait, and a dry run gives the same reason", async () => {
     const caller = await callerWith();
     for (const status of ["accepted", "queued", "running", "waiting", "in_doubt", "dead", "skipped"]) {
       const id = await seedInstance(caller.tenantId, { status });
@@ -61,7 +61,7 @@ describe("Undoing over HTTP", () => {
     }
   });
 
-  it("needs a reason, and an instance of the caller's own", async () => {
+  it("an undo requires a reason, and an instance of the caller's tenant", async () => {
     const caller = await callerWith();
     const id = await seedInstance((await callerWith()).tenantId);
     expectProblem(await caller.post(`/v1/instances/${id}/undo`, {}), 422, "invalid_payload");

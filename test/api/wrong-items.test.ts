@@ -3,14 +3,14 @@ import { callerWith, expectProblem, fresh } from "./client.ts";
 
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
-/** An error within an item: the content of its payload, and the place that the error names. */
+/** An error within an item: the content of its payload, and the place that the error reports. */
 const WRONG: [name: string, text: string, at: string][] = [
-  ["half of a character", '"n":"\\ud83d"', "n"],
-  ["a key with half of a character", '"\\ud83d":1', "�"],
-  ["a number beyond any", '"n":1e999', "n"],
-  ["a number that would be read as another one", '"n":9007199254740993', "n"],
-  ["a key that could reach a prototype", '"n":{"__proto__":1}', "n.__proto__"],
-  ["a key that is there twice", '"n":{"b":1,"\\u0062":2}', "n.b"],
+  ["half of a surrogate pair", '"n":"\\ud83d"', "n"],
+  ["a key with half of a surrogate pair", '"\\ud83d":1', "�"],
+  ["a number above the maximum", '"n":1e999', "n"],
+  ["a number that would be read as another number", '"n":9007199254740993', "n"],
+  ["a key that could change a prototype", '"n":{"__proto__":1}', "n.__proto__"],
+  ["a key that occurs twice", '"n":{"b":1,"\\u0062":2}', "n.b"],
   ["the character NUL", '"n":"a\\u0000b"', "n"],
   ["65 levels", `"n":${nested(64)}`, ""],
 ];
@@ -40,7 +40,7 @@ const DOORS = [
     body: (items: string[]) => `{"\\u0065vents":[${items.join(",")}]}`,
     item: (id: string, more: string) => `{"type":"contact.changed","idempotency_key":"${id}","payload":{"contact":"${id}"${more}}}`,
     at: "payload",
-    // No event of this deployment is open; valid ones get this error.
+    // This deployment has no open event; valid items get this error.
     taken: 404,
   },
   {
@@ -55,7 +55,7 @@ const DOORS = [
 ];
 
 describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body, item, at: where, taken }) => {
-  it.each(WRONG)("one with %s is refused alone, at its place", async (_, text, at) => {
+  it.each(WRONG)("an item with %s is refused alone, at its place", async (_, text, at) => {
     const caller = await callerWith();
     const sent = body([item(fresh("i"), ""), item(fresh("i"), `,${text}`), item(fresh("i"), "")]);
     const answer = await caller.post(door, sent, { "content-type": type });
@@ -65,7 +65,7 @@ describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body
     expect(issue.path).toContain(at === "" ? where.split(".").slice(0, -1).join(".") : `${where}.${at}`);
   });
 
-  it("all are refused for an error of the JSON, or beside the items", async () => {
+  it("all items are refused for an error of the JSON, or in the body outside the items", async () => {
     const caller = await callerWith();
     const wrong = item(fresh("i"), ',"n":1e999');
     const broken = [
@@ -84,7 +84,7 @@ describe.each(DOORS)("Of many items sent to $door as $type", ({ door, type, body
   });
 });
 
-it("A request with the same list twice is refused", async () => {
+it("a request with the same list twice is refused", async () => {
   const caller = await callerWith();
   const answer = await caller.post("/v1/facts", '{"facts":[{"a":1e999}],"facts":[{"a":1e999}]}');
   expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "facts" }]);

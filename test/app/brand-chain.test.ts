@@ -40,7 +40,7 @@ async function messageCounts(correlationId: string): Promise<Record<string, numb
   return counts;
 }
 
-it("three keywords become three pages and three posts in the messages the brand engine names; a failed publish is retried without paying again", async () => {
+it("three keywords become three pages and three posts with the messages of the brand engine; a failed publish is retried without a second payment", async () => {
   onTestFinished(() => fail().then(() => undefined));
   await fail({ upstream: "pages", match: `espresso-at-home-${brand}`, status: 400, remaining: null });
   const answers = await acceptCommands(

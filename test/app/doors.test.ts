@@ -8,7 +8,7 @@ import { ALL_SCOPES, type Answer, type Caller, callerWith, fresh, type Json } fr
 import { seedLetter } from "../api/seed.ts";
 import { COMMANDS, EVENTS } from "./messages.ts";
 
-/** A payload that no message has: a permitted caller gets 422, and nothing begins. */
+/** A payload that no message has: an authorized caller gets 422, and no instance is created. */
 const NO_PAYLOAD = null;
 
 /** An endpoint by which an outside caller can send a message. */
@@ -57,13 +57,13 @@ function ways(path: string, list: string): Outer[] {
 
 const SCHEDULES: readonly Outer[] = [
   {
-    name: "a schedule that is put",
+    name: "a schedule that is created",
     scope: "operate",
     ask: (caller, { type }) =>
       caller.call("PUT", `/v1/schedules/${fresh("s")}`, { cron: "0 7 * * 1", command: { type, payload: NO_PAYLOAD }, reason }),
   },
   {
-    name: "a schedule that is run",
+    name: "a schedule that is run immediately",
     scope: "operate",
     async ask(caller, command) {
       const name = await seedSchedule(caller, command);
@@ -111,7 +111,10 @@ function letterOf({ tenantId }: Caller, { type, kind, version }: Pick<MessageDef
   };
 }
 
-/** The scopes of tokens that distinguish an endpoint from every other: the exact ones, all, and all but one of the required. */
+/**
+ * The scopes of tokens that distinguish an endpoint from every other: the exact scopes, all scopes, and all but one of the required
+ * scopes.
+ */
 function tokensOf(needed: readonly Scope[]): Scope[][] {
   const but = (without: Scope) => ALL_SCOPES.filter((scope) => scope !== without);
   return [[...needed], [...ALL_SCOPES], ...needed.map(but)];
@@ -135,8 +138,8 @@ function tokenWith(scopes: Scope[]): Promise<Caller> {
 }
 
 /**
- * Sends a message by an endpoint with each of these tokens, and expects its definition's answer; `own` is the scope that it needs
- * itself, if any will do.
+ * Sends a message to an endpoint with each of these tokens, and expects the response by the message's definition. `own` is the scope that
+ * the endpoint itself requires, if any scope is sufficient.
  */
 async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, own: string | null): Promise<void> {
   const needed = new Set([scope, ...ALL_SCOPES.filter((one) => one === own)]);
@@ -157,24 +160,24 @@ async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, 
 }
 
 describe.each([...ways("/v1/commands", "commands"), ...SCHEDULES, CORRECTION])("By $name", (outer) => {
-  it.each(COMMANDS)("the command $type needs its own scope, and no other", (command) =>
+  it.each(COMMANDS)("the command $type requires its own scope, and no other", (command) =>
     expectDoor(outer, command, command.door?.scope ?? null),
   );
 });
 
 describe.each(ways("/v1/events", "events"))("By $name", (outer) => {
-  it.each(EVENTS)("the event $type is published with its own scope, and cannot be published without one", (event) =>
+  it.each(EVENTS)("the event $type is published with its own scope, and cannot be published if it has none", (event) =>
     expectDoor(outer, event, event.door?.scope ?? null),
   );
 });
 
 describe("By a corrected dead letter", () => {
-  it.each(EVENTS)("the event $type is corrected by an operator, unless its access rule is closed", (event) =>
+  it.each(EVENTS)("the event $type can be corrected by an operator, unless its access rule is closed", (event) =>
     expectDoor(CORRECTION, event, event.door === undefined ? CORRECTION.scope : event.door.scope),
   );
 });
 
-it("a schedule from before its command was closed to all callers is refused when it is due, with the reason", async () => {
+it("a schedule that is older than its command's closed access rule is refused when it is due, with the reason", async () => {
   const caller = await callerWith();
   for (const command of COMMANDS) await seedSchedule(caller, command);
   await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());

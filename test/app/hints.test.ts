@@ -10,7 +10,7 @@ it("publishing a command as an event is answered with the command's endpoint", a
   }
 });
 
-it("a caller without a command's scope gets the scope, not the endpoint", async () => {
+it("a caller without a command's scope gets the scope, not the endpoint, in the error", async () => {
   const caller = await callerWith(["enqueue"]);
   for (const { type, door } of COMMANDS.filter(({ door }) => door?.scope === "operate")) {
     const { detail } = expectProblem(await caller.post("/v1/commands", { type, payload: {} }), 403, "forbidden");
@@ -30,7 +30,7 @@ it.each([
   ["id", undefined],
   ["text", undefined],
   ["title", undefined],
-])("a field %s that is unknown is read as %s: a name that is not similar gets no suggestion", async (field, meant) => {
+])("the unknown field %s is read as %s: a name that is not similar gets no suggestion", async (field, meant) => {
   const caller = await callerWith();
   const payload = { brand: "acme", keyword: "mint", [field]: "x" };
   const { issues } = expectProblem(await caller.post("/v1/commands", { type: "research.requested", payload }), 422, "invalid_payload");

@@ -5,7 +5,7 @@ import { keyPart } from "../../src/messages/key-part.ts";
 import { callerWith, fresh } from "../api/client.ts";
 import { cycle, decided, stands, verdicts } from "../systems/brand/brand.ts";
 
-it("cycles and keywords with a slash do not collide: two jobs are two jobs, and both lead to an article", async () => {
+it("cycles and keywords that contain a slash do not collide: two jobs remain two jobs, and both lead to an article", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
@@ -18,11 +18,11 @@ it("cycles and keywords with a slash do not collide: two jobs are two jobs, and 
   )
     .bind(caller.tenantId)
     .all();
-  // A cycle without a slash keeps its form.
+  // A cycle without a slash is unchanged in the key.
   expect(results).toEqual([{ key: `${brand}/2026%2F40/milk` }, { key: `${brand}/2026/40/milk` }]);
 });
 
-it("an account and an occasion that hold a slash do not run into each other either", async () => {
+it("an account and an occasion that contain a slash do not collide either", async () => {
   const caller = await callerWith();
   const asked = [
     { account: "embedded/62515", occasion: "moved" },
@@ -33,7 +33,7 @@ it("an account and an occasion that hold a slash do not run into each other eith
   expect(new Set(answers.map(({ body }) => body.instance_id))).toHaveProperty("size", 2);
 });
 
-it("a part of a key holds no slash, and of two texts that differ the parts differ", () => {
+it("a part of a key contains no slash, and two different texts have different parts", () => {
   const text = fc.array(fc.constantFrom("a", "/", "%", "%2F", "%25", "2", "5", "F")).map((parts) => parts.join(""));
   fc.assert(
     fc.property(text, text, (one, other) => {

@@ -6,7 +6,7 @@ import type { Names } from "./payloads.ts";
 /** Every command of the consumers' workflows. */
 export const COMMANDS: readonly MessageDefinition[] = app.consumers.flatMap(({ starts = [] }) => starts.map(({ on }) => on));
 
-/** The messages after each event. */
+/** The messages that follow each event. */
 export const ROUTES: readonly Route[] = app.consumers.flatMap(({ routes = [] }) => routes);
 
 export const EVENTS: readonly MessageDefinition[] = ROUTES.map(({ event }) => event);
@@ -15,7 +15,7 @@ export const MESSAGES: readonly MessageDefinition[] = [...COMMANDS, ...EVENTS];
 
 let keys = 0;
 
-/** A message in the name of a tenant, which belongs to the job in `names`. */
+/** A message of a tenant, which belongs to the job in `names`. */
 export function messageOf(definition: MessageDefinition, tenantId: string, names: Names, payload: Json, more: object = {}): Json {
   return {
     schema_version: definition.version,

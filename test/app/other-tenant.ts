@@ -13,24 +13,24 @@ import { projectedUntil, state } from "../systems/facts/facts.ts";
 import { endpoint, received } from "../systems/webhooks/hook.ts";
 import type { Names } from "./payloads.ts";
 
-/** A tenant with an item of every kind, and the name of each in messages. */
+/** A tenant with one item of every kind, and the name of each item in messages. */
 export interface OtherTenant {
   readonly caller: Caller;
   readonly names: Names;
   readonly hook: string;
-  /** A word in its article, its research and its contacts, and in no message. */
+  /** A word in the tenant's article, research and contacts, and in no message. */
   readonly secret: string;
 }
 
 /**
- * Creates one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a
- * merge, a batch, a sync.
+ * Creates a tenant with a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a
+ * hold, a merge, a batch and a sync.
  */
 export async function otherTenant(): Promise<OtherTenant> {
   const caller = await callerWith();
   const { tenantId } = caller;
   const [brand, account] = [fresh("brand"), fresh("a")];
-  // The record of the trend keeps the job that its sender names, so the job has no name of the tenant.
+  // The record of the trend has the job that its sender names, so the job does not contain the tenant's name.
   const payload = { brand, cycle: "first", keywords: ["black tea"] };
   const asked = await caller.post("/v1/commands", { type: "brand.cycle", payload, correlation_id: crypto.randomUUID() });
   await reaches(caller, asked.body.instance_id, "complete");
@@ -77,7 +77,7 @@ export async function otherTenant(): Promise<OtherTenant> {
   ] as const) {
     expect((await caller.call("PUT", path, body)).status).toBe(200);
   }
-  // A stopped one: some of it remains.
+  // A stopped instance: part of it remains.
   const halted = { verb: "skip", ids: ["none", "neither"], ramp: [1], reason: "to be stopped" };
   const { id: bulk_id } = (await caller.post("/v1/bulk-actions", halted)).body;
   await caller.post("/v1/sign-in-codes", { reason: "To look." });
@@ -146,7 +146,7 @@ export async function settled(tenants: string): Promise<void> {
     },
     (looks) => looks > 10,
   );
-  expect(quiet, "looks at which nothing was under way").toBeGreaterThan(10);
+  expect(quiet, "polls without a running instance").toBeGreaterThan(10);
 }
 
 /** The condition on a tenant's rows in tables that do not name it. */
@@ -158,7 +158,7 @@ const FOUND_BY: Record<string, string> = {
   millrace_counts: "body GLOB '*' || ?1 || '*'",
   millrace_tallies: "body GLOB '*' || ?1 || '*'",
   millrace_audit_opened: "id GLOB ?1",
-  // They are the deployment's.
+  // Tables of the deployment, not of a tenant.
   millrace_alerts: "labels GLOB ?1",
   // Hashes of streams: no consumer of this deployment has a rule for gaps.
   millrace_sequences: "hex(id) GLOB ?1",
@@ -213,7 +213,7 @@ export async function everythingOf({ caller: { tenantId }, names, hook }: OtherT
   };
 }
 
-/** All data of the tenants of a pattern in tables, pages and the CRM, as one text. */
+/** All data of the tenants that match a pattern, from tables, pages and the CRM, as one text. */
 export async function textOf(tenants: string): Promise<string> {
   const isTheirs = (name: string) => name.startsWith(tenants.replace("*", ""));
   const pages = (await keysIn(env.PAGES, isTheirs)).map(async (found) => (await env.PAGES.get(found.split(" ")[0] ?? ""))?.text());
@@ -221,13 +221,13 @@ export async function textOf(tenants: string): Promise<string> {
   return JSON.stringify([await rowsOf(tenants), await Promise.all(pages), records]);
 }
 
-/** The rows of the tenants that a pattern names, by table. */
+/** The rows of the tenants that match a pattern, by table. */
 async function rowsOf(tenants: string): Promise<Json> {
   const { results } = await env.DB.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").all<Json>();
   const tables = results.filter(({ name }) => !NOT_OURS.includes(name));
   const found = tables.map(async ({ name, sql }) => {
     const where = /^ *tenant_id /m.test(sql) ? "tenant_id GLOB ?1" : FOUND_BY[name];
-    if (where === undefined) throw new Error(`Say in test/app/other-tenant.ts how a tenant's rows of the table ${name} are found.`);
+    if (where === undefined) throw new Error(`Add to test/app/other-tenant.ts how a tenant's rows of the table ${name} are found.`);
     const { results: rows } = await env.DB.prepare(`SELECT * FROM "${name}" WHERE ${where}`).bind(tenants).all();
     return [name, rows.map((row) => JSON.stringify(row)).sort()];
   });

@@ -6,8 +6,8 @@ import type { Json } from "../api/client.ts";
 export type Names = Readonly<Record<string, string>>;
 
 /**
- * Payloads valid by a message's own schema, one for each of its shapes, with each text named after its field. A message with a field
- * without a name yet fails here, so that its author declares the tenant's data that it names.
+ * Payloads that are valid by a message's own schema, one for each of its shapes, with each text named after its field. A message with a
+ * field that has no name yet fails here, so that its author declares the tenant's data that the field names.
  */
 export function payloadsOf(definition: MessageDefinition, names: Names): Json[] {
   const schema = z.toJSONSchema(definition.payload, { io: "input", unrepresentable: "any" });
@@ -18,7 +18,7 @@ export function payloadsOf(definition: MessageDefinition, names: Names): Json[] 
   }).map((payload) => checked(definition, payload));
 }
 
-/** The payload with one of its texts replaced by this, for each of its texts, as far as the schema accepts it. */
+/** The payload with one of its texts replaced by this text, for each of its texts that the schema accepts. */
 export function withText(definition: MessageDefinition, payload: Json, text: string): Json[] {
   return textsIn(payload).flatMap((path) => {
     const changed = structuredClone(payload);
@@ -37,7 +37,7 @@ function textsIn(value: Json, path: string[] = []): string[][] {
 
 function checked(definition: MessageDefinition, payload: Json): Json {
   const { error } = definition.payload.safeParse(payload);
-  if (error) throw new Error(`${definition.type} takes no ${JSON.stringify(payload)}: ${z.prettifyError(error)}`);
+  if (error) throw new Error(`${definition.type} does not accept ${JSON.stringify(payload)}: ${z.prettifyError(error)}`);
   return payload;
 }
 
@@ -68,7 +68,7 @@ function shapes(schema: Json, field: string, say: (field: string) => string): Js
   }
 }
 
-/** Every field is present. The first shape of each makes one object; a further shape of a field makes another. */
+/** Every field is present. The first shape of each field makes one object; each further shape makes another object. */
 function shapesOfObject(properties: Json, say: (field: string) => string): Json[] {
   const fields = Object.entries<Json>(properties).map(([name, schema]) => [name, shapes(schema, name, say)] as const);
   const first = Object.fromEntries(fields.map(([name, [one]]) => [name, one]));

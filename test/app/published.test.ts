@@ -6,7 +6,7 @@ import { fencesOf } from "../docs/markdown.ts";
 import { MESSAGES } from "./messages.ts";
 import { payloadsOf } from "./payloads.ts";
 
-/** The message that an outside program of docs/pull.md publishes into a queue by Cloudflare's API. */
+/** The message that an external program of docs/pull.md publishes to a queue through Cloudflare's API. */
 const published = JSON.parse(fencesOf(pull).find(({ comment }) => comment === "publish")?.text ?? "null");
 
 const hex = (...fields: string[]) => Object.fromEntries(fields.map((field) => [field, "a".repeat(32)]));
@@ -29,13 +29,13 @@ const definitionOf = (type: string) => {
   return definition;
 };
 
-it("the recipe's own body is accepted by its queue", () => {
+it("the message body of docs/pull.md is accepted by its queue", () => {
   expect(published.content_type).toBe("json");
   const { definition, envelope } = readMessage(published.body, definitionOf);
   expect([definition.queue.name, envelope]).toEqual(["gatherfeed-commands", published.body]);
 });
 
-it.each(app.consumers.map(({ queue }) => queue.name))("the recipe's body, with another message, is accepted by %s", (queue) => {
+it.each(app.consumers.map(({ queue }) => queue.name))("the body of docs/pull.md, with another message, is accepted by %s", (queue) => {
   const definitions = MESSAGES.filter((one) => one.queue.name === queue);
   expect(definitions).not.toEqual([]);
   for (const definition of definitions) {

@@ -8,7 +8,7 @@ import { EVENTS, MESSAGES, messageOf } from "./messages.ts";
 import { settled } from "./other-tenant.ts";
 import { type Names, payloadsOf } from "./payloads.ts";
 
-/** A text's content does not matter here, as long as its schema accepts it. */
+/** The content of a text is irrelevant here if its schema accepts it. */
 const NAMES: Names = new Proxy<Record<string, string>>(
   {
     trace_id: "a".repeat(32),
@@ -38,7 +38,7 @@ async function letterOf(caller: Caller, definition: MessageDefinition, said: obj
   };
 }
 
-/** Nothing was sent, and every dead letter can still be settled. */
+/** No message was sent, and every dead letter can still be settled. */
 async function nothingSent({ tenantId }: Caller): Promise<void> {
   const found = env.DB.prepare(
     `SELECT (SELECT count(*) FROM millrace_instances WHERE tenant_id = ?1) AS instances,
@@ -48,18 +48,18 @@ async function nothingSent({ tenantId }: Caller): Promise<void> {
   expect(await found.bind(tenantId).first()).toEqual({ instances: 0, messages: 0, settled: 0 });
 }
 
-/** Messages that only the deployment's own code sends: no token corrects one. */
+/** Messages that only the deployment's own code sends: no token can correct such a message. */
 const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
 
 const targetsOf = ({ type, kind }: MessageDefinition) => (kind === "event" ? app.subscribers(type).targets : []);
 const startedBy = (definition: MessageDefinition) => targetsOf(definition).flatMap((one) => (one.do === "start" ? [one.workflow] : []));
 
-/** Of other events, only the code of their routes can throw `idempotency_key_reused`, about another key. */
+/** Of the other events, only the code of their routes can throw `idempotency_key_reused`, about another key. */
 function isWorkOfItsKey(definition: MessageDefinition): boolean {
   return definition.kind === "command" || targetsOf(definition).some((target) => target.do === "signal");
 }
 
-/** Expects that a message passes as its type, or that it cannot be corrected; payload errors are found after that. */
+/** Expects that a message is accepted as its type, or that it cannot be corrected; payload errors are found after that. */
 function expectRead(answer: Parameters<typeof expectProblem>[0], definition: MessageDefinition): void {
   if (isClosed(definition)) expectProblem(answer, 403, "forbidden");
   else expectProblem(answer, 422, "invalid_payload");
@@ -68,8 +68,8 @@ function expectRead(answer: Parameters<typeof expectProblem>[0], definition: Mes
 const others = (definition: MessageDefinition) => MESSAGES.filter((one) => one !== definition);
 
 /**
- * Of the other messages one of each kind that a replay could distinguish: its kind, whether it is on the same queue, whether it is
- * closed.
+ * Of the other messages, one of each kind that a replay could distinguish: by its kind, by whether it is on the same queue, and by whether
+ * it is closed.
  */
 function sortsOf(definition: MessageDefinition): MessageDefinition[] {
   const sort = (one: MessageDefinition) => `${one.kind} ${one.queue.name === definition.queue.name} ${isClosed(one)}`;
@@ -80,7 +80,7 @@ const flipped = ({ kind }: MessageDefinition) => (kind === "command" ? "event" :
 describe.each(MESSAGES)("A replay of $type", (definition) => {
   const closed = isClosed(definition);
 
-  it("has its payload checked, and keeps its tenant, key and source", async () => {
+  it("a replay validates the payload, and keeps tenant, key and source", async () => {
     const [caller, other] = [await callerWith(), await callerWith()];
     const letter = await letterOf(caller, definition);
     expectRead(await letter.replay({ payload_inline: 7 }), definition);
@@ -98,7 +98,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     await nothingSent(other);
   });
 
-  it("keeps its type and kind, and so its queue", async () => {
+  it("a replay keeps its type and kind, and so its queue", async () => {
     const caller = await callerWith();
     const letter = await letterOf(caller, definition);
     expectProblem(await letter.replay({ kind: flipped(definition) }), 404, "unknown_message_type");
@@ -112,7 +112,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     await nothingSent(caller);
   });
 
-  it("does not turn into another's message: one of another queue, of another tenant, of another payload's key", async () => {
+  it("a replay cannot become a message of another queue, of another tenant, or with the key of another payload", async () => {
     const [caller, other] = [await callerWith([...ALL_SCOPES]), await callerWith()];
     const elsewhere = others(definition).find(({ queue }) => queue.name !== definition.queue.name);
     const strayed = await letterOf(caller, definition, { message_type: elsewhere?.type, kind: elsewhere?.kind });
@@ -130,7 +130,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     await nothingSent(other);
   });
 
-  it("fixes an unknown type or kind, with the token's own scopes", async () => {
+  it("a replay can correct an unknown type or kind, with the token's own scopes", async () => {
     const caller = await callerWith();
     for (const mistake of [{ message_type: "nobody.knows" }, { message_type: undefined, kind: 7 }, { kind: flipped(definition) }]) {
       expectRead(await (await letterOf(caller, definition, mistake)).replay({ payload_inline: 7 }), definition);
@@ -140,7 +140,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
 });
 
 it.each(EVENTS.filter((definition) => startedBy(definition).length > 0))(
-  "The replay of $type is refused while its key belongs to an instance with another payload",
+  "the replay of $type is refused while its key belongs to an instance with another payload",
   async (definition) => {
     const caller = await callerWith();
     const { id, asItCame } = await letterOf(caller, definition, {}, "idempotency_key_reused");
@@ -154,7 +154,7 @@ it.each(EVENTS.filter((definition) => startedBy(definition).length > 0))(
   },
 );
 
-it("A message that only the deployment's own code may send is replayed unchanged, by an operator with no other scope", async () => {
+it("a message that only the deployment's own code may send is replayed unchanged, by an operator with no other scope", async () => {
   const caller = await callerWith(["operate"]);
   const closed = MESSAGES.filter((definition) => isClosed(definition) && definition.kind === "event");
   expect(closed.length).toBeGreaterThan(0);

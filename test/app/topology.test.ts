@@ -27,10 +27,10 @@ const config = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")) as Config;
 const declared = Object.values(queues).map(({ name }) => name);
 const consumed = app.consumers.map(({ queue }) => queue.name);
 
-/** The missing parts of a line in a list of wrangler.jsonc, which may have more: a sentence that ends with the line to write. */
+/** The missing parts of a line in a list of wrangler.jsonc, which may contain more: a sentence that ends with the line to write. */
 function lacking(list: string, lines: readonly Line[], line: Line): string[] {
   const has = (one: Line) => Object.entries(line).every(([field, value]) => one[field] === value);
-  return lines.some(has) ? [] : [`Write this line into "${list}" of wrangler.jsonc: ${JSON.stringify(line)}`];
+  return lines.some(has) ? [] : [`Add this line to "${list}" of wrangler.jsonc: ${JSON.stringify(line)}`];
 }
 
 /** Asserts that there is no error, and lists the errors. */
@@ -39,7 +39,7 @@ function nothingOf(wrong: readonly string[]): void {
 }
 
 describe.each(app.consumers)("The queue $queue.name", ({ queue: { name }, batch, retries, concurrency }) => {
-  it("is bound under its own name and consumed as declared, with a dead-letter queue that is consumed too", () => {
+  it("a declared queue is bound under its own name and consumed as declared, with a dead-letter queue that is consumed too", () => {
     const { producers, consumers } = config.queues;
     const consumer = {
       ...{ queue: name, max_batch_size: batch.size, max_batch_timeout: batch.waitSeconds, max_retries: retries.limit },
@@ -53,7 +53,7 @@ describe.each(app.consumers)("The queue $queue.name", ({ queue: { name }, batch,
     ]);
   });
 
-  it("has a name of the form purpose[-tenant], or purpose[-number]", () => {
+  it("a declared queue has a name of the form purpose[-tenant], or purpose[-number]", () => {
     expect(name).toMatch(/^[a-z]+(-[a-z]+)*(-[a-z0-9]+)?$/);
     expect(name).not.toMatch(/-dlq$/);
   });
@@ -61,14 +61,14 @@ describe.each(app.consumers)("The queue $queue.name", ({ queue: { name }, batch,
 
 it("every queue has a consumer", () => {
   const alone = declared.filter((name) => !consumed.includes(name));
-  nothingOf(alone.map((name) => `Nobody consumes the queue "${name}": list its consumer in src/consumers/index.ts.`));
+  nothingOf(alone.map((name) => `The queue "${name}" has no consumer: list its consumer in src/consumers/index.ts.`));
   nothingOf(consumed.filter((name) => !declared.includes(name)));
 });
 
 it("every consumer of wrangler.jsonc belongs to a declared queue, or to its dead letters, and each queue has one", () => {
   const names = config.queues.consumers.map(({ queue }) => queue);
   const strange = names.filter((name) => !declared.includes(name.replace(/-dlq$/, "")));
-  nothingOf(strange.map((name) => `wrangler.jsonc consumes "${name}", which src/messages/queues.ts does not have.`));
+  nothingOf(strange.map((name) => `wrangler.jsonc consumes "${name}", which src/messages/queues.ts does not contain.`));
   nothingOf(names.filter((name, at) => names.indexOf(name) !== at).map((name) => `wrangler.jsonc consumes "${name}" twice.`));
 });
 
@@ -85,11 +85,11 @@ it("every workflow of the catalog is bound under its own name, and every bound o
   ]);
 });
 
-it("docs/how-it-works.md lists the kinds of the chains' steps, equal to their definitions", () => {
+it("docs/how-it-works.md lists the kinds of the steps of each workflow, equal to their definitions", () => {
   const told = rowsOf(howItWorks, "chains").flatMap(([chains = "", mode]) => chains.split(", ").map((name) => `${name}: ${mode}`));
   expect(told).not.toEqual([]);
   const taken = app.workflows.map(({ name, steps = "platform" }) => `\`${name}\`: ${steps}`);
-  nothingOf(told.filter((one) => !taken.includes(one)).map((one) => `docs/how-it-works.md says ${one}, which is not so.`));
+  nothingOf(told.filter((one) => !taken.includes(one)).map((one) => `docs/how-it-works.md contains ${one}, which differs from the code.`));
 });
 
 const className = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
@@ -105,7 +105,7 @@ describe("the map of docs/several-workers.md", () => {
       });
   const told = rowsOf(severalWorkers, "queue").map(([queue = "", producers = "", starts = ""]) => ({ queue, producers, starts }));
 
-  it("has a row for each queue, with its producers and workflows as the catalog has them", () => {
+  it("the map of docs/several-workers.md has a row for each queue, with its producers and workflows as in the catalog", () => {
     const known = messagesIn(app);
     const drawn = queuesIn(app).map(({ name, producers, messages: types }) => {
       const started = app.workflows.filter(({ on }) => types.includes(on.type)).map(({ name: workflow }) => workflow);

@@ -15,14 +15,14 @@ async function envelopeOf(instanceId: string): Promise<Json> {
   return JSON.parse(row?.envelope ?? "");
 }
 
-/** The trace in the message of a command that came with these headers, and never runs. */
+/** The trace in the message of a command that was sent with these headers, and never runs. */
 async function carried(caller: Caller, headers: Record<string, string>): Promise<Json> {
   const { status, body } = await caller.post("/v1/commands", { ...research(fresh()), delay_seconds: 43_200 }, headers);
   expect(status).toBe(202);
   return envelopeOf(body.instance_id);
 }
 
-/** Later calls to the embedded programs that contain a trace, by its id. */
+/** Later calls to the embedded upstreams that contain a trace, by its id. */
 function heard(binding: "UPSTREAMS" | "EMBEDDED_CRM", traceId: string): { host: string; traceparent: string; tracestate: string | null }[] {
   const calls: { host: string; traceparent: string; tracestate: string | null }[] = [];
   const bindings = env as unknown as Record<string, Pick<Fetcher, "fetch">>;
@@ -48,10 +48,10 @@ describe("A traceparent of a request", () => {
     ["version 00, not sampled", `00-${TRACE}-b7ad6b7169203331-00`, `00-${TRACE}-*-00`],
     ["the flag of a random trace id", `00-${TRACE}-b7ad6b7169203331-03`, `00-${TRACE}-*-03`],
     ["undefined flags, which are set to zero", `00-${TRACE}-b7ad6b7169203331-fd`, `00-${TRACE}-*-01`],
-    ["a later version, as long as ours", `01-${TRACE}-b7ad6b7169203331-01`, `00-${TRACE}-*-01`],
-    ["a later version with more behind it", `cc-${TRACE}-b7ad6b7169203331-01-what-the-future-brings`, `00-${TRACE}-*-01`],
-    ["white space around it", ` ${HOP} `, `00-${TRACE}-*-01`],
-  ])("is gone on with: %s", async (_, traceparent, expected) => {
+    ["a later version with the same length as ours", `01-${TRACE}-b7ad6b7169203331-01`, `00-${TRACE}-*-01`],
+    ["a later version with additional fields", `cc-${TRACE}-b7ad6b7169203331-01-what-the-future-brings`, `00-${TRACE}-*-01`],
+    ["white space around the value", ` ${HOP} `, `00-${TRACE}-*-01`],
+  ])("the trace of a valid traceparent is continued: %s", async (_, traceparent, expected) => {
     const envelope = await carried(await callerWith(), { traceparent });
     expect(envelope.traceparent.replace(/-[0-9a-f]{16}-/, "-*-")).toBe(expected);
     expect(envelope.traceparent).not.toContain("b7ad6b7169203331");
@@ -62,17 +62,17 @@ describe("A traceparent of a request", () => {
     ["a trace of zeros", `00-${"0".repeat(32)}-b7ad6b7169203331-01`],
     ["a span of zeros", `00-${TRACE}-${ZERO_SPAN}-01`],
     ["version ff", `ff-${TRACE}-b7ad6b7169203331-01`],
-    ["version 00 with more behind it", `${HOP}-more`],
+    ["version 00 with additional fields", `${HOP}-more`],
     ["a later version that continues without a dash", `01-${TRACE}-b7ad6b7169203331-01x`],
     ["a later version that is too short", `01-${TRACE}-b7ad6b7169203331`],
     ["a short trace", `00-${TRACE.slice(1)}-b7ad6b7169203331-01`],
     ["a short span", `00-${TRACE}-b7ad6b716920333-01`],
     ["short flags", `00-${TRACE}-b7ad6b7169203331-1`],
     ["upper case", `00-${TRACE.toUpperCase()}-b7ad6b7169203331-01`],
-    ["a letter that is no digit", `00-${TRACE.replace("0", "g")}-b7ad6b7169203331-01`],
+    ["a letter that is not a hex digit", `00-${TRACE.replace("0", "g")}-b7ad6b7169203331-01`],
     ["two of them", `${HOP}, ${HOP}`],
     ["nothing", ""],
-  ])("is none, and a new trace begins, without a state: %s", async (_, traceparent) => {
+  ])("an invalid traceparent is ignored, and a new trace starts, without a state: %s", async (_, traceparent) => {
     const envelope = await carried(await callerWith(), { traceparent, tracestate: "a=1" });
     expect(envelope.traceparent).toMatch(/^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-01$/);
     expect(envelope.traceparent).not.toContain(TRACE);
@@ -85,16 +85,16 @@ describe("A tracestate of a request", () => {
 
   it.each([
     ["one member", "rojo=00f067aa0ba902b7", "rojo=00f067aa0ba902b7"],
-    ["several, with empty ones between them", "rojo=1, ,congo=2\t,", "rojo=1,congo=2"],
+    ["several tracestate headers, with empty ones between them", "rojo=1, ,congo=2\t,", "rojo=1,congo=2"],
     ["keys of every form", "a_-*/9=x,fw529a3039@dt=y,4th@vendor=z", "a_-*/9=x,fw529a3039@dt=y,4th@vendor=z"],
     ["values with spaces and punctuation", "a=b c;d:e", "a=b c;d:e"],
     ["32 members", many(32), many(32)],
     [
-      "more than 512 characters: the long members go first, from the right",
+      "more than 512 characters: the long members are removed first, from the right",
       `a=1,b=${"x".repeat(250)},c=${"y".repeat(250)},d=${"z".repeat(100)}`,
       `a=1,b=${"x".repeat(250)},d=${"z".repeat(100)}`,
     ],
-  ])("is handed on: %s", async (_, tracestate, expected) => {
+  ])("a valid tracestate is passed on: %s", async (_, tracestate, expected) => {
     expect(await carried(await callerWith(), { traceparent: HOP, tracestate })).toMatchObject({ tracestate: expected });
   });
 
@@ -108,13 +108,13 @@ describe("A tracestate of a request", () => {
     ["two at signs", "a@b@c=1"],
     ["a key of 257 characters", `${"k".repeat(257)}=1`],
     ["a value of 257 characters", `a=${"v".repeat(257)}`],
-  ])("a malformed one is dropped whole, and the trace continues: %s", async (_, tracestate) => {
+  ])("a malformed tracestate is dropped entirely, and the trace continues: %s", async (_, tracestate) => {
     const envelope = await carried(await callerWith(), { traceparent: HOP, tracestate });
     expect(envelope.traceparent).toContain(TRACE);
     expect(envelope).not.toHaveProperty("tracestate");
   });
 
-  it("comes with a CloudEvent too, in its own attributes, unless the request has its own", async () => {
+  it("a CloudEvent carries a traceparent in its own attributes, unless the request has the header", async () => {
     const caller = await callerWith();
     const event = () => ({
       specversion: "1.0",
@@ -139,7 +139,7 @@ describe("The trace of a job", () => {
   const newTraceId = () => crypto.randomUUID().replaceAll("-", "");
   const headersOf = (traceId: string, flags = "01") => ({ traceparent: `00-${traceId}-b7ad6b7169203331-${flags}`, tracestate: "rojo=1" });
 
-  it("is sent with every call to the search, the text, the page store and the social network, each a separate span", async () => {
+  it("the trace of a job is sent with every call to the search, the text model, the page store and the social network, each as a separate span", async () => {
     const [caller, traceId, brand] = [await callerWith(), newTraceId(), fresh("brand")];
     const calls = heard("UPSTREAMS", traceId);
     const cycle = { type: "brand.cycle", payload: { brand, cycle: "one", keywords: [fresh("tea")] } };
@@ -151,7 +151,7 @@ describe("The trace of a job", () => {
     expect(new Set(calls.map(({ traceparent }) => traceparent)).size).toBe(calls.length);
   });
 
-  it("is sent with every call to the CRM", async () => {
+  it("the trace of a job is sent with every call to the CRM", async () => {
     const [caller, traceId] = [await callerWith(), newTraceId()];
     await bring(caller, people(caller, 1));
     const calls = heard("EMBEDDED_CRM", traceId);
@@ -167,7 +167,7 @@ describe("The trace of a job", () => {
     expect(calls.filter(({ traceparent, tracestate }) => !traceparent.includes(traceId) || tracestate !== "rojo=1")).toEqual([]);
   });
 
-  it("passes through facts into webhooks, with its flags and state", async () => {
+  it("the trace of a job passes through facts into webhooks, with its flags and state", async () => {
     const [caller, traceId] = [await callerWith(), newTraceId()];
     const { hook } = await endpoint(caller);
     const fact = {
@@ -187,7 +187,7 @@ describe("The trace of a job", () => {
     expect(JSON.parse(request?.body ?? "").data).toMatchObject({ trace_id: traceId });
   });
 
-  it("begins with the request for a batch, or for a schedule's run", async () => {
+  it("the trace of a job starts with the request for a batch, or with a schedule's run", async () => {
     const [caller, traceId] = [await callerWith(), newTraceId()];
     const own = { traceparent: expect.stringContaining(traceId), tracestate: "rojo=1" };
     const id = fresh("b");

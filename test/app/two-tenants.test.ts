@@ -22,7 +22,7 @@ async function hurried(): Promise<void> {
   }
 }
 
-/** Messages of tenants that have every id of the other one. Each has a separate tenant, so that none is a repeat. */
+/** Messages of tenants that contain every id of the other tenant. Each message has a separate tenant, so that none is a repeat. */
 async function hostileMessages(
   definition: MessageDefinition,
   { caller, names }: OtherTenant,
@@ -62,7 +62,7 @@ async function refusedOf(tenants: string): Promise<Map<string, { letter: number;
   return new Map(results.map(({ tenant_id, ...refused }) => [tenant_id, refused]));
 }
 
-it("T01 a message of one tenant leaves everything of another unchanged, and reveals nothing of it, for any ids in it", {
+it("T01 a message of one tenant leaves every item of another tenant unchanged, and reveals none of it, for any ids in it", {
   timeout: 300_000,
 }, async () => {
   await hurried();
@@ -72,7 +72,7 @@ it("T01 a message of one tenant leaves everything of another unchanged, and reve
   const before = await everythingOf(other);
   for (const [room, found] of Object.entries(before)) expect(found, room).not.toEqual([]);
   const empty = Object.entries<Json>(before.rows).flatMap(([table, rows]) => (rows.length === 0 ? [table] : []));
-  expect(empty, "tables of which the other tenant has nothing that could be changed").toEqual(EMPTY_AT_REST);
+  expect(empty, "tables of which the other tenant has no row that could be changed").toEqual(EMPTY_AT_REST);
 
   for (const [index, messages] of hostile.entries()) {
     const { type, queue } = MESSAGES[index] as MessageDefinition;
@@ -87,7 +87,7 @@ it("T01 a message of one tenant leaves everything of another unchanged, and reve
   expect(await textOf(`${tenants}-*`)).not.toContain(other.secret);
   expect(await textOf(other.caller.tenantId)).toContain(other.secret);
 
-  // They were read to the end: a message is a dead letter only if its payload names another tenant than its envelope.
+  // Each message was read to the end: it becomes a dead letter only if its payload names another tenant than its envelope.
   const all = (kind: string) => hostile.flatMap((messages) => messages[kind] ?? []);
   const tenantsOf = (messages: readonly Json[]) => messages.map(({ tenant_id }) => tenant_id).toSorted();
   const lettersOf = async (kind: string) => [...(await refusedOf(`${tenants}-${kind}`))].filter(([, { letter }]) => letter === 1);

@@ -11,13 +11,13 @@ import { withEngine } from "./workshop.ts";
 
 export interface ChaosOptions {
   seed: number;
-  /** The engine's faults; none where it is empty. */
+  /** The engine's faults; an empty list means none. */
   faults: readonly ProcessFault[];
   /** The number of concurrent programs. */
   lanes: number;
-  /** The kind of their guarded steps. */
+  /** The kind of the programs' guarded steps. */
   steps: StepsOfAll;
-  /** True starts another program. */
+  /** Returns true to start another program. */
   goesOn: (so: { programs: number; kills: number }) => boolean;
   /** Gets each event as one log line. */
   say?: (line: string) => void;
@@ -26,28 +26,28 @@ export interface ChaosOptions {
 /** The outcome of a run, as `--json` prints it. */
 export interface ChaosResult {
   seed: number;
-  /** Programs that were tried, with their restarts and undos. */
+  /** Executed programs, with their restarts and undos. */
   programs: number;
   kills: number;
-  /** All faults of the engine, its deaths included. */
+  /** All faults of the engine, including its process deaths. */
   faults: number;
-  /** Accepted commands, also those that followed from events. */
+  /** Accepted commands, including those that followed from events. */
   commands: number;
-  /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
+  /** Effects that may happen only once: in the upstream's ledger, and rows of commits. */
   effects: number;
   /** Problems by their kinds. */
   duplicates: number;
   lost: number;
   invented: number;
   stuck: number;
-  /** Commands that ended by themselves, a while later. */
+  /** Commands that ended without intervention, after a while. */
   late: number;
   /** Unknown outcomes that an operator had to settle. */
   parked: number;
-  /** Set where mutants were requested as well. */
+  /** Set if mutants were requested as well. */
   mutants_caught: number | null;
   mutants: number | null;
-  /** From the last fault, or the beginning of a run, restart or undo where that was later, until its end. */
+  /** Time from the last fault, or from the beginning of a run, restart or undo if that was later, to its end. */
   slowest_convergence_s: number;
 }
 
@@ -57,22 +57,22 @@ export interface ChaosRun {
   problems: string[];
   /** Planned faults that did not happen: such a run does not count. */
   missed: readonly ProcessFault[];
-  /** Where the evidence is kept, if there are problems. */
+  /** The folder with the evidence, if there are problems. */
   kept: string | undefined;
 }
 
 const LOOK_MS = 250;
-/** The further time for a run without an end: a late end distinguishes the kind of the defect. */
+/** The additional time for a run that has not ended: a late end is another kind of defect than a missing end. */
 const LATE_MS = 240_000;
 /** The maximum of problems. */
 const ENOUGH = 20;
 const TOLD_EVERY_MS = 15_000;
-/** No faults after this duration of a program: it has to end, or be found stuck. */
+/** No faults after this duration of a program: it must end or be reported as stuck. */
 const LONG_MS = 240_000;
 /** The timeout of all programs together after the last fault: each has up to five phases. */
 const HEALS_MS = 330_000 + LATE_MS;
 
-/** Runs random programs on an engine with failing processes, lets it recover, and has each program judged. */
+/** Runs random programs on an engine with failing processes, lets the engine recover, and checks the results of each program. */
 export function runChaos({ seed, faults: kinds, lanes, steps, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
   return withEngine(async ({ engine, database, upstreamUrl, folder }) => {
     say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
@@ -172,7 +172,7 @@ class Trials {
   }
 
   async #one(stage: Stage, seed: number): Promise<void> {
-    // No name is a prefix of another one.
+    // No name is a prefix of another name.
     const name = `proof-${String(seed).padStart(12, "0")}`;
     const one = caseOf(seed, this.#steps);
     this.begun.set(name, { name, seed, at: Date.now() });
@@ -196,7 +196,7 @@ async function parkedIn({ rows }: Stage): Promise<number> {
   return of?.n ?? 0;
 }
 
-/** The timeout of work once nothing more is begun. */
+/** The timeout of running work once no new program starts. */
 async function within(ms: number, work: Promise<void>, goesOn: () => boolean): Promise<void> {
   let over = false;
   const done = work.finally(() => {
@@ -205,7 +205,7 @@ async function within(ms: number, work: Promise<void>, goesOn: () => boolean): P
   const late = (async () => {
     for (let endedAt = 0; !over; await pause(LOOK_MS)) {
       if (!goesOn()) endedAt ||= Date.now();
-      if (endedAt > 0 && Date.now() - endedAt > ms) throw new Error(`not all programs have come to their ends within ${ms / 1000} s`);
+      if (endedAt > 0 && Date.now() - endedAt > ms) throw new Error(`not all programs have ended within ${ms / 1000} s`);
     }
   })();
   await Promise.race([done, late]);

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import { pause } from "../proof/stage.ts";
 
-/** Wrangler's place for local databases, in its persist folder. */
+/** The folder of local databases in Wrangler's persist folder. */
 const KEPT_IN = "state/v3/d1/miniflare-D1DatabaseObject";
 
-/** The timeout for its turn, where the engine writes at the same moment. */
+/** The SQLite busy timeout, for when the engine writes at the same moment. */
 const TURN_MS = 200;
 
-/** The engine's database as a file: read while the engine works, and while it is down; locked as another process would. */
+/** The engine's database as a file: read while the engine works, and while it is down; locked as by another process. */
 export class Database {
   readonly #reader: DatabaseSync;
   readonly #locker: DatabaseSync;
@@ -18,7 +18,7 @@ export class Database {
     const kept = join(folder, KEPT_IN);
     const [name = ""] = readdirSync(kept).filter((one) => /^[0-9a-f]+\.sqlite$/.test(one));
     this.#reader = new DatabaseSync(join(kept, name), { readOnly: true, timeout: 5000 });
-    // A name's prefix is found by its index.
+    // The prefix of a name is found by an index.
     this.#reader.exec("PRAGMA case_sensitive_like = ON");
     this.#locker = new DatabaseSync(join(kept, name), { timeout: 0 });
   }
@@ -27,7 +27,7 @@ export class Database {
     return this.#reader.prepare(sql).all(...(params as SQLInputValue[])) as T[];
   }
 
-  /** Locks the database for this duration: others read, and cannot write. Returns the actual duration. */
+  /** Locks the database for this duration: other connections can read, but not write. Returns the actual duration. */
   async lock(ms: number): Promise<number> {
     for (;;) {
       try {
@@ -46,7 +46,7 @@ export class Database {
     }
   }
 
-  /** Changes rows as time alone would, without concurrent writers: waits for its turn. */
+  /** Changes rows as the passage of time would, without concurrent writers: waits for its turn. */
   async write(sql: string): Promise<void> {
     for (;;) {
       try {

@@ -5,21 +5,21 @@ import pRetry from "p-retry";
 import { type Engine, startEngine } from "../../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 
-/** The target of a kill: the engine's workerd, which is then restarted; or all of the engine, as in a power failure. */
+/** The target of a kill: the engine's workerd, which Wrangler then restarts; or the whole engine, as in a power failure. */
 export type Death = "runtime" | "everything";
 
-/** The maximum time to restart a dead runtime before all of it is restarted. Measured: a second, and five under load. */
+/** The maximum time to wait for a restarted runtime before the whole engine is restarted. Measured: 1 s, and 5 s under load. */
 const REVIVE_MS = 8000;
 
 export interface EngineSettings {
   vars: Record<string, string>;
-  /** Beside `MILLRACE_KEY`. Default: none. */
+  /** Environment variables in addition to `MILLRACE_KEY`. Default: none. */
   secrets?: Record<string, string>;
   /** The Worker's own file. Default: the one of this checkout. */
   config?: string;
 }
 
-/** A real engine whose state survives its process. */
+/** A real engine with state that survives its process. */
 export class ChaosEngine {
   readonly #folder: string;
   readonly #settings: EngineSettings;
@@ -41,7 +41,7 @@ export class ChaosEngine {
     return this.#engine?.token ?? "";
   }
 
-  /** Starts it on the stored state, on the same port every time, and waits until it answers. */
+  /** Starts the engine on the stored state, always on the same port, and waits until it responds. */
   async start(): Promise<void> {
     if (this.#ended) return;
     this.#port ??= freePort();
@@ -65,7 +65,7 @@ export class ChaosEngine {
     return (await this.#engine?.kill9(death))?.length ?? 0;
   }
 
-  /** Waits until the Worker answers again after a death, and restarts all of it where it did not survive. */
+  /** Waits until the Worker responds again after a kill, and restarts the whole engine if it did not survive. */
   async revive(death: Death): Promise<void> {
     if (death === "runtime") {
       if (await this.#answersSoon()) return;
@@ -74,7 +74,7 @@ export class ChaosEngine {
     await this.start();
   }
 
-  /** Polls: a request while a new runtime starts may never be answered. */
+  /** Polls, because a request during the start of a new runtime may never get a response. */
   async #answersSoon(): Promise<boolean> {
     const deadline = Date.now() + REVIVE_MS;
     for (let patienceMs = 250; Date.now() < deadline; patienceMs = Math.min(patienceMs * 2, 2000)) {
@@ -85,7 +85,7 @@ export class ChaosEngine {
     return false;
   }
 
-  /** Stops its runtime for this duration, as an overloaded machine does. Returns the number of stopped processes. */
+  /** Stops the runtime for this duration, as an overloaded machine does. Returns the number of stopped processes. */
   async freeze(ms: number): Promise<number> {
     const runtime = this.#engine?.runtime() ?? [];
     const frozen = runtime.filter((pid) => signalled(pid, "SIGSTOP"));
@@ -94,17 +94,17 @@ export class ChaosEngine {
     return frozen.length;
   }
 
-  /** The runtime's processes. */
+  /** The processes of the runtime. */
   runtime(): number[] {
     return this.#engine?.runtime() ?? [];
   }
 
-  /** Where it writes its log. */
+  /** The path of the engine's log file. */
   get log(): string {
     return this.#engine?.logFile ?? "";
   }
 
-  /** Ends it for good: a part of the run that still waits cannot restart it. */
+  /** Ends the engine permanently: a part of the test that still waits cannot restart it. */
   async end(): Promise<void> {
     this.#ended = true;
     await this.#engine?.stop();

@@ -8,20 +8,20 @@ import type { Case } from "../proof/prove.ts";
 import type { Stage } from "../proof/stage.ts";
 import type { Database } from "./database.ts";
 
-/** The maximum of the log per run. */
+/** The maximum size of the log per run. */
 const LINES = 2000;
 
-/** The evidence that a finding leaves for its analysis. */
+/** The evidence that is stored with a finding for its analysis. */
 export class Evidence {
   readonly #of: string;
   #folder: string | undefined;
 
-  /** `folder`: of the engine. */
+  /** `folder`: the folder of the engine. */
   constructor(folder: string) {
     this.#of = folder;
   }
 
-  /** Its place, if there is any. */
+  /** The folder of the evidence, if there is any. */
   get kept(): string | undefined {
     return this.#folder;
   }
@@ -31,7 +31,7 @@ export class Evidence {
     return this.#folder;
   }
 
-  /** A run that broke a contract: the problems with all its records, the program, and the lines of the log and the ledger. */
+  /** A run that violated a guarantee: the problems with all its records, the program, and the lines of the log and the ledger. */
   async keep(name: string, one: Case, problems: readonly string[], id: string): Promise<void> {
     const about = (line: string) => line.includes(name) || line.includes(id);
     const text = [

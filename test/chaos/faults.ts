@@ -4,7 +4,7 @@ import type { ChaosEngine } from "./engine.ts";
 import type { Random } from "./random.ts";
 
 /**
- * The faults of the engine's processes: its runtime is killed, or everything (`power`); its runtime stops for a while (`stop`);
+ * The faults of the engine's processes: its runtime is killed, or all its processes (`power`); its runtime stops for a while (`stop`);
  * another process locks the database (`lock`).
  */
 export const FAULTS = ["kill", "power", "stop", "lock"] as const;
@@ -12,14 +12,14 @@ export type ProcessFault = (typeof FAULTS)[number];
 
 /** The weight of each fault, where all are possible. */
 const OFTEN: Record<ProcessFault, number> = { kill: 7, power: 1, stop: 1.5, lock: 1.5 };
-/** The engine's time between two faults: enough for some work, too short for much of it to finish. */
+/** The time between two faults: enough for some work, too short for most of it to finish. */
 const LIFE_MS = { shortest: 100, longest: 2000 };
 const STOP_MS = { shortest: 200, longest: 5000 };
 const LOCK_MS = { shortest: 500, longest: 5000 };
-/** The maximum of repeats of a fault without an effect. */
+/** The maximum number of repeats of a fault without an effect. */
 const TRIES = 5;
 
-/** The running work during a fault. */
+/** The work that was running during a fault. */
 export interface Work {
   /** The number of running programs. */
   underWay(): number;
@@ -27,7 +27,7 @@ export interface Work {
   asked(): number;
 }
 
-/** Makes faults, one after the other, by its seed. A fault without an effect does not count. */
+/** Injects faults one after another, from its seed. A fault without an effect does not count. */
 export class Faults {
   readonly happened: Record<ProcessFault, number> = { kill: 0, power: 0, stop: 0, lock: 0 };
   /** Planned faults that did not happen. */
@@ -58,12 +58,12 @@ export class Faults {
     return FAULTS.map((kind) => `${this.happened[kind]} ${kind}`).join(", ");
   }
 
-  /** The end of the last failure. */
+  /** The time at which the last fault ended. */
   until(): number {
     return this.#underWay ? Date.now() : this.#until;
   }
 
-  /** The next one: after some work, of one of these kinds. */
+  /** The next fault: after some work, of one of these kinds. */
   async next(kinds: readonly ProcessFault[]): Promise<string> {
     const lifeMs = this.#random.between(LIFE_MS.shortest, LIFE_MS.longest);
     const kind = this.#draw(kinds);
@@ -96,7 +96,7 @@ export class Faults {
     return Math.round(shortest + (longest - shortest) * this.#random.next() ** 3);
   }
 
-  /** Makes one, and returns its effect; undefined for none. */
+  /** Injects one fault, and returns its effect; undefined for none. */
   async #make(kind: ProcessFault, ms: number): Promise<string | undefined> {
     const [engine, work] = [this.#engine, this.#work];
     const underWay = work.underWay();

@@ -1,15 +1,15 @@
-/** Chance that can be had again: one seed, one sequence. */
+/** Reproducible pseudo-random numbers: one seed, one sequence. */
 export interface Random {
   /** At least 0, below 1. */
   next(): number;
-  /** A whole number from `low` to `high`, both included. */
+  /** An integer from `low` to `high`, both included. */
   between(low: number, high: number): number;
   pick<T>(from: readonly [T, ...T[]]): T;
-  /** True in this share of the cases. */
+  /** True in this fraction of the cases. */
   chance(share: number): boolean;
 }
 
-/** Mulberry32: small, and good enough to spread deaths over time. */
+/** Mulberry32: sufficient to spread process deaths over time. */
 export function randomFrom(seed: number): Random {
   let state = seed >>> 0;
   const next = () => {

@@ -40,13 +40,13 @@ const { result, problems, missed, kept } = await runChaos({ seed, faults, lanes,
 
 for (const problem of problems) console.log(problem);
 if (problems.length > 0)
-  console.log(`The evidence is kept in ${kept}. The same seed draws the same programs and faults, not the same moments.`);
-if (missed.length > 0) console.log(`This run does not count: of its faults ${missed.join(", ")} did not happen.`);
+  console.log(`The evidence is stored in ${kept}. The same seed creates the same programs and faults, but not at the same moments.`);
+if (missed.length > 0) console.log(`This run does not count: these planned faults did not happen: ${missed.join(", ")}.`);
 if (problems.length === 0) {
   const { programs, effects, kills } = result;
   const bound = Math.round((3 / Math.max(1, effects)) * 1e6) / 1e4;
   console.log(
-    `${programs} programs, ${kills} kills, ${effects} effects: each promise kept. ` +
+    `${programs} programs, ${kills} kills, ${effects} effects: every guarantee held. ` +
       `Zero failures in ${effects} effects bounds the rate at about 3/${effects} = ${bound} % (95 % confidence).`,
   );
 }
@@ -54,18 +54,20 @@ const uncaught = values.mutants ? await mutants() : 0;
 if (values.json) console.log(JSON.stringify(result));
 process.exit(problems.length + missed.length + uncaught > 0 ? 1 : 0);
 
-/** Applies bugs to the engine and checks that the proof finds them. Returns the number of survivors; zero tried bugs count as one. */
+/**
+ * Applies bugs to the engine and checks that the tests find them. Returns the number of undetected bugs; a run without bugs counts as one.
+ */
 async function mutants(): Promise<number> {
   const tried = await tryEach(values.only, { seconds: 60, seed: 1000 }, ({ area, name, did, by, seconds }) =>
     console.log(`${area} | ${name} | ${did} | ${by} | ${seconds} s`),
   );
   result.mutants = tried.mutants;
   result.mutants_caught = tried.caught;
-  console.log(`${tried.caught} of ${tried.mutants} mutants were caught.`);
+  console.log(`${tried.caught} of ${tried.mutants} mutants were detected.`);
   return tried.mutants === 0 ? 1 : tried.mutants - tried.caught;
 }
 
-/** 20,000 messages, no faults: it must not become larger or slower by them. */
+/** Sends 20,000 messages without faults: the engine must not become larger or slower. */
 async function soak(): Promise<never> {
   const told = await runSoak(number("messages"), (line) => console.log(line));
   const isFine = told.backlog === 0 && told.complete === told.messages && told.ratio_p50 <= 2 && told.ratio_p99 <= 2;

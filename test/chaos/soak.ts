@@ -5,21 +5,21 @@ import { pause } from "../proof/stage.ts";
 import type { Answer } from "./worker.ts";
 import { type Workshop, withEngine } from "./workshop.ts";
 
-/** The number of messages sent together, and of concurrent ones. */
+/** The number of messages sent together, and of concurrent messages. */
 const BATCH = 50;
 const UNDER_WAY = 150;
 /**
- * One of this number of messages is a command, which starts a run; the others are events, which are kept for waits. The memory and
- * the open files of the local platform grow with every run: a soak of 20,000 runs measures that, not the engine.
+ * One in this number of messages is a command, which starts an instance; the others are events, which are stored for waits. The memory and
+ * the open files of the local platform grow with every instance: a soak of 20,000 instances measures that growth, not the engine.
  */
 const COMMAND_EVERY = 5;
 const LOOK_MS = 100;
 const TENTHS = 10;
 const PAGE_BYTES = 4096;
-/** How long nothing may end before it is given up. */
+/** The timeout without progress, after which the soak is aborted. */
 const STILL_MS = 60_000;
 
-/** How long messages took from their sender until the event was kept, or the run that the command started was complete. */
+/** Latency from the sender until the event was stored, or until the instance that the command started was complete. */
 interface Latency {
   p50_ms: number;
   p99_ms: number;
@@ -30,19 +30,19 @@ export interface SoakResult {
   messages: number;
   complete: number;
   seconds: number;
-  /** The leftovers at the end: messages unsent, runs open, effects without outcome. */
+  /** The remaining items at the end: unsent messages, open instances, effects without outcome. */
   backlog: number;
-  /** The runtime's memory after each tenth of the messages, and its growth per thousand of them. */
+  /** The runtime's memory after each tenth of the messages, and its growth per thousand messages. */
   rss_mb: number[];
   rss_slope_mb_per_1000: number;
   first_tenth: Latency;
   last_tenth: Latency;
-  /** The last tenth's latency by the first's. */
+  /** The last tenth's latency divided by the first's. */
   ratio_p50: number;
   ratio_p99: number;
 }
 
-/** Sends messages through the queues, without faults, and measures whether the engine becomes larger or slower by them. */
+/** Sends messages through the queues, without faults, and measures whether the engine becomes larger or slower. */
 export function runSoak(messages: number, say: (line: string) => void): Promise<SoakResult> {
   return withEngine(async ({ engine, database, folder }) => {
     say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
@@ -83,7 +83,7 @@ export function runSoak(messages: number, say: (line: string) => void): Promise<
   });
 }
 
-/** Commands with complete runs, and kept events. */
+/** Commands with complete instances, and stored events. */
 const ENDED = `SELECT subject AS name, updated_at AS at FROM millrace_instances WHERE status = 'complete'
   UNION ALL SELECT subject AS name, received_at AS at FROM millrace_signals`;
 const NAME = "soak-";
@@ -98,12 +98,12 @@ async function sendSome(url: string, sentAt: number[], messages: number): Promis
       body: JSON.stringify([`probe-${kind}s`, bodies.filter((one) => one.kind === kind)]),
     });
     const said = (await answer.json()) as Answer;
-    if (!("gave" in said)) throw new Error(`The queue took no messages: ${said.refused.message}`);
+    if (!("gave" in said)) throw new Error(`The queue did not accept the messages: ${said.refused.message}`);
   }
   for (const { created_at } of bodies) sentAt.push(Date.parse(created_at));
 }
 
-/** A message as a producer outside would send it. */
+/** A message in the form that an external producer sends. */
 function message(index: number): Envelope {
   const name = nameOf(index);
   const said = event("probe.signal", name, { about: name, value: "soaked" });
@@ -131,7 +131,7 @@ function latencyOf(tookMs: number[]): Latency {
   return { p50_ms: at(0.5), p99_ms: at(0.99) };
 }
 
-/** By how much a row of figures grows from one to the next: least squares. */
+/** Growth of a series of numbers per element, by least squares. */
 function slope(figures: readonly number[]): number {
   const middle = (figures.length - 1) / 2;
   const mean = figures.reduce((sum, one) => sum + one, 0) / figures.length;

@@ -4,17 +4,17 @@ import { codeOf, pause, type Question, type Stage, type Standing, type Taken } f
 import type { Database } from "./database.ts";
 import type { Answer, Refused } from "./worker.ts";
 
-/** A request that hangs in a dying process is given up and sent again. */
+/** The timeout of a request that hangs in a dying process; it is then sent again. */
 const REQUEST_MS = 8000;
 const AGAIN_MS = 150;
-/** How long after the last disturbance a request must be answered. */
+/** The time after the last disturbance within which a request must be answered. */
 const PATIENCE_MS = 60_000;
-/** The maximum time of a restart to reach the code of the run. */
+/** The maximum time from a restart until it reaches the workflow's code. */
 const RESTART_MS = 4000;
 
 /** The remote interface of an engine under test in another process. */
 export interface Remote {
-  /** Where it listens now. */
+  /** The engine's current address. */
   url(): string;
   upstreamUrl: string;
   database: Database;
@@ -23,7 +23,7 @@ export interface Remote {
   asked(): void;
 }
 
-/** An error as the engine threw it. */
+/** An error in the form in which the engine threw it. */
 const errorOf = ({ code, message }: Refused): Error =>
   Object.assign(new Error(message), code === undefined ? {} : { name: "MillraceError", code });
 
@@ -33,8 +33,8 @@ const given = (answer: Answer): Taken | Error => ("gave" in answer ? (answer.gav
 class Unanswered extends Error {}
 
 /**
- * An engine in a separate process, which may die at any moment: requested over HTTP, until it answers. Its database is read as a
- * file.
+ * An engine in a separate process, which may die at any moment: requests are sent over HTTP and repeated until it responds. Its database
+ * is read as a file.
  */
 export function remoteStage(remote: Remote): Stage {
   const { database, upstreamUrl } = remote;
@@ -47,14 +47,14 @@ export function remoteStage(remote: Remote): Stage {
       signal: AbortSignal.timeout(REQUEST_MS),
     })
       .then(async (response) => (response.ok ? ((await response.json()) as Answer) : undefined))
-      // Also where the answer breaks off in its midst.
+      // Also when the response breaks off in the middle.
       .catch(() => undefined);
     if (answer === undefined) throw new Unanswered(`Nobody answered ${door}.`);
     if ("gave" in answer) return answer.gave as T;
     throw errorOf(answer.refused);
   }
 
-  /** The same request until it is answered, as a client with a key does; that the engine has trouble is no answer. */
+  /** Repeats the same request until it is answered, as a client with a key does; a temporary error of the engine is not an answer. */
   async function call<T>(door: string, ...args: unknown[]): Promise<T> {
     for (const begunAt = Date.now(); ; await pause(AGAIN_MS)) {
       try {
@@ -70,7 +70,10 @@ export function remoteStage(remote: Remote): Stage {
   const passes = async (id: string): Promise<number> =>
     ((await (await fetch(`${upstreamUrl}/passes/${id}`)).json()) as { count: number }).count;
 
-  /** An answer to an unknown outcome that may have been lost is not repeated: a later unknown outcome would be another one. */
+  /**
+   * A decision about an unknown outcome whose response may have been lost is not repeated: a later unknown outcome would be a different
+   * one.
+   */
   async function resolve(key: string, ...rest: unknown[]): Promise<unknown> {
     const applied = async () =>
       (await database.rows("SELECT id FROM millrace_actions WHERE target = ?1 AND result = 'applied'", key)).length;
@@ -99,7 +102,7 @@ export function remoteStage(remote: Remote): Stage {
       }
     },
     rows: (sql, ...params) => database.rows(sql, ...params),
-    // Of another process it is known once it has landed.
+    // A call of another process is known once it has arrived.
     async commitsBegun(name) {
       const landed = "SELECT name FROM probe_rows WHERE name LIKE ?1 AND kind = 'commit' ORDER BY name";
       return (await database.rows<{ name: string }>(landed, `${name}/%`)).map((row) => row.name);

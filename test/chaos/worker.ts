@@ -30,7 +30,7 @@ import { takeTurn, turnConsumer, turnDoors } from "./lanes/turns.ts";
 
 export { CountDone, FollowProbe, Keeper, Listener, Recorder } from "../probe/worker.ts";
 
-// The engine that is killed: a run executes the program in its command, and outside requests come over HTTP.
+// The engine that is killed: a workflow executes the program in its command, and requests arrive over HTTP.
 
 interface ChaosEnv extends EngineEnv, LaneEnv, LedgerEnv {
   UPSTREAM_URL: string;
@@ -38,7 +38,7 @@ interface ChaosEnv extends EngineEnv, LaneEnv, LedgerEnv {
   LISTENER: DurableObjectNamespace;
 }
 
-/** An endpoint's answer: its result, or its refusal. */
+/** An endpoint's response: its result, or its error. */
 export type Answer = { gave: unknown } | { refused: Refused };
 export interface Refused {
   code: string | undefined;
@@ -60,11 +60,11 @@ const lab = defineWorkflow({
   on: LabRequested,
   async run(call) {
     const passed = `${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`;
-    // The code of a run has no time-out of its own: an unanswered call would hold it forever.
+    // A workflow's code has no timeout of its own: an unanswered call would block it forever.
     await fetch(passed, { method: "POST", signal: AbortSignal.timeout(UPSTREAM_MS) })
       .then((answer) => answer.text())
       .catch(() => undefined);
-    // The memory of this process does not survive it: programs whose code counts its runs are not drawn here.
+    // The memory of this process does not survive it: programs whose code counts its replays are not used here.
     return codeFor(call.payload.program as unknown as Program, () => 1)(call);
   },
 });
@@ -84,7 +84,7 @@ export class Lanes extends engineLanes(app, laneList) {}
 const consume = dispatch(app);
 const api = engineRoutes(app);
 
-/** The one table of the probes' own, as in test/probe/0100_probe.sql. */
+/** The one table of the test programs, as in test/probe/0100_probe.sql. */
 const PROBE_ROWS =
   "CREATE TABLE IF NOT EXISTS probe_rows (id TEXT PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL) STRICT, WITHOUT ROWID";
 const PROBE_NAMES = "CREATE INDEX IF NOT EXISTS probe_names ON probe_rows (name)";
@@ -130,8 +130,8 @@ function allDoors(env: ChaosEnv) {
 const STANDS_STILL: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
 /**
- * A run's status. After a killed process the local platform leaves it unchanged until it gets an event; the keeper sends one to open
- * runs, and nothing does to one that the test has restarted by itself after its end.
+ * An instance's status. After a killed process the local platform leaves it unchanged until the instance gets an event. The keeper sends
+ * one to open instances; an instance that the test itself has restarted after its end gets none.
  */
 async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
   const instance = await env.LAB.get(id);
@@ -141,8 +141,8 @@ async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
 }
 
 /**
- * Hands messages to the consumer as a queue does that survives this process: unsettled ones are sent again, and so are those that
- * the consumer sends back to that queue. The local queue is this process's memory, and would die with it.
+ * Delivers messages to the consumer as a queue does that survives this process: unsettled messages are sent again, and so are those that
+ * the consumer sends back to that queue. The local queue is in this process's memory, and would die with it.
  */
 async function deliver(env: ChaosEnv, queue: string, bodies: unknown[], attempts: number): Promise<{ acked: number }> {
   let acked = 0;

@@ -25,7 +25,7 @@ export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>, va
     upstream.stop();
     rmSync(folder, { recursive: true, force: true });
   };
-  // Also where the process is ended in the midst of it.
+  // Also if the process is ended in the middle of the function.
   process.once("exit", clear);
   try {
     await engine.start();

@@ -21,7 +21,7 @@ it.each([
   [["--help"], "dev               run the Worker on this machine"],
   [["--version"], "0.1.0"],
   [["instances", "retry", "--help"], "Usage: npx millrace instances retry ID [options]."],
-])("%s starts nothing, and prints its usage", (args, said) => {
+])('the wrong call "%s" starts nothing, and prints its usage', (args, said) => {
   const { status, stdout, stderr } = run(args);
   expect(stderr).toBe("");
   expect(stdout).toContain(said);
@@ -35,19 +35,19 @@ it.each([
   [["cost", "--runs", "many"], '--runs must be a whole number from 1; got "many".'],
   [["strat"], 'There is no command "strat". Commands: init, dev, migrate'],
   [["instnces", "list"], "Did you mean instances?"],
-])("%s starts nothing, and prints the correct form", (args, said) => {
+])('the wrong call "%s" starts nothing, and prints the correct form', (args, said) => {
   const { status, stderr } = run(args);
   expect(stderr).toContain(said);
   expect(status).toBe(2);
 });
 
-it("a port that npm reads as its own option, as in `npm start --port 9155`, is reported", () => {
+it("a port that npm parses as its own option, as in `npm start --port 9155`, is reported", () => {
   const { status, stderr } = run(["dev"], { npm_config_port: "9155" });
   expect(stderr).toContain("npm consumed the option --port. Use: npx millrace dev --port 9155");
   expect(status).toBe(2);
 });
 
-it("a port that no browser opens is refused", () => {
+it("a port that browsers block is refused", () => {
   const { status, stderr } = run(["dev", "--port", "22"]);
   expect(stderr).toContain("Browsers block port 22, which belongs to another protocol. Choose another: npx millrace dev --port 8787");
   expect(status).toBe(1);
@@ -64,7 +64,7 @@ function script(line: string, ...args: string[]) {
   return { status, stdout, stderr };
 }
 
-it("every script with options has a test here", () => {
+it("every script with options is tested in this file", () => {
   expect(scripts.map(([name]) => name).sort()).toEqual(
     ["start", "demo", "token", "cost", "prepare", "test", "test:near", "chaos", "e2e:real", "e2e:traces", "bench", "bench:budgets"].sort(),
   );
@@ -84,7 +84,7 @@ it.each(scripts)("npm run %s -- --help lists its options, and does nothing else"
   expect(status).toBe(0);
 });
 
-it.each(scripts)("npm run %s with an unknown option prints the known ones", (_, line) => {
+it.each(scripts)("npm run %s with an unknown option prints the known options", (_, line) => {
   const { status, stdout, stderr } = script(line, "--no-such-thing");
   expect(stdout).toBe("");
   expect(stderr).toMatch(/--no-such-thing['"].*[\n ]Usage: np[mx] /);

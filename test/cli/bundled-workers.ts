@@ -10,7 +10,7 @@ import { newToken } from "../../packages/millrace/src/contract/token.ts";
 import { openMigrated } from "../migrations.ts";
 import { emptyFolder } from "./folder.ts";
 
-/** As far as it is used here. */
+/** The part of the bundle's interface that is used here. */
 interface Runtime {
   ready: Promise<unknown>;
   dispose(): Promise<void>;
@@ -24,7 +24,7 @@ interface Package {
 }
 const { Miniflare, convertV4MiniflareOptions } = createRequire(WRANGLER)("miniflare") as Package;
 
-/** A Worker as wrangler would bundle and run it. */
+/** A Worker as wrangler bundles and runs it. */
 export function bundled(source: string, config: object): object {
   const folder = emptyFolder();
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"), "dir");
@@ -62,7 +62,7 @@ const later = (table: string) => [
   `CREATE INDEX ${table}_later ON ${table} (later)`,
 ];
 
-/** The tables, and a token in them; with `isLater`, as a later version of the engine may have them. */
+/** Creates the tables, and a token in them; with `isLater`, as a later version of the engine may have them. */
 export async function prepared(runtime: Runtime, name: string, { isLater = false } = {}) {
   const database = await runtime.getD1Database("DB", name);
   const made = openMigrated();
@@ -85,7 +85,7 @@ export async function prepared(runtime: Runtime, name: string, { isLater = false
     ask,
     workflows: async () =>
       (await database.prepare("SELECT workflow FROM millrace_instances ORDER BY workflow").all()).results.map((row) => row.workflow),
-    /** Asks for a command, and answers its instance once it has this status. */
+    /** Sends a command, and returns its instance once it has this status. */
     async runs(type: string, name: string, status = "complete") {
       const { instance_id: id } = await ask("/v1/commands", { type, payload: { name } });
       return vi.waitFor(

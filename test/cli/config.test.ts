@@ -11,7 +11,7 @@ function saved(text: string): string {
   return file;
 }
 
-it("comments and trailing commas are removed from a configuration; similar characters in a text are kept", () => {
+it("comments and trailing commas are removed from a configuration; similar characters in a string are kept", () => {
   const text = `// one\n{ "a": "// no, \\" /* no */", /* two\n lines */ "b": [1, 2, ], // three\n "c": ", ]", }`;
   expect(readConfig(saved(text))).toEqual({ a: '// no, " /* no */', b: [1, 2], c: ", ]" });
 });

@@ -26,7 +26,7 @@ const costs: Costs = {
   month: { usd: 7.5, plan_usd: 5, usd_by: { steps: 2.5 }, used: [] },
 };
 
-it("the most expensive item is first, and an item without a run is marked", () => {
+it("a cost table has the most expensive item first, and marks an item without an instance", () => {
   expect(costTable(costs, undefined).split("\n")).toEqual([
     "workflow         runs a day         steps  rows  messages  $ per 1,000 runs  $ a month  by",
     "publish-article       1,000  5, at most 9    21         2             0.071       2.14  25 runs",

@@ -9,8 +9,8 @@ import { deploy, limited, millrace, refusing, shop } from "./account/shop.ts";
 it.each([
   ["an empty key", "MILLRACE_KEY=\n", ": MILLRACE_KEY has no value."],
   ["a short key", "MILLRACE_KEY=secret-1\n", ": MILLRACE_KEY must have at least 16 characters."],
-  ["a key that is no text", '{ "MILLRACE_KEY": 1234567890123456789 }', ": the value of MILLRACE_KEY is not a text."],
-  ["JSON that does not end", '{\n  "MILLRACE_KEY": "secret-1",\n  "OTHER": secret-2', ":3 is not JSON."],
+  ["a key that is not text", '{ "MILLRACE_KEY": 1234567890123456789 }', ": the value of MILLRACE_KEY is not a text."],
+  ["JSON that is not closed", '{\n  "MILLRACE_KEY": "secret-1",\n  "OTHER": secret-2', ":3 is not JSON."],
 ])(
   "deploy refuses %s in --secrets-file before it calls the account, and shows no value",
   async (_, text, says) => {
@@ -36,31 +36,31 @@ it("deploy finds a database on the second page of the account's list", async () 
 
 it.each<[string, RegExp, Refused, string]>([
   [
-    "where R2 is not enabled",
+    "if R2 is not enabled",
     /^GET \/r2/,
     { status: 403, code: 10042, message: "Please enable R2 through the Cloudflare Dashboard." },
     "Enable R2 in the account: https://dash.cloudflare.com/?to=/:account/r2",
   ],
   [
-    "until when Cloudflare limits requests",
+    "the end of Cloudflare's rate limit",
     /^GET \/queues/,
     { ...limited, retryAfter: "Wed, 01 Jan 2125 00:00:00 GMT" },
     "It limits requests: wait 3",
   ],
   [
-    "where the answer is a page",
+    "if the response is an HTML page",
     /^GET \/queues/,
     { status: 200, code: 0, message: "", page: "<html>Sign in</html>" },
     "answers 200 without JSON",
   ],
   [
-    "where a queue is refused with 409",
+    "if a queue is refused with 409",
     /^POST \/queues/,
     { status: 409, code: 11012, message: "The account has too many queues." },
     "Cloudflare refuses to create the queue",
   ],
 ])(
-  "deploy names the error %s",
+  "deploy reports the error: %s",
   async (_, request, refused, says) => {
     const account = await new Account().start();
     account.refuse = refusing(request, refused);
@@ -71,7 +71,7 @@ it.each<[string, RegExp, Refused, string]>([
   60_000,
 );
 
-it("deploy names the remote migration that failed", async () => {
+it("deploy reports the remote migration that failed", async () => {
   const account = await new Account().start();
   const folder = shop();
   writeFileSync(join(folder, "migrations/0002_paid.sql"), "ALTER TABLE none ADD COLUMN paid INTEGER;");
@@ -82,7 +82,7 @@ it("deploy names the remote migration that failed", async () => {
   ]);
 }, 60_000);
 
-it("deploy shows wrangler's reason when the login cannot be read", async () => {
+it("deploy reports wrangler's reason when the login cannot be read", async () => {
   const account = await new Account().start();
   const folder = shop();
   rmSync(join(folder, "node_modules"));
@@ -109,7 +109,7 @@ it.each([
   ["is not installed", undefined, "wrangler is not installed in"],
   ["is too old", "4.90.0", "wrangler 4.90.0 is too old: Millrace needs 4.156.0 or newer."],
 ])(
-  "deploy names the version to install when wrangler %s",
+  "deploy reports the version to install when wrangler %s",
   async (_, version, says) => {
     const account = await new Account().start();
     const folder = shop();

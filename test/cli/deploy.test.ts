@@ -67,7 +67,7 @@ it("deploy --dry-run reads the account and changes nothing", async () => {
   expect(account.asked.filter(({ method }) => method !== "GET")).toEqual([]);
 }, 60_000);
 
-it("deploy plans everything that this repository's app needs", async () => {
+it("deploy plans all resources that this repository's app needs", async () => {
   const account = await new Account().start();
   const { code, said } = await millrace(ROOT, account, deploy(account, "--dry-run"));
   const config = readConfig(join(ROOT, "wrangler.jsonc")) as { queues: { consumers: { queue: string }[] }; workflows: { name: string }[] };
@@ -108,7 +108,7 @@ it.each([
 
 const paid = { status: 403, code: 11003, message: "Queues is not enabled for this account" };
 
-it("deploy names the missing plan and permission when Queues are refused, and creates nothing", async () => {
+it("deploy reports the missing plan and permission when Queues are refused, and creates nothing", async () => {
   const account = await new Account().start();
   account.refuse = refusing(/queues/, paid);
   const { code, said } = await millrace(shop(), account, deploy(account));
@@ -118,7 +118,7 @@ it("deploy names the missing plan and permission when Queues are refused, and cr
   expect(contents(account)).toMatchObject({ databases: [], queues: [], scripts: [] });
 }, 60_000);
 
-it("deploy waits for as long as Cloudflare asks when requests are limited", async () => {
+it("deploy waits for the time that Cloudflare requests when it limits the rate", async () => {
   const account = await new Account().start();
   account.refuse = refusing(/^POST \/queues$/, limited, 2);
   expect(await millrace(shop(), account, deploy(account))).toMatchObject({ code: 0, said: expect.stringContaining("Waiting 0 s") });
@@ -135,7 +135,7 @@ it("deploy prints how to run it again when Cloudflare limits the upload, and con
   expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
 }, 60_000);
 
-it("deploy shares nothing between two environments of one account", async () => {
+it("deploy shares no resource between two environments of one account", async () => {
   const account = await new Account().start();
   const staging = { ...resources("staging-"), vars: { QUEUE_PREFIX: "staging-" } };
   const runs = { ...configuration().exports, Runs: { type: "workflow", name: "shop-staging-runs" } };
@@ -176,7 +176,7 @@ it.each([
   ],
   ["a Workflow", (account: Account) => account.workflows.set("shop-runs", { script_name: "other" }), 'The Workflow "shop-runs" belongs to'],
 ])(
-  "deploy does not take %s from another Worker",
+  "deploy does not take over %s of another Worker",
   async (_, prepare, says) => {
     const account = await new Account().start();
     prepare(account);
@@ -229,13 +229,13 @@ it.each<[string, object, string[], string]>([
   ["two environments share a Worker", { env: stagingWith({ name: "shop" }) }, [], 'share the Worker "shop"'],
   ["vars have MILLRACE_KEY", { vars: { MILLRACE_KEY: "an-old-key-of-32-characters-long" } }, [], "has the secret MILLRACE_KEY in"],
   [
-    "vars have another required secret",
+    "vars that contain another required secret",
     { secrets: { required: ["MILLRACE_KEY", "STRIPE_KEY"] }, vars: { STRIPE_KEY: "none" } },
     [],
     "has the secret STRIPE_KEY in",
   ],
 ])(
-  "deploy changes nothing while %s",
+  "deploy changes nothing in this case: %s",
   async (_, change, options, says) => {
     const account = await new Account().start();
     const { code, said } = await millrace(shop({ ...configuration(), ...change }), account, deploy(account, ...options));
@@ -246,7 +246,7 @@ it.each<[string, object, string[], string]>([
   60_000,
 );
 
-it("deploy changes nothing while a class is declared that the Worker does not export", async () => {
+it("deploy changes nothing when a declared class is not exported by the Worker", async () => {
   const account = await new Account().start();
   const { exports } = configuration();
   const folder = shop({ ...configuration(), exports: { ...exports, Lock: exports.Keeper } });

@@ -19,7 +19,7 @@ export default handler;`;
 type Configuration = ReturnType<typeof configuration> & Record<string, unknown>;
 type Said = [says: string, line?: string];
 
-/** A shop with the engine, with a mistake. */
+/** A shop project with the engine, and one error. */
 function greeter(breaks: (config: Configuration, folder: string) => void = () => undefined): string {
   const config: Configuration = { ...configuration(), main: "worker.ts" };
   const folder = shop();
@@ -39,12 +39,12 @@ const consumers = (config: Configuration) => config.queues.consumers as Record<s
 const object = '{ "type": "durable-object", "storage": "sqlite" }';
 const flags = '"compatibility_flags": ["nodejs_compat","queue_consumer_no_wait_for_wait_until","global_fetch_strictly_public"]';
 
-it("doctor finds no mistake in a correct project", async () => {
+it("doctor reports no error in a correct project", async () => {
   const account = new Account();
   expect(await examined(greeter(), account)).toEqual({ code: 0, findings: [] });
 }, 60_000);
 
-it("doctor prints the versions of wrangler that were tried, and names a newer one", async () => {
+it("doctor prints the tested versions of wrangler, and reports a newer one", async () => {
   const folder = greeter();
   const tried = await millrace(folder, new Account(), ["doctor"]);
   expect(tried.said).toMatch(/wrangler [\d.]+ \(tried: 4\.156\.0 to 4\.164\.0\)/);
@@ -64,7 +64,7 @@ it("doctor prints the versions of wrangler that were tried, and names a newer on
   expect([untried.code, untried.said]).toEqual([0, expect.stringContaining("wrangler 4.999.0 is newer than 4.164.0, the newest version")]);
 }, 60_000);
 
-it("doctor finds no mistake in a Workflow and a queue of the Worker's own", async () => {
+it("doctor reports no error for the Worker's own Workflow and queue", async () => {
   const folder = greeter((config, root) => {
     const old = "export class Old extends WorkflowEntrypoint { async run() {} }";
     writeFileSync(join(root, "worker.ts"), `import { WorkflowEntrypoint } from "cloudflare:workers";\n${PROGRAM}\n${old}`);
@@ -135,7 +135,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "a prefix that no queue has",
+    "a prefix that is not in any queue's name",
     (config) => Object.assign(config, { vars: { QUEUE_PREFIX: "stg-" } }),
     [
       [
@@ -232,7 +232,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     [["The sources cannot be loaded: they throw a TypeError (worker.ts:1). To see its text, run: npx millrace dev"]],
   ],
   [
-    "a flag that is missing",
+    "a missing compatibility flag",
     (config) => config.compatibility_flags.splice(1, 1),
     [
       [
@@ -290,7 +290,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
 ])(
-  "doctor finds %s",
+  "doctor reports %s",
   async (_, breaks, findings) => {
     expect(await examined(greeter(breaks), new Account())).toEqual({ code: 1, findings });
   },
@@ -306,7 +306,7 @@ it.each(["*/1 * * * *", "0-59 * * * *", " *  * 1-31 * SUN-SAT "])(
   60_000,
 );
 
-it("doctor finds two copies of a package", async () => {
+it("doctor reports two copies of a package", async () => {
   const folder = greeter((_, at) => {
     rmSync(join(at, "node_modules"));
     mkdirSync(join(at, "node_modules/zod"), { recursive: true });
@@ -321,7 +321,7 @@ it("doctor finds two copies of a package", async () => {
   expect(findings).toEqual([[expect.stringContaining("There are two copies of zod:"), expect.stringContaining("npm dedupe zod")]]);
 }, 60_000);
 
-it("doctor lists everything that a deployment would create in the account", async () => {
+it("doctor lists all resources that a deployment would create in the account", async () => {
   const account = await new Account().start();
   const { code, findings } = await examined(greeter(), account, "--remote", "--url", `${account.url}/worker/shop`);
   expect(code).toBe(1);
@@ -336,9 +336,9 @@ it("doctor lists everything that a deployment would create in the account", asyn
   expect(account.asked.every(({ method }) => method === "GET")).toBe(true);
 }, 60_000);
 
-it("doctor finds what a deployed engine has lost", async () => {
+it("doctor reports missing resources of a deployed engine", async () => {
   const account = await new Account().start();
-  // Wrangler bundles the packages too, which the repository does not build.
+  // Wrangler also bundles the packages that this repository does not build.
   const folder = greeter((config) => Object.assign(config, { main: "worker.js" }));
   const at = ["--url", `${account.url}/worker/shop`];
   expect(await millrace(folder, account, ["deploy", ...at])).toMatchObject({ code: 0 });
@@ -361,7 +361,7 @@ it("doctor finds what a deployed engine has lost", async () => {
   });
 }, 120_000);
 
-it("doctor finds a placeholder for the database's id before a deployment", async () => {
+it("doctor reports a placeholder for the database's id before a deployment", async () => {
   const folder = greeter((config) => {
     config.d1_databases = [{ binding: "DB", database_name: "shop", database_id: "00000000-0000-0000-0000-000000000000" } as never];
   });

@@ -31,7 +31,7 @@ it("the engine's state and token survive a stop, a killed runtime and a killed p
   ]);
   expect(await known(first)).toBeGreaterThan(0);
 
-  // Wrangler's explorer would expose the database to every user of this machine; the data is its owner's alone.
+  // Wrangler's explorer would expose the database to every user of this machine; only the file's owner may read the data.
   for (const path of ["", "api", "api/d1/database"]) expect((await fetch(`${first.url}/cdn-cgi/explorer/${path}`)).status).toBe(404);
   expect(statSync(folder).mode & 0o777).toBe(0o700);
 
@@ -50,7 +50,7 @@ it("the engine's state and token survive a stop, a killed runtime and a killed p
   expect(groupOf(second.pid)).toEqual([]);
 });
 
-it("wrangler dev continues on a new database, with every migration and the token, and applies nothing again", async () => {
+it("wrangler dev continues on a new database, with every migration and the token, and applies no migration twice", async () => {
   const folder = emptyFolder();
   const config = join(ROOT, "wrangler.jsonc");
   const d1 = (...args: string[]) =>
@@ -62,7 +62,7 @@ it("wrangler dev continues on a new database, with every migration and the token
   const token = localToken(join(folder, "token"));
   await prepareDatabase(folder, checkout(), token);
   expect(d1("migrations", "list", "DB")).toContain("No migrations to apply");
-  // The second time changes nothing.
+  // The second start changes nothing.
   await prepareDatabase(folder, checkout(), token);
   const kept = () =>
     useDatabase(join(folder, "state"), (database) =>
@@ -74,14 +74,14 @@ it("wrangler dev continues on a new database, with every migration and the token
   const whole = [{ migrations: readdirSync(join(ROOT, "migrations")).length, tokens: JSON.stringify([id]) }];
   expect(kept()).toEqual(whole);
 
-  // The token's file is kept and its row is deleted: it is stored again.
+  // The token's file remains and its row is deleted: the row is stored again.
   rmSync(join(folder, "state"), { recursive: true });
   expect(localToken(join(folder, "token"))).toBe(token);
   await prepareDatabase(folder, checkout(), token);
   expect(kept()).toEqual(whole);
 });
 
-it("a start with too short a timeout reports the timeout, and no other log line as the reason", async () => {
+it("a start that exceeds its timeout reports the timeout, and no other log line as the reason", async () => {
   const folder = emptyFolder();
   const secrets = join(folder, "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");

@@ -6,19 +6,19 @@ import { apiOf } from "../../packages/millrace/cli/api-client.ts";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
-/** The process that listens on the port, by wrangler. */
+/** The process that listens on the port, according to wrangler. */
 function frontOf(port: number): number {
   const processes = execFileSync("ps", ["-A", "-o", "pid=,args="], { encoding: "utf8" }).split("\n");
   return Number.parseInt(processes.find((one) => /workerd[^ ]* serve/.test(one) && one.includes(`entry=127.0.0.1:${port} `)) ?? "", 10);
 }
 
-/** The status that a sign-in code is answered with. */
+/** The HTTP status of the response to a sign-in code. */
 async function trade(url: string, code: string | undefined): Promise<number> {
   const headers = { "content-type": "application/json" };
   return (await fetch(`${url}/console/sign-in`, { method: "POST", headers, body: JSON.stringify({ code }) })).status;
 }
 
-/** Writing to it fails as on a disk without room. */
+/** A write to this file fails as on a full disk. */
 const FULL = "/dev/full";
 
 it("npm start survives a killed process, a full disk and the loss of its folder, and reports its actions", {
@@ -32,7 +32,7 @@ it("npm start survives a killed process, a full disk and the loss of its folder,
     const token = readFileSync(at("token"), "utf8").trim();
     return { token, instances: (await apiOf(`http://localhost:${port}`, token).instances("kept")).length };
   };
-  // The Worker's output before its first answer is shown, too.
+  // The Worker's output before its first response is shown, too.
   await vi.waitUntil(() => existsSync(at("worker.log")) && statSync(at("worker.log")).size > 0, { timeout: 60_000 });
   appendFileSync(at("worker.log"), '\n{"log":"config_invalid","level":"error","error":"Said as it came up."}\n');
   await terminal.says("Stop  ");
@@ -45,7 +45,7 @@ it("npm start survives a killed process, a full disk and the loss of its folder,
   const killed = Date.now();
   process.kill(frontOf(port), "SIGKILL");
   await terminal.says("The runtime has ended: starting again");
-  // Nothing of this is a question that somebody waits half a minute for.
+  // Retries in this test do not wait for 30 s.
   expect(Date.now() - killed).toBeLessThan(10_000);
   await terminal.says("It runs again");
   expect(await known()).toEqual({ token: first.token, instances: expect.any(Number) });
@@ -59,7 +59,7 @@ it("npm start survives a killed process, a full disk and the loss of its folder,
     expect((await known()).instances).toBeGreaterThan(0);
   }
 
-  // At once: it is recreated so soon that a removal file by file would meet the new one.
+  // Deleted in one step: the folder is recreated so soon that a removal file by file would delete files of the new one.
   renameSync(join(folder, ".millrace"), join(folder, "gone"));
   await terminal.says(".millrace/state was removed, with all data: starting again, with an empty database");
   const welcome = await terminal.says("Stop  ");

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { clone, Terminal } from "./npm-start.ts";
 
-it("the first hour from a clone to a page succeeds, and each mistake is reported in a sentence while the engine continues", async () => {
+it("the first hour from a clone to a page succeeds, and each error is reported in one sentence while the engine continues", async () => {
   const port = await freePort();
   const began = Date.now();
   const folder = clone({ isBuilt: false });
@@ -13,7 +13,7 @@ it("the first hour from a clone to a page succeeds, and each mistake is reported
   const welcome = await terminal.says("Stop ");
   const times: [string, number][] = [["it runs", Date.now() - began]];
 
-  // The printed command, verbatim. The token is printed nowhere: the link to the console has a single-use code.
+  // Runs the printed command verbatim. The token is never printed: the link to the console has a single-use code.
   const token = readFileSync(join(folder, ".millrace/token"), "utf8").trim();
   expect(welcome).not.toContain(token);
   expect(welcome).toMatch(/http:\/\/\S+\/console#code=\S+/);
@@ -25,7 +25,7 @@ it("the first hour from a clone to a page succeeds, and each mistake is reported
   const [page = ""] = /http\S+\/pages\/\S+/.exec(welcome) ?? [];
   const isRead = () => expect.poll(async () => (await fetch(page)).text(), { timeout: 60_000 }).toContain("Cold brew");
   await isRead();
-  times.push(["a page is read", Date.now() - began]);
+  times.push(["a page was served", Date.now() - began]);
 
   const mistakes: [string, string, string, string, string][] = [
     [
@@ -36,14 +36,14 @@ it("the first hour from a clone to a page succeeds, and each mistake is reported
       'src/workflows/plan-cycle.ts:10 does not compile: Expected ";" but found "const"',
     ],
     [
-      "an event with two lines in the routes",
+      "an event with two entries in the routes",
       "src/consumers/brand-events.ts",
       "on(BrandAudited),",
       "on(BrandAudited), on(BrandAudited),",
       '"brand.audited" has two entries in routes: put all its targets into one on(…).',
     ],
     [
-      "an event without a line in the routes",
+      "an event without an entry in the routes",
       "src/consumers/brand-events.ts",
       "on(BrandAudited),",
       "",

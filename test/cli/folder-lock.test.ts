@@ -7,7 +7,7 @@ import { lockFolder, runningIn } from "../../packages/millrace/cli/local/folder-
 import { groupOf, startOf } from "../../packages/millrace/cli/local/processes.ts";
 import { emptyFolder } from "./folder.ts";
 
-it("a second start on the same folder reports the holder's name", async () => {
+it("a second start on the same folder reports the process that runs on it", async () => {
   const folder = emptyFolder();
   const lock = await lockFolder(folder, "http://localhost:8787");
   await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
@@ -17,7 +17,7 @@ it("a second start on the same folder reports the holder's name", async () => {
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
 
-it("a link is created by the engine that runs on a folder or below it; without an engine the command to start one is printed", async () => {
+it("a sign-in link is created by the engine that runs on a folder or below it; without an engine the command to start one is printed", async () => {
   const folder = emptyFolder();
   expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
   const demo = join(folder, "demo-console");
@@ -28,16 +28,16 @@ it("a link is created by the engine that runs on a folder or below it; without a
   expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
 });
 
-it("a lock of a dead holder is replaced, even if another program has its process id now", async () => {
+it("a lock of a dead process is replaced, even if another program now has its process id", async () => {
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock"), JSON.stringify({ pid: process.pid, started: "long ago", url: "http://localhost:8787" }));
   await lockFolder(folder, "http://localhost:9000");
   expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
 });
 
-it("a lock of an ended holder is replaced, although no parent has collected its exit status", async () => {
+it("a lock of an ended process is replaced, although no parent process has read its exit status", async () => {
   const folder = emptyFolder();
-  // The shell becomes another program, which knows nothing of its child.
+  // The shell becomes another program that does not collect its child process.
   const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
   onTestFinished(() => void parent.kill("SIGKILL"));
   const [said] = await once(parent.stdout, "data");
@@ -66,7 +66,7 @@ async function sleeper(name: string, first = ""): Promise<number> {
 it.each([
   ["workerd", 0, "is ended"],
   ["somebody-else", 1, "is left alone"],
-])("a group of a dead start with %s in it leaves %i process: it %s", async (name, left) => {
+])("a process group of a dead start with %s in it has %i process left: it %s", async (name, left) => {
   const folder = emptyFolder();
   const engine = await sleeper(name);
   const holder = { pid: process.pid, started: "long ago", url: "http://localhost:8787", engine, engineStarted: startOf(engine) };
@@ -75,7 +75,7 @@ it.each([
   expect(groupOf(engine)).toHaveLength(left);
 });
 
-/** A separate start: locks the folder, prints the result, and stays until it is ended. */
+/** A separate start: locks the folder, prints the result, and runs until it is ended. */
 function starter(folder: string, url: string) {
   const child = spawn(
     process.execPath,
@@ -93,7 +93,7 @@ function starter(folder: string, url: string) {
   return { child, pid: child.pid ?? 0, said: once(child.stdout, "data").then(([data]) => String(data).trim()) };
 }
 
-it("two concurrent starts that find a dead process's lock both end its processes, and one gets the folder", async () => {
+it("two concurrent starts that find a dead process's lock both end its processes, and one of them locks the folder", async () => {
   const folder = emptyFolder();
   const slow = "process.on('SIGTERM', () => setTimeout(() => process.exit(), 4000));";
   const engine = await sleeper("workerd", slow);
@@ -108,7 +108,7 @@ it("two concurrent starts that find a dead process's lock both end its processes
   expect(groupOf(engine)).toEqual([]);
 });
 
-it("a start that died while it locked a folder does not keep the lock", async () => {
+it("a start that died while it locked a folder does not hold the lock", async () => {
   const folder = emptyFolder();
   const asked = join(folder, "asked-to-end");
   const engine = await sleeper("workerd", `process.on("SIGTERM", () => require("node:fs").writeFileSync(${JSON.stringify(asked)}, ""));`);
@@ -133,7 +133,7 @@ it("a folder that cannot be locked is not reported as locked by another process"
   await lockFolder(folder, "http://localhost:9000");
 });
 
-it("a lock that another process has acquired since is neither written nor removed", async () => {
+it("a lock that another process has acquired since is neither overwritten nor removed", async () => {
   const folder = emptyFolder();
   const file = join(folder, "lock");
   const first = await lockFolder(folder, "http://localhost:8787");

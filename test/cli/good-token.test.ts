@@ -7,7 +7,7 @@ import { requireGoodToken } from "../../packages/millrace/cli/local/good-token.t
 const file = join(process.cwd(), ".millrace/token");
 const soon = { patienceMs: 1500, askEveryMs: 1 };
 
-/** An engine that answers with one status after the other, and repeats the last; null closes the connection. */
+/** An engine that responds with one status after another, and repeats the last; null closes the connection. */
 async function engine(...statuses: (number | null)[]) {
   let asked = 0;
   const server = createServer((_, response) => {
@@ -40,7 +40,7 @@ it.each([401, 403])("a token that is refused with %i is reported at once, with i
 it.each<[number | null, string]>([
   [503, "answered 503: So it is. More is in .millrace/worker.log."],
   [null, "gave no answer to GET"],
-])("an engine that does not serve (%s) is polled again, and the error does not mention the token", async (status, said) => {
+])("an unavailable engine (%s) is polled again, and the error does not contain the token", async (status, said) => {
   const { check, asked } = await engine(status);
   const refusal = await check().catch((error: Error) => error.message);
   expect(refusal).toContain("The engine started, but does not answer: ");

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
 import { becomesWell } from "../../packages/millrace/cli/local/health.ts";
 
-/** A server with configured answers, counting from 0; a request may stay unanswered. */
+/** A server with configured responses, counting from 0; a request may remain unanswered. */
 async function server(answer: (question: number, response: ServerResponse) => void) {
   let [asked, hungUp] = [0, 0];
   const listening = createServer((request, response) => {
@@ -21,14 +21,14 @@ async function server(answer: (question: number, response: ServerResponse) => vo
 
 const well = (response: ServerResponse) => response.end("ok");
 
-it("an engine with a slow answer counts as healthy, and is polled a few times only", async () => {
+it("an engine with a slow response counts as healthy, and is polled only a few times", async () => {
   const { url, asked } = await server((_, response) => void sleep(2000).then(() => well(response)));
   expect(await becomesWell(url, AbortSignal.timeout(30_000), { besideMs: 100 })).toBe(true);
-  // At 0, 0.1, 0.3, 0.7 and 1.5 s.
+  // Polls at 0, 0.1, 0.3, 0.7 and 1.5 s.
   expect(asked()).toBeLessThanOrEqual(5);
 });
 
-it("an engine that answers after 2.1 s is accepted", async () => {
+it("an engine that responds after 2.1 s counts as healthy", async () => {
   const { url, hungUp } = await server((_, response) => {
     void sleep(2100).then(() => {
       if (hungUp() === 0) well(response);
@@ -37,14 +37,14 @@ it("an engine that answers after 2.1 s is accepted", async () => {
   expect(await becomesWell(url, AbortSignal.timeout(10_000))).toBe(true);
 });
 
-it("a request that is never answered does not prevent the next one", async () => {
+it("an unanswered request does not prevent the next health check", async () => {
   const { url } = await server((question, response) => {
     if (question > 0) well(response);
   });
   expect(await becomesWell(url, AbortSignal.timeout(30_000), { besideMs: 10 })).toBe(true);
 });
 
-it("a port without a listener, and a server that answers 503, are polled until the timeout", async () => {
+it("a port without a listener, and a server that returns 503, are polled until the timeout", async () => {
   const later = await server((question, response) => {
     response.statusCode = question < 3 ? 503 : 200;
     well(response);

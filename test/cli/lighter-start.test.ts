@@ -13,7 +13,7 @@ const script = (text: string) =>
   `data:text/javascript,${encodeURIComponent(`import { createRequire, registerHooks } from "node:module";\n${text}`)}`;
 const LOADS = `createRequire(${JSON.stringify(WRANGLER)})("miniflare")`;
 
-/** Returns the growth of the package's buffer where it is loaded. */
+/** Returns the growth of the package's buffer during loading. */
 const SAYS = script(`
   registerHooks({
     load(url, context, nextLoad) {
@@ -25,8 +25,8 @@ const SAYS = script(`
   ${LOADS};`);
 
 /**
- * Two workflows that have a run of the same id each, two queues, which are sent one message each, and two databases with a table of the same
- * name each.
+ * Two workflows that have an instance with the same id each, two queues that get one message each, and two databases with a table of the
+ * same name each.
  */
 const WORKER = `
   import { WorkflowEntrypoint } from "cloudflare:workers";
@@ -59,7 +59,7 @@ const WORKER = `
     queue({ queue, messages }) { heard.push(...messages.map(({ body }) => queue + ": " + body)); },
   };`;
 
-/** Runs it as `serve.ts` would, and returns its answer. */
+/** Runs the script as `serve.ts` would, and returns its result. */
 const RUNS = script(`
   const { Miniflare, convertV4MiniflareOptions } = ${LOADS};
   const runtime = new Miniflare(convertV4MiniflareOptions({
@@ -82,11 +82,11 @@ function said(what: string, first: string[], env: Record<string, string> = {}): 
 
 const LIGHTER = join(ROOT, "packages/millrace/cli/local/lighter-start.ts");
 
-it("the configuration of a runtime is written in chunks of four megabytes, and not of the default four kilobytes", () => {
+it("the configuration of a runtime is written in chunks of four megabytes instead of the default four kilobytes", () => {
   expect([said(SAYS, []), said(SAYS, [LIGHTER])]).toEqual(["4096", "4194304"]);
 });
 
-it("a local engine's first process loads it in a folder with URL delimiters in its name", () => {
+it("a local engine's first process loads the faster start in a folder with URL delimiters in its name", () => {
   const folder = mkdtempSync(join(tmpdir(), "a#b c%20d?e "));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const root = join(folder, "checkout");
@@ -122,7 +122,7 @@ it("a Worker's workflows share one additional Worker, as its queues do, and its 
   ).services;
   const beside = services.filter(({ name, worker }) => worker && /workflows:|queues:queue:/.test(name));
   expect(beside).toHaveLength(2);
-  // The package's own asks a Worker, which asks the object that has the database.
+  // The package's own binding calls a Worker, which calls the object that has the database.
   const bound = services.flatMap(({ worker }) => worker?.bindings ?? []).flatMap(({ wrapped }) => (wrapped ? [wrapped.moduleName] : []));
   expect(new Set(bound.filter((name) => /d1|database/.test(name)))).toEqual(new Set(["millrace:database"]));
 });
@@ -135,7 +135,7 @@ const PRIVATE = `export default ({ fetcher }) => new (class {
 
 it.each([
   ["calls its Durable Object", { fetch: () => "the Worker" }, "the object of left, for left"],
-  ["asks the Worker where the reference cannot be changed", Object.freeze({ fetch: () => "the Worker" }), "the Worker"],
+  ["calls the Worker if the reference cannot be changed", Object.freeze({ fetch: () => "the Worker" }), "the Worker"],
 ])("a database with private fields %s", async (_, fetcher, answer) => {
   const asked = { name: "d1", props: { json: JSON.stringify({ [NAMED]: "left" }) } };
   const told: Told = {
@@ -165,7 +165,7 @@ it.each([
 it.each([
   ["4.164.0", true],
   ["4.165.0", false],
-])("the faster start changes only a wrangler that was tried: %s", (version, isLighter) => {
+])("the faster start changes only a tested version of wrangler: %s", (version, isLighter) => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-wrangler-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   writeFileSync(join(folder, "package.json"), JSON.stringify({ version }));

@@ -13,7 +13,7 @@ import { emptyFolder } from "./folder.ts";
 
 const CATALOG = "export const app = { consumers: [], workflows: [] }, worker = {}, modules = [];";
 
-/** Loads sources that do something as they are loaded; `within` in ms. */
+/** Loads sources that have side effects when they are loaded; `within` in ms. */
 function loading(does: string, within?: number[]) {
   const sources = realpathSync(emptyFolder());
   const file = join(sources, "shop.mjs");
@@ -36,13 +36,13 @@ it.each([
     undefined,
   ],
   ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them ended: it ended with SIGKILL.", undefined],
-])("sources that %s are reported, with the place if there is one", async (_, does, error, line) => {
+])("a source error is reported, with the place if there is one: sources that %s", async (_, does, error, line) => {
   const { file, said } = loading(does);
   const at = line === undefined ? undefined : `${file}:${line}`;
   expect(await said).toMatchObject({ error, at });
 });
 
-it("sources that load too slowly are loaded again, with more time, before an error", async () => {
+it("sources that load too slowly are loaded again, with more time, before an error is reported", async () => {
   const once = `import { existsSync, writeFileSync } from "node:fs";
     if (!existsSync(import.meta.dirname + "/busy")) { writeFileSync(import.meta.dirname + "/busy", ""); for (;;); }`;
   expect(await loading(once, [3000, 10_000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });
@@ -55,7 +55,7 @@ it("sources that load too slowly are loaded again, with more time, before an err
 it.each([
   ["emptied", ""],
   ["half written", '{ "a": [1,'],
-])("a configuration that is %s is read again before an error", async (_, first) => {
+])("a configuration that is %s is read again before an error is reported", async (_, first) => {
   const file = join(emptyFolder(), "wrangler.jsonc");
   writeFileSync(file, first);
   void sleep(400).then(() => writeFileSync(file, '{ "a": 1 }'));
@@ -73,7 +73,7 @@ it("a configuration with a missing main file is reported", async () => {
   expect(mistakes).toEqual([{ says: `"main" in ${shown(config)} names src/indx.ts, which does not exist.`, stops: true }]);
 });
 
-it("a source that is emptied and then written is one change", async () => {
+it("a source that is emptied and then written counts as one change", async () => {
   const folder = join(emptyFolder(), "src");
   mkdirSync(folder);
   const file = join(folder, "shop.ts");
@@ -91,7 +91,7 @@ it("a source that is emptied and then written is one change", async () => {
   expect(isWritten).toBe(true);
 });
 
-it("a bundle that replaces another keeps the files that readers of the previous one may still request, and none older", () => {
+it("a new bundle keeps the files that readers of the previous bundle may still request, and no older files", () => {
   const folder = emptyFolder();
   const bundle = (name: string) => [
     { name: `chunk-${name}.js`, text: name },
@@ -117,7 +117,7 @@ it("a process that ended while it waited for sources is started again", async ()
   }
 });
 
-it("the configuration of this checkout has no reported mistake", async () => {
+it("the configuration of this checkout has no reported error", async () => {
   const secrets = join(emptyFolder(), "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");
   const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), project: checkout(), secrets, set: ["PUBLIC_URL"] });

@@ -4,7 +4,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { madeOnce } from "../../packages/millrace/cli/local/made-once.ts";
 import { emptyFolder } from "./folder.ts";
 
-/** Files, and a maker that counts how often it has made something of them. */
+/** Files, and a builder that counts its builds. */
 function maker() {
   const from = emptyFolder();
   writeFileSync(join(from, "file"), "as it is");
@@ -22,19 +22,19 @@ function maker() {
   return { from, made, times: () => times };
 }
 
-it("two concurrent requests for the same folder get it, and it is built once", async () => {
+it("two concurrent requests for the same built folder get it, and it is built once", async () => {
   const { made, times } = maker();
   expect(await Promise.all([made(), made()])).toEqual(["as it is", "as it is"]);
   expect(times()).toBe(1);
 });
 
-it("a folder is built again when a source has changed, and not for files that a tool stores beside the sources", async () => {
+it("a folder is built again when a source has changed, and not for other files that a tool stores next to the sources", async () => {
   const { from, made, times } = maker();
   await made();
   mkdirSync(join(from, ".wrangler/tmp"), { recursive: true });
   await made();
   expect(times()).toBe(1);
-  writeFileSync(join(from, "file"), "as it is now");
-  expect(await made()).toBe("as it is now");
+  writeFileSync(join(from, "file"), "the current content");
+  expect(await made()).toBe("the current content");
   expect(times()).toBe(2);
 });

@@ -19,7 +19,7 @@ const CONFIG = {
   d1_databases: [{ binding: "DB", database_name: "shop" }],
 };
 
-/** A Worker's folder with two migrations, the second of which can be broken. */
+/** A Worker's folder with two migrations, the second of which can be made invalid. */
 function shop(second = "ALTER TABLE orders ADD COLUMN paid INTEGER;"): string {
   const root = emptyFolder();
   symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"), "dir");
@@ -30,7 +30,7 @@ function shop(second = "ALTER TABLE orders ADD COLUMN paid INTEGER;"): string {
   return root;
 }
 
-/** Runs the command to its end. */
+/** Runs the command until it exits. */
 async function migrate(root: string, args: readonly string[], env: Record<string, string> = {}) {
   const child = execFile(process.execPath, [join(ROOT, "packages/millrace/cli/launch.js"), "migrate", ...args], {
     cwd: root,
@@ -67,7 +67,7 @@ it("migrate --persist-to applies the migrations to the state of wrangler dev, wh
   expect(stdout).toContain("No migrations to apply");
 });
 
-it("migrate names a failing migration with the database's message, and earlier ones remain applied", async () => {
+it("migrate reports a failing migration with the database's message, and earlier migrations remain applied", async () => {
   const root = shop("ALTER TABLE none ADD COLUMN paid INTEGER;");
   const { code, err } = await migrate(root, []);
   expect([code, err]).toEqual([1, expect.stringMatching(/The migration migrations\/0002_paid\.sql failed: .*no such table: none/)]);
@@ -86,7 +86,7 @@ it.each([
   expect((await migrate(root, ["--dry-run"])).out.match(/to apply /g)).toHaveLength(3);
 });
 
-it("migrate applies a migration with a trigger, and with COMMIT in texts and comments", async () => {
+it("migrate applies a migration with a trigger, and with COMMIT in strings and comments", async () => {
   const root = shop(`-- COMMIT;
     CREATE TABLE notes (text TEXT DEFAULT 'it''s; COMMIT;', "; END" TEXT);
     CREATE TRIGGER copied AFTER INSERT ON orders BEGIN
@@ -106,7 +106,7 @@ it.each(["millrace_migrations", "Millrace_Instances"])("migrate refuses a migrat
   expect([code, err]).toEqual([1, expect.stringContaining(`is "${migrations_table}", but tables with "millrace_" belong to the engine.`)]);
 });
 
-/** The API of an account with one database, as far as wrangler asks it about D1. */
+/** The API of an account with one database, limited to wrangler's D1 requests. */
 async function account(): Promise<{ database: DatabaseSync; env: Record<string, string> }> {
   const database = new DatabaseSync(":memory:");
   const run = (sql: string) => {
@@ -139,7 +139,7 @@ async function account(): Promise<{ database: DatabaseSync; env: Record<string, 
   return { database, env: { CLOUDFLARE_API_BASE_URL: base, CLOUDFLARE_API_TOKEN: "t", CLOUDFLARE_ACCOUNT_ID: "a" } };
 }
 
-it("migrate --remote asks for confirmation, and applies the engine's migrations and, by wrangler, those of the Worker", async () => {
+it("migrate --remote asks for confirmation, and applies the engine's migrations and, through wrangler, those of the Worker", async () => {
   const root = shop();
   const { database, env } = await account();
   const tables = () =>

@@ -12,8 +12,8 @@ export interface Said {
 }
 
 /**
- * Runs `npx millrace …` within this process: one at a time, because the output is captured from the process's own streams. A process
- * for each would need an eighth of a second of a processor; docs/command-line.md is run by such.
+ * Runs `npx millrace …` within this process: one call at a time, because the output is captured from the process's own streams. A process
+ * per call would need 125 ms of processor time; docs/command-line.md is tested with separate processes.
  */
 async function said(args: readonly string[], variables: Readonly<Record<string, string | undefined>>): Promise<Said> {
   const heard = { out: "", err: "" };
@@ -33,7 +33,7 @@ async function said(args: readonly string[], variables: Readonly<Record<string, 
   }
 }
 
-/** The command with this token for the engine at this address, or neither. */
+/** The command with this token for the engine at this address, or without both. */
 export function millrace({ url, token }: { url?: string; token?: string } = {}): (args: readonly string[]) => Promise<Said> {
   return (args) => said(args, { MILLRACE_URL: url, MILLRACE_TOKEN: token });
 }

@@ -2,11 +2,11 @@ import { expect, it } from "vitest";
 import { mistakesIn } from "../../packages/millrace/cli/wiring/mistakes.ts";
 import { command, consumer, credit, event, letters, orders, type Shop, shop, told } from "./shop.ts";
 
-it("a project with complete bindings has no reported mistake", () => {
+it("a project with complete bindings has no reported error", () => {
   expect(told(shop())).toEqual([]);
 });
 
-it("a Workflow of the Worker's own is no mistake, unless the engine would start it", () => {
+it("a Workflow class of the Worker's own is not an error, unless the engine would start it", () => {
   const own = shop();
   own.config.workflows?.push({ binding: "OLD", name: "old", class_name: "Old" });
   Object.assign(own.known.classes, { Old: null });
@@ -27,7 +27,7 @@ it("a Workflow of the Worker's own is no mistake, unless the engine would start 
   ]);
 });
 
-it("a lane needs no queue, but the object in which all lanes wait", () => {
+it("a lane needs no queue, but a binding of the object in which all lanes wait", () => {
   const withLane = () => {
     const lanes = shop();
     lanes.known.consumers.push({ ...orders, queue: "lane:customers" });
@@ -116,7 +116,7 @@ it.each<[string, (greeter: Shop) => void, string]>([
       '"Keeper": { "type": "durable-object", "storage": "sqlite" }',
   ],
   [
-    "no class that runs the workflows",
+    "a missing class that runs the workflows",
     ({ config }) => delete config.exports?.Runs,
     'No Workflow class runs "greet". Add this line to "exports" in wrangler.jsonc: "Runs": { "type": "workflow", "name": "greeter-runs" }',
   ],
@@ -126,13 +126,13 @@ it.each<[string, (greeter: Shop) => void, string]>([
     'The queue "millrace" is not bound. Add in wrangler.jsonc to "queues.producers": { "binding": "MILLRACE_QUEUE", "queue": "millrace" }',
   ],
   [
-    "a prefix that no queue has",
+    "a prefix that is not in any queue's name",
     ({ config }) => Object.assign(config, { vars: { QUEUE_PREFIX: "stg-" } }),
     'QUEUE_PREFIX is "stg-", but no queue in wrangler.jsonc begins with it. ' +
       'Begin the names of all queues with it, such as "queue": "stg-millrace", or remove QUEUE_PREFIX from "vars".',
   ],
   [
-    "a lane without its object",
+    "a lane without a declared object",
     ({ known }) => known.consumers.push({ ...orders, queue: "lane:customers" }),
     'The messages of "lane:customers" have no object to wait in. Add this line to "exports" in wrangler.jsonc: ' +
       '"Lanes": { "type": "durable-object", "storage": "sqlite" }',
@@ -155,7 +155,7 @@ it.each<[string, (greeter: Shop) => void, string]>([
     'The catalog does not know the consumer of "shop-events" (src/events.ts). ' +
       'Add to `consumers: […]` of millrace({ … }) in worker.ts: shopEvents, from "./src/events.ts".',
   ],
-])("%s is reported with the line to add", (_, breaks, says) => {
+])('the mistake "%s" is reported with the line to add', (_, breaks, says) => {
   const broken = greeter();
   breaks(broken);
   expect(toldOf(broken)).toEqual([says]);
@@ -207,7 +207,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a workflow that no consumer starts, and whose command nobody performs so far",
+    "a workflow that no consumer starts, and whose command has no other workflow",
     ({ known }) => {
       known.messages.push({ ...command, name: "OrderCredit", type: "order.credit", known: false });
       known.definitions.push({ ...credit, on: "order.credit" });
@@ -262,7 +262,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a consumer with other numbers than its own, or without one",
+    "a consumer with missing or different settings",
     ({ config }) => {
       Object.assign(config.queues?.consumers?.[0] ?? {}, { max_retries: 2, max_concurrency: undefined });
     },
@@ -270,13 +270,13 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "one of the queues of a declared one, without its setup",
+    "one of a declared queue's shards without its setup",
     ({ known }) => known.consumers.push({ ...orders, queue: "orders-acme", declaredAs: "orders" }),
     'The queue "orders-acme" is not set up. Add in wrangler.jsonc to "queues.producers": { "binding": "ORDERS_ACME", "queue": "orders-acme" } and to "queues.consumers": { "queue": "orders-acme", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-acme-dlq" } and to "queues.consumers": { "queue": "orders-acme-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
     false,
   ],
   [
-    "one of them with other numbers than its consumer",
+    "one of a queue's shards with other settings than its consumer",
     ({ config: { queues = {} }, known }) => {
       known.consumers.push({ ...orders, queue: "orders-2", declaredAs: "orders" });
       queues.producers?.push({ binding: "ORDERS_2", queue: "orders-2" });
@@ -287,7 +287,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "an event without a line in the routes",
+    "an event without an entry in the routes",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
     'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which declares it without a target.',
     false,
@@ -299,13 +299,13 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "an event without a line that a workflow waits for",
+    "an event without an entry that a workflow waits for",
     ({ known }) => known.messages.splice(1, 1, { ...event, known: false, signals: false }),
     'The event "order.packed" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
     false,
   ],
   [
-    "an event without a line that a workflow is declared on",
+    "an event without an entry that a workflow is declared on",
     ({ known }) => {
       known.messages.push({ ...event, name: "OrderPaid", type: "order.paid", known: false });
       known.definitions.push({ ...credit, kind: "event", on: "order.paid" });
@@ -314,7 +314,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a command that no workflow performs",
+    "a command without a workflow",
     ({ known }) => known.messages.push({ ...command, name: "OrderDrop", type: "order.drop", known: false }),
     'No workflow handles the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and list it in starts in src/consumers/orders.ts.',
     false,
@@ -326,12 +326,12 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a variable that is set nowhere",
+    "a variable that is not set",
     ({ config }) => delete config.vars,
     "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars, or bind it in wrangler.jsonc. Declare an optional variable as SHOP_NAME?: string; in an interface.",
     false,
   ],
-])("%s is reported with the line to add", (_, breaks, says, stops) => {
+])('the configuration error "%s" is reported with the line to add', (_, breaks, says, stops) => {
   const broken = shop();
   breaks(broken);
   expect(told(broken)).toEqual([{ says, stops }]);

@@ -15,13 +15,13 @@ function listener() {
   return { heard, hear: narrator(at, (sentence) => heard.push(sentence)) };
 }
 
-describe("The terminal's report", () => {
+describe("The terminal's report of errors", () => {
   beforeEach(() => {
     vi.useFakeTimers();
     return () => vi.useRealTimers();
   });
 
-  it("shows a failed attempt with its step, without the runtime's text for the same error", () => {
+  it("the terminal shows a failed attempt with its step, without the runtime's text for the same error", () => {
     const { heard, hear } = listener();
     hear(attempt);
     hear(uncaught("Error: The shop answered 500. (millrace: unavailable) Error"));
@@ -31,7 +31,7 @@ describe("The terminal's report", () => {
     expect(heard).toEqual(["place-order 42: charge card, attempt 1, retried: The shop answered 500."]);
   });
 
-  it("shows an instance of another tenant, with the command to see it", () => {
+  it("the terminal shows an instance of another tenant, with the command to show it", () => {
     const heard: string[] = [];
     const hear = narrator({ ...at, tenant: "acme" }, (sentence) => heard.push(sentence));
     hear(JSON.stringify({ log: "ended", ...order, status: "complete" }));
@@ -42,7 +42,7 @@ describe("The terminal's report", () => {
     expect(heard[2]).not.toContain("tenant");
   });
 
-  it("shows an attempt once when the runtime's error came first", () => {
+  it("the terminal shows an attempt once when the runtime's error came first", () => {
     const { heard, hear } = listener();
     hear(uncaught("MillraceError: The shop answered 500. Error"));
     hear(attempt);
@@ -51,7 +51,7 @@ describe("The terminal's report", () => {
   });
 
   it.each(["TypeError: x is not a function", "Error: The shop answered 501.", "Error: "])(
-    "shows an event without a line from the engine after a moment: %s",
+    "the terminal shows an error without a line from the engine after a delay: %s",
     (said) => {
       const { heard, hear } = listener();
       hear(attempt);
@@ -62,14 +62,14 @@ describe("The terminal's report", () => {
     },
   );
 
-  it("shows nothing of a run that an operator has stopped or restarted", () => {
+  it("the terminal shows nothing of a run that an operator has stopped or restarted", () => {
     const { heard, hear } = listener();
     hear(uncaught("NonRetryableError: An operator has stopped the run: no further step starts. (millrace: not_retryable, final) Error"));
     vi.advanceTimersByTime(10_000);
     expect(heard).toEqual([]);
   });
 
-  it("shows that an instance errored, at which step, and how to retry it", () => {
+  it("the terminal shows that an instance errored, at which step, and how to retry it", () => {
     const { heard, hear } = listener();
     const ended = {
       log: "ended",
@@ -88,7 +88,7 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows that an effect happened without an output, and how to enter one before the retry", () => {
+  it("the terminal shows that an effect happened without an output, and how to enter one before the retry", () => {
     const { heard, hear } = listener();
     const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
@@ -97,7 +97,7 @@ describe("The terminal's report", () => {
     expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason …");
   });
 
-  it("shows that an instance ran with an output that an operator confirmed, and how to confirm another before the retry", () => {
+  it("the terminal shows that an instance ran with an output that an operator confirmed, and how to confirm another before the retry", () => {
     const { heard, hear } = listener();
     const hint =
       'It ran with the output that an operator confirmed for "mail": confirm it again (POST /v1/effects/WyJh_-/confirm), then retry.';
@@ -107,7 +107,7 @@ describe("The terminal's report", () => {
     expect(confirm).toMatch(/^ {10}if the confirmed output is wrong, first: npx millrace effects confirm WyJh_- /);
   });
 
-  it("shows that an instance waits for an event, until when, and how to publish one", () => {
+  it("the terminal shows that an instance waits for an event, until when, and how to publish one", () => {
     const { heard, hear } = listener();
     const waiting = {
       log: "waiting",
@@ -126,7 +126,7 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows that an instance asks a question, and how to answer it", () => {
+  it("the terminal shows that an instance asks a question, and how to answer it", () => {
     const { heard, hear } = listener();
     hear(JSON.stringify({ log: "waiting", ...order, step: "approve refund", approval_id: "abc-1", until: "2026-12-01T00:00:00.000Z" }));
     expect(heard).toEqual([
@@ -135,13 +135,13 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows the step that the code named when it threw between steps", () => {
+  it("the terminal shows the step that the code named when it threw between steps", () => {
     const { heard, hear } = listener();
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", at: "reserve stock", error: "Twice." })}`);
     expect(heard[0]).toContain("place-order 42 errored at reserve stock: Twice.");
   });
 
-  it("shows the file and line of the code that threw between steps", () => {
+  it("the terminal shows the file and line of the code that threw between steps", () => {
     const { heard, hear } = listener();
     hear(
       `${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", where: "run (src/shop.ts:7:9)", error: "Bug." })}`,
@@ -149,7 +149,7 @@ describe("The terminal's report", () => {
     expect(heard[0]).toContain("place-order 42 errored at run (src/shop.ts:7:9): Bug.");
   });
 
-  it("shows that an instance is in doubt, how to see the request, and how to enter its outcome", () => {
+  it("the terminal shows that an effect has an unknown outcome, how to see the request, and how to enter the outcome", () => {
     const { heard, hear } = listener();
     const doubt = {
       log: "attempt",
@@ -172,7 +172,7 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows that an effect is known to have happened, and is confirmed once its rows are accepted", () => {
+  it("the terminal shows that an effect is known to have happened, and is confirmed once its rows are accepted", () => {
     const { heard, hear } = listener();
     const doubt = { ...{ log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt" }, effect: "WyJh_-", happened: true };
     hear(`${WARNING}${JSON.stringify({ ...doubt, code: "in_doubt", error: "The effect happened and returned 1." })}`);
@@ -185,7 +185,7 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows that a message became a dead letter, how to see it, and how to settle it", () => {
+  it("the terminal shows that a message became a dead letter, how to see it, and how to settle it", () => {
     const { heard, hear } = listener();
     const captured = {
       ...{ log: "delivery", queue: "shop-commands", message_type: "order.place", subject: "42", attempt: 1, outcome: "captured" },
@@ -206,7 +206,7 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows that a repair has fixed a dead letter, which needs no operator", () => {
+  it("the terminal shows that a repair has fixed a dead letter, which needs no operator", () => {
     const { heard, hear } = listener();
     const captured = { log: "delivery", queue: "q", message_type: "order.place", subject: "42", outcome: "captured", dead_letter: "d1-x" };
     hear(`${WARNING}${JSON.stringify({ ...captured, code: "invalid_payload", error: "No cents." })}`);
@@ -215,7 +215,7 @@ describe("The terminal's report", () => {
     expect(heard).toEqual(["q: order.place 42 captured: No cents.", 'q: the repair "cents" has mended the dead letter d1-x']);
   });
 
-  it("shows the first three of many failures with one cause, then the number of others, and the commands to list and retry them", () => {
+  it("the terminal shows the first three of many failures with one cause, then the number of others, and the commands to list and retry them", () => {
     const { heard, hear } = listener();
     const ended = { log: "ended", ...order, status: "errored", step: "charge card", code: "unavailable", cause: "c0ffee", error: "No." };
     for (let nth = 0; nth < 300; nth++) {
@@ -234,7 +234,7 @@ describe("The terminal's report", () => {
     expect(heard).toHaveLength(9);
   });
 
-  it("shows that an alert began and ended", () => {
+  it("the terminal shows that an alert began and ended", () => {
     const { heard, hear } = listener();
     const alert = {
       log: "alert",
@@ -254,20 +254,20 @@ describe("The terminal's report", () => {
     ]);
   });
 
-  it("shows nothing about a recreated .wrangler folder after a change of the configuration", () => {
+  it("the terminal shows nothing about a recreated .wrangler folder after a change of the configuration", () => {
     const { heard, hear } = listener();
     hear(`${ERROR}Build failed with 1 error:\u001b[0m`);
     hear(`${ERROR}Could not resolve "/shop/.wrangler/tmp/bundle-x/middleware-loader.entry.ts"\u001b[0m`);
     expect(heard).toEqual([]);
   });
 
-  it("shows that an instance is complete", () => {
+  it("the terminal shows that an instance is complete", () => {
     const { heard, hear } = listener();
     hear(JSON.stringify({ log: "ended", ...order, status: "complete" }));
     expect(heard).toEqual(["place-order 42 complete"]);
   });
 
-  it("shows every other line unchanged", () => {
+  it("the terminal shows every other line unchanged", () => {
     const { heard, hear } = listener();
     hear('{"log":"batch","queue":"q","messages":1,"started":1}');
     hear(`${ERROR}Could not resolve x\u001b[0m`);

@@ -9,7 +9,7 @@ import { emptyFolder } from "./folder.ts";
 /** The console as `npm install` builds it. */
 const BUILT = "packages/millrace/src/http/console/built.js";
 
-/** A new user's folder: the files of a clone, and the packages; with the console that their installation has built, or without. */
+/** A new user's folder: the files of a clone, and the packages; with or without the console that their installation has built. */
 export function clone({ isBuilt }: { isBuilt: boolean }): string {
   const folder = emptyFolder();
   const files = execFileSync(
@@ -28,7 +28,7 @@ export function clone({ isBuilt }: { isBuilt: boolean }): string {
   return folder;
 }
 
-/** Installs the packages of this checkout by links; `millrace` is the copy in the folder itself. */
+/** Installs the packages of this checkout as links; `millrace` is the copy in the folder itself. */
 function linkPackages(folder: string): void {
   const packages = join(folder, "node_modules");
   mkdirSync(packages);
@@ -38,10 +38,10 @@ function linkPackages(folder: string): void {
   symlinkSync("../packages/millrace", join(packages, "millrace"));
 }
 
-/** Less than the test's timeout; a busy machine needs more than a minute for a start. */
+/** Less than the test's timeout: a busy machine needs more than a minute for a start. */
 const SAYS_WITHIN_MS = 150_000;
 
-/** `npm start` in a clone, with its output. */
+/** `npm start` in a clone, with its captured output. */
 export class Terminal {
   readonly #child: ChildProcess;
   readonly #folder: string;
@@ -57,11 +57,11 @@ export class Terminal {
     this.#child.stderr?.on("data", (chunk) => {
       this.#said += chunk;
     });
-    // It ends its engine itself, which runs in a separate process group.
+    // The started command itself ends its engine, which runs in a separate process group.
     onTestFinished(async () => void (await this.end()));
   }
 
-  /** Waits for new output that contains it. Returns all output up to there. */
+  /** Waits for new output that contains the text. Returns all output up to that text. */
   async says(what: string): Promise<string> {
     for (const until = Date.now() + SAYS_WITHIN_MS; Date.now() < until; ) {
       const at = this.#said.indexOf(what, this.#read);
@@ -70,17 +70,17 @@ export class Terminal {
         this.#read = at + what.length;
         return text;
       }
-      if (this.#child.exitCode !== null) throw new Error(`It ended, and did not say “${what}”:\n${this.#said}`);
+      if (this.#child.exitCode !== null) throw new Error(`The command ended without the output “${what}”:\n${this.#said}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
-    throw new Error(`It did not say “${what}”, but:\n${this.#said.slice(this.#read)}`);
+    throw new Error(`The output does not contain “${what}”, but:\n${this.#said.slice(this.#read)}`);
   }
 
-  /** Saves a mistake, waits for its message, and fixes it. Returns the delay of the message, and the later output. */
+  /** Saves an error, waits for its message, and fixes it. Returns the delay of the message, and the later output. */
   async mistake(file: string, right: string, wrong: string, sentence: string): Promise<{ took: number; meanwhile: string }> {
     const path = join(this.#folder, file);
     const text = readFileSync(path, "utf8");
-    expect(text, `${file} has the text to be broken`).toContain(right);
+    expect(text, `${file} contains the text to replace`).toContain(right);
     const since = Date.now();
     writeFileSync(path, text.replace(right, wrong));
     await this.says(sentence);

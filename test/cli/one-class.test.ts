@@ -16,7 +16,7 @@ export default handler;`;
 
 const GREET = ["greet", "Good morning"] as const;
 
-/** No binding and no class for a workflow, and no line that a second workflow would change. */
+/** The configuration has no binding and no class per workflow, and no line that a second workflow would change. */
 const configuration = (name: string, prefix = "") => ({
   name,
   main: "worker.ts",
@@ -63,7 +63,7 @@ it("two environments of one account with one catalog each consume their own queu
   expect(await other.workflows()).toEqual(["greet"]);
 });
 
-it("an engine runs on the schema of a later version: a chain completes, and a failed one is retried", async () => {
+it("an engine runs on the schema of a later version: an instance completes, and a failed one is retried", async () => {
   const source = program([...GREET])
     .replace("workflows: [greet]", "workflows: [greet, part]")
     .replace(
@@ -85,6 +85,6 @@ export const { handler`,
   expect(await ask("/healthz")).toMatchObject({ ok: true });
   expect(await runs("greet", "Ada")).toMatchObject({ result: { said: "Good morning, Ada." } });
   const { id } = await runs("part", "Ada", "errored");
-  expect(await ask(`/v1/instances/${id}/retry`, { reason: "The door is open." })).toMatchObject({ action_id: expect.any(String) });
+  expect(await ask(`/v1/instances/${id}/retry`, { reason: "The error is fixed." })).toMatchObject({ action_id: expect.any(String) });
   expect(await runs("part", "Ada")).toMatchObject({ id, result: { said: "Ada" } });
 });

@@ -15,7 +15,10 @@ const LIST = ["instances", "list"];
 /** The check that distinguishes an engine from other servers. */
 const ENGINE: Record<string, string> = { "millrace-api": "v1" };
 
-/** A server that hangs up on the first requests of each path, and answers the others with this. Answers where, and how often each was asked for. */
+/**
+ * A server that closes the connection for the first requests of each path, and gives the others this response. Returns its address, and
+ * the number of requests per path.
+ */
 async function breaking(
   times: number,
   status: number,
@@ -61,7 +64,7 @@ it("a command prints an instruction, and ends with exit code 4, when it reaches 
   expect(elsewhere).toMatchObject({ code: 4, err: expect.stringContaining("Set MILLRACE_TOKEN to a token of shop.example: ") });
 });
 
-it("does not send the token of a folder without a running engine to the engine of another folder", async () => {
+it("a command does not send the token of a folder without a running engine to the engine of another folder", async () => {
   const folder = emptyFolder();
   mkdirSync(join(folder, ".millrace"));
   writeFileSync(join(folder, ".millrace/token"), "mr_x");
@@ -78,7 +81,7 @@ it.each([
   ["[]", 200],
   ["<h1>It works!</h1>", 200],
   ['{"code":"in_progress","detail":"An engine says so."}', 409],
-])("a command does not treat %s with %i as an engine: nothing is reported as done, and exit code 4", async (body, status) => {
+])("a command does not treat %s with %i as an engine: it reports no success, and ends with exit code 4", async (body, status) => {
   const { url } = await breaking(0, status, body, {});
   const say = millrace({ url, token: "mr_x" });
   const calls = [
@@ -113,7 +116,7 @@ it("a command prints an instruction when the engine refuses an unknown token, a 
   for (const [say, args, what] of refused) expect(await say(args)).toMatchObject({ code: 1, out: "", err: expect.stringContaining(what) });
 });
 
-it("a command repeats reads, and work with a key, when it gets no answer; an action is sent once", async () => {
+it("a command repeats reads and keyed requests when it gets no response; an action is sent once", async () => {
   const accepted = { instance_id: "i", replayed: true, instance_status: "complete", due_at: null, correlation_id: "c" };
   const { url, asked } = await breaking(2, 200, JSON.stringify({ ...accepted, items: [], next_cursor: null }));
   const say = millrace({ url, token: "mr_x" });
@@ -136,7 +139,7 @@ it("a command repeats reads, and work with a key, when it gets no answer; an act
   );
 });
 
-it("a command continues after the last event when the stream of a run breaks off", async () => {
+it("a command continues after the last event when the stream of an instance breaks off", async () => {
   const step = (name: string) => ({ type: "attempt_completed", step: name, count: 1, attempt: 1, at: "2026-11-25T08:00:00.000Z" });
   const end = {
     workflow: "ship-order",
@@ -206,7 +209,7 @@ it("enqueue --wait prints for a failed attempt its number, the limit, its error,
   ]);
 });
 
-/** Work that is asked for with this payload, as it is typed. */
+/** A command with this payload, exactly as typed. */
 const typed = (payload: string) => ["enqueue", "order.ship", "--payload", payload];
 
 it.each([
@@ -243,12 +246,12 @@ it.each([
   ],
   [["queues", "list", "--url", "ada:secret@localhost:1"], '--url must be an address, such as http://localhost:8787; got "…@localhost:1".'],
   [["queues", "list", "--url", "localhost:8787"], '--url must be an address, such as http://localhost:8787; got "localhost:8787".'],
-])("%s makes no request to an engine, and prints the correct form: exit code 2", async (args, said) => {
+])("the wrong call %s makes no request to an engine, and prints the correct form: exit code 2", async (args, said) => {
   const say = millrace({ url: "http://localhost:1", token: "mr_x" });
   expect(await say(args)).toMatchObject({ code: 2, out: "", err: expect.stringContaining(said) });
 });
 
-it("a dash replaces an unknown number of a queue, and a 0 a known one", async () => {
+it("a dash is shown for an unknown number of a queue, and 0 for a known zero", async () => {
   const unknown = { depth: null, oldest_seconds: null, lag_seconds: null, in_per_minute: 0, out_per_minute: 0, retry_share: null };
   const rest = { dead_letters_open: 0, processing_p50_seconds: null, processing_p99_seconds: null };
   const { url } = await breaking(0, 200, JSON.stringify({ items: [{ queue: "order-commands", ...unknown, ...rest }], next_cursor: null }));

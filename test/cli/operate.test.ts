@@ -42,7 +42,7 @@ it("the CLI sends a command, shows its steps as they happen, and then the instan
   expect(JSON.parse(json.out)).toEqual(await ask("GET", `/v1/instances/${id}`));
 });
 
-it("the CLI sends a command once: it reports a repeat, a refused key of other work, and in a dry run which of them it would be", async () => {
+it("the CLI sends a command once: it reports a repeat, a key that is used by another payload, and in a dry run which of them applies", async () => {
   const { say } = await operator();
   const call = research(`mint ${fresh()}`);
   const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];
@@ -56,7 +56,7 @@ it("the CLI sends a command once: it reports a repeat, a refused key of other wo
   expect(await say(other)).toMatchObject({ code: 1, out: "", err: expect.stringContaining("✗ The idempotency key is in use: ") });
 });
 
-it("the CLI ends with 3 when it repeats a command with a failed run, and prints the status and the next command", async () => {
+it("the CLI ends with 3 when it repeats a command with a failed instance, and prints the status and the next command", async () => {
   const { say } = await operator();
   const call = research(`ristretto ${fresh()} fails once`);
   const first = await say([...call, "--wait"]);
@@ -67,7 +67,7 @@ it("the CLI ends with 3 when it repeats a command with a failed run, and prints 
   expect(again.err).toContain(`instances show ${idIn(first.out)}`);
 });
 
-it("the CLI ends with 3 when the run fails, shows the dry run of a retry, and retries the run to its end", async () => {
+it("the CLI ends with 3 when the instance fails, shows the dry run of a retry, and retries the instance until it completes", async () => {
   const { say, ask } = await operator();
   const failed = await say([...research(`espresso ${fresh()} fails once`), "--wait", "--json"]);
   expect(failed.code, failed.err).toBe(3);
@@ -91,19 +91,19 @@ it("the CLI ends with 3 when the run fails, shows the dry run of a retry, and re
   });
 
   expect((await say(["instances", "retry", instance.id])).err).toContain("--reason is missing");
-  const retried = await say(["instances", "retry", instance.id, "--reason", "the search is back", "--wait"]);
+  const retried = await say(["instances", "retry", instance.id, "--reason", "the search is available again", "--wait"]);
   expect(retried.code, retried.err).toBe(0);
   expect(retried.err).toContain("It runs again.\n");
   expect(await ask("GET", path)).toMatchObject({ status: "complete" });
   const { items } = await ask<{ items: unknown[] }>("GET", `/v1/audit?instance=${instance.id}`);
-  expect(items).toMatchObject([{ verb: "retry", reason: "the search is back", result: "applied" }]);
+  expect(items).toMatchObject([{ verb: "retry", reason: "the search is available again", result: "applied" }]);
   expect(await say(["instances", "retry", instance.id, "--reason", "again"])).toMatchObject({
     code: 1,
     err: expect.stringContaining("The instance is complete"),
   });
 });
 
-it("the CLI answers the question of a run, and the run completes with the answer", async () => {
+it("the CLI answers the question of an instance, and the instance completes with the answer", async () => {
   const { say, ask } = await operator();
   await ask("PUT", "/v1/brands/tearoom", { approval: "required", approval_timeout: "2 days", approval_default: "reject" });
   await ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "tearoom", keyword: `oolong ${fresh()}` } });
@@ -165,7 +165,7 @@ it("the CLI shows an unknown outcome and the possible answers, and continues wit
   expect((await say(["instances", "effects", "latest", "change-order"])).out).toMatch(/^\S+ +done +write to the customer /m);
 });
 
-it("the CLI shows the known answer of an unknown outcome, ready to be confirmed, and how to end it; a rejection is refused", async () => {
+it("the CLI shows the known result of an effect with an unknown outcome, ready to be confirmed, and how to end it; a rejection is refused", async () => {
   const ada = caller(await shop());
   const say = millrace(ada);
   const order = `order-${fresh()}`;
@@ -226,7 +226,7 @@ it("the CLI shows a dead letter and the dry run of its replay, and replays it wi
   });
 });
 
-it("the CLI shows an unattributed dead letter only to a token with the scope, and names the fix of such a dead letter", async () => {
+it("the CLI shows an unattributed dead letter only to a token with the scope, and prints how to fix such a dead letter", async () => {
   const at = await app();
   const [plain, ada] = [caller(at, { scopes: ["read", "operate"] }), caller(at)];
   const seeded = { payload: {}, cause: "d".repeat(32), error: "schema_version is missing", reason: "invalid_envelope" };
@@ -283,7 +283,7 @@ it("the CLI escapes the text of a payload for a terminal", async () => {
   expect(JSON.parse(all[5]?.out ?? "")).toMatchObject({ payload: { keyword: evil } });
 });
 
-it("the CLI uses the API's own text for each verdict of a dry run", async () => {
+it("the CLI prints the API's own text for each verdict of a dry run", async () => {
   const { VERDICTS } = await import("../../packages/millrace/cli/operate/plan.ts");
   const document = await (await fetch(`${(await app()).url}/openapi.json`)).text();
   const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);

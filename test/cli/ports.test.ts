@@ -42,6 +42,6 @@ it("the port is the requested one, by argument or by PORT, or the default", () =
   expect(portFrom([], "", 8787)).toBe(8787);
 });
 
-it.each([["--port", "http"], ["--port"], ["--port=70000"]])("%s %s is refused as a port", (...args) => {
+it.each([["--port", "http"], ["--port"], ["--port=70000"]])("the port %s %s is refused", (...args) => {
   expect(() => portFrom(args, undefined, 8787)).toThrow("is not a port. Choose one from 1 to 65535");
 });

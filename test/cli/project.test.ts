@@ -60,7 +60,7 @@ it("migrations of nested folders are found by migrations_pattern", () => {
   expect(migrations.folders.slice(0, 2)).toEqual([join(root, "db/a"), join(root, "db/b")]);
 });
 
-it("an error prints an instruction without a configuration, without wrangler, and with a missing --config", () => {
+it("a missing configuration, a missing wrangler, and a missing --config file are reported with an instruction", () => {
   const root = emptyFolder();
   expect(() => findProject({ from: root })).toThrow("npx millrace init");
   expect(() => findProject({ config: join(root, "x.jsonc") })).toThrow("There is no file");
@@ -68,7 +68,7 @@ it("an error prints an instruction without a configuration, without wrangler, an
   expect(() => project.wrangler).toThrow("npm install --save-dev wrangler");
 });
 
-it("a mistake in a wrangler.toml is reported with its line", () => {
+it("an error in a wrangler.toml is reported with its line", () => {
   const root = folderWith({ "wrangler.toml": 'name = "shop"\nmain = \nd = 1\n' });
   expect(() => readConfig(join(root, "wrangler.toml"))).toThrow(/wrangler\.toml:2 is not TOML: /);
 });

@@ -9,10 +9,11 @@ import { freePort } from "../../packages/millrace/cli/local/ports.ts";
 import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project node test/cli/prometheus.test.ts: a real Prometheus scrapes a local engine for a minute.
+// To let a real Prometheus scrape a local engine for a minute: MILLRACE_FULL_SIZE=true npx vitest run --project node
+// test/cli/prometheus.test.ts
 const isAsked = process.env.MILLRACE_FULL_SIZE === "true";
 const isThere = spawnSync("prometheus", ["--version"]).status === 0;
-if (isAsked && !isThere) console.warn("SKIPPED: prometheus is not installed, so none has scraped anything.");
+if (isAsked && !isThere) console.warn("SKIPPED: prometheus is not installed, so no scrape was tested.");
 
 /** The shipped configuration, for a local engine: another target, no TLS, and seconds instead of minutes. */
 function configure(folder: string, port: number, token: string): void {

@@ -13,7 +13,7 @@ import { checkout } from "../../packages/millrace/cli/project.ts";
 import { bundled, prepared, running, runtimeOf } from "./bundled-workers.ts";
 import { emptyFolder } from "./folder.ts";
 
-/** Two Workers of one catalog. `orders` takes orders and events, `shipping` ships. */
+/** Two Workers of one catalog: `orders` accepts orders and events, `shipping` ships. */
 const SHARED = `import { defineCommand, defineConsumer, defineEvent, defineQueue, defineStep, defineWorkflow, millrace, on, send, signal } from "millrace";
 import * as z from "zod";
 const orderQueue = defineQueue({ name: "order-commands" });
@@ -81,7 +81,7 @@ const configuration = (name: string, outside: string, consumed: string[]) => ({
   },
 });
 
-/** The outside: a process of no Worker, which counts the keys of each path. */
+/** An upstream in a separate process, which counts the keys of each path. */
 async function outside() {
   const calls = new Map<string, Set<string>>();
   const server = createServer((request, response) => {
@@ -157,7 +157,7 @@ it("two Workers of one catalog: while one is stopped the other continues; after 
     ]),
   );
   await until(async () => expect(await statuses()).toMatchObject({ ...stopped, "ship-order direct": "accepted" }));
-  // The keeper of orders has had many rounds, and has left them alone.
+  // The keeper of orders has had many scans, and has not changed them.
   await new Promise((passed) => setTimeout(passed, 15_000));
   expect(await statuses()).toMatchObject({ ...stopped, "ship-order direct": "accepted" });
   expect((await list()).map(({ error }) => error)).toEqual((await list()).map(() => null));
@@ -166,7 +166,7 @@ it("two Workers of one catalog: while one is stopped the other continues; after 
   const [doomed] = (await list()).filter(({ workflow, subject }) => workflow === "ship-order" && subject === "direct");
   expect(await ask(`/v1/instances/${doomed?.id}/cancel`, { reason: "Not needed." })).toMatchObject({ action_id: expect.any(String) });
 
-  // Started again, it does the waiting work.
+  // After its start it does the waiting work.
   await runtime.setOptions(running([orders, shipping]));
   const done = Object.fromEntries(
     ["first", ...waiting].flatMap((order) => [

@@ -23,7 +23,7 @@ export interface Shop {
   text: string;
 }
 
-/** A shop in which everything is wired. */
+/** A shop project with complete bindings. */
 export function shop(): Shop {
   return {
     config: {

@@ -16,13 +16,13 @@ it("a token is created once and used again", () => {
   expect(localToken(file)).toBe(token);
 });
 
-it("a file without a token is replaced", () => {
+it("a token file without a token is replaced", () => {
   const file = join(emptyFolder(), "token");
   writeFileSync(file, "mr_half");
   expect(localToken(file)).toMatch(/^mr_/);
 });
 
-it("the database gets a hash, never the secret", () => {
+it("the database stores a hash of the token, never the secret", () => {
   const token = localToken(join(emptyFolder(), "token"));
   const secret = token.slice("mr_0123456789abcdef_".length);
   const statement = insertToken(token);
@@ -30,7 +30,7 @@ it("the database gets a hash, never the secret", () => {
   expect(statement).not.toContain(secret);
 });
 
-it("the token is moved to another tenant, and remains there when none is given", () => {
+it("a token is moved to the given tenant, and remains there when no tenant is given", () => {
   const token = localToken(join(emptyFolder(), "token"));
   const database = new DatabaseSync(":memory:");
   database.exec("CREATE TABLE millrace_tokens (id TEXT PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at)");

@@ -7,14 +7,14 @@ const quiet = () => sleep(100).then(() => "quiet");
 const never = new Promise(() => undefined);
 const living = () => new AbortController().signal;
 
-it("an engine that no longer answers is reported as unresponsive", async () => {
+it("an engine that no longer responds is reported as unresponsive", async () => {
   const answers = [true, true, false];
   const engine = { answers: async () => answers.shift() ?? false, ended: never };
   expect(await new Watchdog(soon).untilUnresponsive(engine, living())).toBe(30_000);
   expect(answers).toEqual([]);
 });
 
-it("an engine that is unresponsive again gets twice the timeout, and the first timeout after a prompt answer", async () => {
+it("an engine that is unresponsive again gets twice the timeout, and the first timeout after a prompt response", async () => {
   const watchdog = new Watchdog(soon);
   const deafAfter = (answers: boolean[]) =>
     watchdog.untilUnresponsive({ answers: async () => answers.shift() ?? false, ended: never }, living());
@@ -22,7 +22,7 @@ it("an engine that is unresponsive again gets twice the timeout, and the first t
   expect(await deafAfter([true])).toBe(30_000);
 });
 
-it("an engine that answers late does not get a shorter timeout", async () => {
+it("an engine that responds late does not get a shorter timeout", async () => {
   const watchdog = new Watchdog({ ...soon, promptMs: -1 });
   const answers = [false, true, false];
   const engine = { answers: async () => answers.shift() ?? false, ended: never };
@@ -30,7 +30,7 @@ it("an engine that answers late does not get a shorter timeout", async () => {
   expect(await watchdog.untilUnresponsive(engine, living())).toBe(60_000);
 });
 
-it("an engine that answers, has ended, or is being stopped is not reported as unresponsive", async () => {
+it("an engine that responds, has ended, or is being stopped is not reported as unresponsive", async () => {
   const watchdog = new Watchdog(soon);
   const over = new AbortController();
   const fine = watchdog.untilUnresponsive({ answers: async () => true, ended: never }, over.signal);

@@ -25,7 +25,7 @@ it.each([
   ['{"log":"advice","workflow":"w","instance_id":"i","step":"","said":"fetch outside a step."}', "w: fetch outside a step."],
   ['{"log":"wake","instance_id":"i","error":"Error: gone"}', "wake: instance_id i, error Error: gone"],
   ["\u001b[31m✘ [ERROR] Could not resolve x\u001b[0m", "error: Could not resolve x"],
-])("the line %s is printed as a sentence", (line, words) => {
+])("the log line %s is printed as a sentence", (line, words) => {
   expect(humanLine(line)).toBe(words);
 });
 
@@ -40,11 +40,11 @@ it.each([
   '[wrangler:info] GET /x/✘[ERROR]{"log":"ended"} 404 Not Found (3ms)',
   '{"log":"batch',
   '{"log":"retention","removed":{},"unfinished":["batches","text calls"],"ms":2022}',
-])("%s is written to the file only", (line) => {
+])("the log line %s is written to the file only", (line) => {
   expect(humanLine(line)).toBeUndefined();
 });
 
-it("only complete lines that are added from now on are printed", async () => {
+it("only complete log lines that are added from now on are printed", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "before\n");
   const heard: string[] = [];
@@ -55,7 +55,7 @@ it("only complete lines that are added from now on are printed", async () => {
   await vi.waitFor(() => expect(heard).toEqual(["one", "two"]));
 });
 
-it("lines from a given position are printed, although they were added before", async () => {
+it("log lines from a given position are printed, although they were added before", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "of another start\nas it came up\n");
   const heard: string[] = [];
@@ -64,7 +64,7 @@ it("lines from a given position are printed, although they were added before", a
   await vi.waitFor(() => expect(heard).toEqual(["as it came up", "later"]));
 });
 
-it("an unreadable line ends no process, and later lines are read", async () => {
+it("an unreadable log line ends no process, and later lines are read", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "");
   const heard: string[] = [];
@@ -74,7 +74,7 @@ it("an unreadable line ends no process, and later lines are read", async () => {
   await vi.waitFor(() => expect(heard).toEqual(["w s complete"]));
 });
 
-it("a log that has grown large is rotated", () => {
+it("a log file above its maximum size is rotated", () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "old");
   truncateSync(file, 11 * 1024 * 1024);

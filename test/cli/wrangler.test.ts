@@ -18,8 +18,8 @@ it.each([
     '✘ [ERROR] Processing wrangler.json configuration:\n\n    - "durable_objects" is missing the required "bindings"\n  \n\n🪵  Logs were written',
     'Processing wrangler.json configuration: - "durable_objects" is missing the required "bindings"',
   ],
-  ["the last words where nothing is called an error", "Starting.\nKilled.", "Killed."],
-])("A failing start reports %s", (_, output, said) => {
+  ["the last output if no line is marked as an error", "Starting.\nKilled.", "Killed."],
+])("a failing start reports %s", (_, output, said) => {
   expect(lastError(output)).toBe(said);
 });
 
@@ -33,6 +33,6 @@ it.each([
     "node:internal/modules/cjs/loader:1\nError: Cannot find module 'x'\n    at file.js:1:1\n\nNode.js v24.21.0",
     "Error: Cannot find module 'x'",
   ],
-])("A failing start reports only a line that is an error: of %s it reports %s", (output, said) => {
+])("a failing start reports only a line that is an error: of %s it reports %s", (output, said) => {
   expect(errorIn(output)).toBe(said);
 });

@@ -22,13 +22,13 @@ export function collect(env: object, more: Traced = {}): () => void {
   };
 }
 
-/** The collector's own record of the requests that named this trace. */
+/** The collector's own record of the requests that contained this trace. */
 export async function requestsOf(traceId: string): Promise<CollectedRequest[]> {
   const all = (await (await fetch(`${inject("collectorUrl")}/requests`)).json()) as CollectedRequest[];
   return all.filter(({ spans }) => spans.some((span) => span.traceId === traceId));
 }
 
-/** The spans of a trace, once these are among them. */
+/** The spans of a trace, once these spans are among them. */
 export async function spansOf(traceId: string, ...names: string[]): Promise<CollectedSpan[]> {
   return until(
     async () => (await requestsOf(traceId)).flatMap(({ spans }) => spans).filter((span) => span.traceId === traceId),
@@ -36,7 +36,7 @@ export async function spansOf(traceId: string, ...names: string[]): Promise<Coll
   );
 }
 
-/** A trace as a tree of names, each with its children, in the order of their beginning; `lost`: spans without a known parent. */
+/** A trace as a tree of names, each with its children, in the order of their start; `lost`: spans without a known parent. */
 export function treeOf(spans: readonly CollectedSpan[], parentId?: string): string[] {
   const inOrder = spans.toSorted((one, other) => Number(BigInt(one.startTimeUnixNano) - BigInt(other.startTimeUnixNano)));
   const known = new Set(spans.map(({ spanId }) => spanId));

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import root from "@opentelemetry/otlp-transformer/build/src/generated/root.js";
 
-/** A class that protobufjs made of OpenTelemetry's own definitions. */
+/** A class that protobufjs generated from OpenTelemetry's own definitions. */
 interface MessageClass {
   verify(message: object): string | null;
   fromObject(object: object): object;
@@ -17,7 +17,7 @@ interface Packages {
 const { opentelemetry } = root as unknown as { opentelemetry: Packages };
 const Request = opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest;
 
-/** In the JSON mapping these are hex, where protobuf's own JSON has base64. */
+/** In OpenTelemetry's JSON mapping these fields are hex; protobuf's own JSON has base64. */
 const HEX_BYTES = new Map([
   ["traceId", 16],
   ["spanId", 8],
@@ -25,8 +25,8 @@ const HEX_BYTES = new Map([
 ]);
 
 /**
- * Deviations of a request's JSON from OpenTelemetry's definitions: an unknown field or another type, an id of the wrong length. It
- * is written as protobuf and read again: a lost field is an unknown one.
+ * Deviations of a request's JSON from OpenTelemetry's definitions: an unknown field, a wrong type, or an id of the wrong length. The JSON
+ * is encoded as protobuf and decoded again: a lost field is an unknown field.
  */
 export function wrongIn(body: object): string[] {
   const wrong: string[] = [];
@@ -45,6 +45,6 @@ export function wrongIn(body: object): string[] {
   const problem = Request.verify(message);
   if (problem) wrong.push(problem);
   const read = Request.toObject(Request.decode(Request.encode(message).finish()), { longs: String, bytes: String });
-  if (!isDeepStrictEqual(JSON.parse(JSON.stringify(read)), given)) wrong.push(`It came back as ${JSON.stringify(read)}`);
+  if (!isDeepStrictEqual(JSON.parse(JSON.stringify(read)), given)) wrong.push(`The decoded request is ${JSON.stringify(read)}`);
   return wrong;
 }

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { wrongIn } from "./official.ts";
 
-/** A span as it came, by the JSON mapping of OpenTelemetry's protocol. */
+/** A span as received, by the JSON mapping of OpenTelemetry's protocol. */
 export interface CollectedSpan {
   traceId: string;
   spanId: string;
@@ -16,7 +16,7 @@ export interface CollectedSpan {
   status: { code?: number; message?: string };
 }
 
-/** A received request for spans: whether it followed the protocol, and its answer. */
+/** A received request for spans: whether it followed the protocol, and the response. */
 export interface CollectedRequest {
   wrong: string[];
   headers: IncomingMessage["headers"];
@@ -25,8 +25,8 @@ export interface CollectedRequest {
 }
 
 /**
- * A collector that accepts spans by OTLP/HTTP JSON and keeps a record of its own: POST /v1/traces is the endpoint, GET /requests the
- * record; POST /refuses refuses spans. It validates every request by OpenTelemetry's own message classes.
+ * A collector that accepts spans by OTLP/HTTP JSON and records them: POST /v1/traces is the endpoint, GET /requests the record; POST
+ * /refuses refuses spans. It validates every request by OpenTelemetry's own message classes.
  */
 export async function startCollector(): Promise<{ url: string; stop: () => void }> {
   const requests: CollectedRequest[] = [];

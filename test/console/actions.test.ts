@@ -6,7 +6,7 @@ import { breakPages } from "./work.ts";
 
 const errored = async (by: Person) => (await by.ask<{ items: { id: string }[] }>("GET", "/v1/instances?status=errored")).items;
 
-it("many are retried from a list's filters: counted first, stopped by itself, resumed, and reported item by item; the audit has it all", async () => {
+it("a bulk retry from a list's filters is counted first, stopped by itself, resumed, and reported item by item; the audit has every part", async () => {
   const ada = await person();
   const outage = await breakPages(ada);
   const keywords = ["cold brew", "flat white", "pour over"];
@@ -30,10 +30,10 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await dialog.getByRole("heading", { name: "Retry 3 instances" }).waitFor();
   expect(await dialog.getByText("Final: a closed instance").count()).toBe(0);
   await picture(page, "instances-bulk");
-  // The count for one verb does not apply to another, however long its own count takes.
+  // The count for one verb does not apply to another verb, however long the other verb's count takes.
   await page.route("**/v1/bulk-actions", async (route) => {
     await sleep(1000);
-    // By then the test has released it: the browser has sent it.
+    // The test has released the request by then: the browser has sent it.
     await route.continue().catch(() => undefined);
   });
   await dialog.getByRole("radio", { name: "close" }).check();
@@ -67,7 +67,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.getByRole("link", { name: "Retry 3 instances" }).waitFor();
   await expectFit(page, "actions");
   await page.getByRole("link", { name: "Audit: all actions" }).click();
-  // A bulk action is one row, which leads to its page, until somebody asks for what it did to each thing.
+  // A bulk action is one row, which links to its page, until the user requests its results per item.
   await page.getByRole("link", { name: "Retry: status errored" }).waitFor();
   expect(await page.getByRole("table", { name: "Audit" }).getByText("retry", { exact: true }).count()).toBe(0);
   await page.getByLabel("Bulk actions").selectOption("each");
@@ -85,7 +85,7 @@ it("many are retried from a list's filters: counted first, stopped by itself, re
   await page.getByText("No action matches these filters").waitFor();
 });
 
-it("the audit contains refusals, filtered by actor, verb and result; it is live", async () => {
+it("the audit screen shows refusals, filters by actor, verb and result, and updates live", async () => {
   const ada = await person();
   const page = await ada.open("audit");
   await page.getByRole("link", { name: "mint" }).first().waitFor();
@@ -98,12 +98,12 @@ it("the audit contains refusals, filtered by actor, verb and result; it is live"
   await page.getByLabel("Since").selectOption("15 minutes");
   await page.getByText("instance_not_found").waitFor();
   await expectFit(page, "audit");
-  // A saved link shows the same: a time is absolute.
+  // A saved link shows the same rows: its time is absolute.
   const before = new Date(Date.now() - 60_000).toISOString();
   const other = await ada.open(`audit?actor=ada&result=refused&until=${before}`);
   await other.getByText("No action matches these filters").waitFor();
   expect(await other.getByLabel("Until").locator(":checked").textContent()).toBe(before);
-  // Without space for the columns of actor and reason, they are below.
+  // In a narrow window the actor and the reason are below the row instead of in columns.
   await page.setViewportSize({ width: 390, height: 844 });
   await page.locator("td.below", { hasText: /ada:/ }).waitFor();
   await page.setViewportSize({ width: 1280, height: 800 });

@@ -7,7 +7,7 @@ interface Runs {
   items: { state: string; reason: string }[];
 }
 
-/** Passes a request on, and drops its answer. */
+/** Passes a request on, and drops its response. */
 const losing = (page: Page, path: string) =>
   page.route(path, async (route) => {
     if (route.request().method() !== "POST") return route.fallback();
@@ -15,7 +15,7 @@ const losing = (page: Page, path: string) =>
     await route.abort();
   });
 
-it("an act with a lost answer, or an abandoned one, is one act for any number and place of repeats", async () => {
+it("an action with a lost response, or an abandoned one, is executed once, for any number and place of repeats", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   await ada.ask("PUT", "/v1/schedules/weekly", { cron: "0 9 * * 1", command, reason: "every Monday" });
@@ -55,7 +55,7 @@ it("an act with a lost answer, or an abandoned one, is one act for any number an
   const { items } = await ada.ask<Runs>("GET", "/v1/schedules/weekly/runs");
   expect(items.map(({ reason }) => reason)).toEqual(["to try it"]);
 
-  // Answered, it is another act the next time.
+  // After the response it is another action the next time.
   await page.unroute("**/run");
   await open();
   await dialog.getByLabel("Reason (kept in the audit)").fill("once more");
@@ -103,7 +103,7 @@ it("a dialog that could not fetch its preview retries automatically, and at once
   forgive(page, /ERR_FAILED|401|403/);
 });
 
-it("a token with a lost answer is not minted twice: the page says that there may be an unseen one", async () => {
+it("a token whose creation lost its response is not created twice: the page warns that an unseen token may exist", async () => {
   const ada = await person();
   const page = await ada.open("settings/tokens");
   await losing(page, "**/v1/tokens");

@@ -19,7 +19,7 @@ async function asking(by: Person): Promise<string> {
 
 const people = (page: Page) => page.getByRole("region", { name: "Operator actions" });
 
-it("an instance's question is at its head in its own words, once, with its context; both answers are there, and kept", async () => {
+it("an instance's question is at the top of its page, once, with its context and both answers; the answer is stored", async () => {
   const ada = await person();
   const id = await asking(ada);
   const { items } = await ada.ask<{ items: { question: string }[] }>("GET", `/v1/approvals?instance=${id}`);
@@ -41,7 +41,7 @@ it("an instance's question is at its head in its own words, once, with its conte
   await expect.poll(async () => (await page.locator(".told").textContent())?.trim()).toBe("");
 });
 
-it("a stopped instance has no running clock, shows the actor and reason, and offers no action first", async () => {
+it("a stopped instance has no running clock, shows the actor and reason, and has no primary action", async () => {
   const ada = await person();
   const id = await asking(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
@@ -54,7 +54,7 @@ it("a stopped instance has no running clock, shows the actor and reason, and off
   expect(await page.locator("button.main").count()).toBe(0);
 });
 
-it("an effect in doubt is named at the head with its three answers; its output is requested, with another run's output", async () => {
+it("an effect with an unknown outcome is at the top of the page with its three answers; its output is requested, with another instance's output as a sample", async () => {
   const ada = await person();
   const published = (await articles(ada, ["ristretto", "lungo"])).filter(({ workflow }) => workflow === "publish-article");
   const id = published[0]?.id ?? "";
@@ -85,7 +85,7 @@ it("an effect in doubt is named at the head with its three answers; its output i
   expect(sent).toEqual([{ reason: "the page is up", output: null }]);
 });
 
-/** The instance of an order's change, with a letter of unknown outcome. */
+/** The instance of an order's change, with a mail of unknown outcome. */
 async function lostLetter(by: Person, order = "eu/9"): Promise<string> {
   const payload = { order, change: 1, lost: true };
   const { instance_id: id } = await by.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
@@ -94,7 +94,7 @@ async function lostLetter(by: Person, order = "eu/9"): Promise<string> {
   return id;
 }
 
-it("an unknown outcome that is known to have happened says so everywhere, offers its answer, and not the denial", async () => {
+it("an effect that is known to have happened is shown as such on every screen, with the button to confirm and without the one to reject", async () => {
   const ada = await person({ at: await shop() });
   const payload = { order: "eu/11", change: 1, torn: true };
   const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
@@ -122,7 +122,7 @@ it("an unknown outcome that is known to have happened says so everywhere, offers
 
 const buttons = (page: Page) => page.locator("main .acts button").allTextContents();
 
-it("an unknown outcome of a cancelled instance offers the accepted answers, says that nothing is sent, and offers no refused action", async () => {
+it("an unknown outcome of a cancelled instance has the accepted answers, a note that nothing is sent, and no refused action", async () => {
   const ada = await person({ at: await shop() });
   const id = await lostLetter(ada);
   const page = await ada.open(`instances/${id}`);
@@ -155,7 +155,7 @@ it("unknown outcomes are distinguished in the list of open items: by workflow, s
   await page.waitForURL(`**/instances/${ids[1]}`);
 });
 
-it("an unknown outcome of a stopped run says that a retry follows the answer; actions that need an answer first are not offered", async () => {
+it("an unknown outcome of a stopped instance shows that a retry follows the answer; actions that need an answer first are not shown", async () => {
   const ada = await person({ at: await shop() });
   const id = await lostLetter(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "not now", undo: false });
@@ -185,7 +185,7 @@ it("a refused undo lists each effect that may remain, for the operator to decide
   await expectFit(page, "instance-undo-refused");
 });
 
-/** As an engine leaves an instance whose attempt was cut off after its request. */
+/** The state of an instance whose attempt was interrupted after its request. */
 function inDoubt(id: string): Promise<void> {
   return inDatabase((database) => {
     database.prepare("UPDATE millrace_instances SET status = 'in_doubt' WHERE id = ?").run(id);
@@ -197,7 +197,7 @@ function inDoubt(id: string): Promise<void> {
   });
 }
 
-it("under a finger every button is high enough, no key is spoken of, and no name is cut", async () => {
+it("on a touch screen every button is high enough, no keyboard shortcut is mentioned, and no name is truncated", async () => {
   const ada = await person();
   const id = await asking(ada);
   const page = await ada.open(`instances/${id}`, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
@@ -215,7 +215,7 @@ it("under a finger every button is high enough, no key is spoken of, and no name
   expect(cut).toEqual([]);
 });
 
-it("a retry's preview names the next steps of other runs, which no dry run of this one can foresee", async () => {
+it("a retry's preview lists the next steps of other instances, which a dry run of this one cannot predict", async () => {
   const ada = await person();
   const rejected = await asking(ada);
   const { items } = await ada.ask<Listed>("GET", `/v1/approvals?instance=${rejected}`);

@@ -3,7 +3,7 @@ import { expectFit } from "./look.ts";
 import { person } from "./stage.ts";
 import { articles } from "./work.ts";
 
-it("the catalog shows the links of messages, as a picture and as tables; a workflow its steps with their classes, a message its fields", async () => {
+it("the catalog screen shows messages as a graph and as tables; it lists a workflow's steps with their classes and a message's fields", async () => {
   const ada = await person();
   await articles(ada, ["cold brew"]);
   const page = await ada.open("catalog");
@@ -12,7 +12,7 @@ it("the catalog shows the links of messages, as a picture and as tables; a workf
   expect(await page.locator("figure g[data-kind=workflow]").count()).toBe((await workflows.locator("tbody tr").count()) + 1);
   await expectFit(page, "catalog");
 
-  // Where it does not fit, it shows that it continues, and is scrolled by keys; the navigation shows the screen's own link.
+  // A graph wider than the window shows that it continues, and is scrolled by keys; the navigation has a link to the screen.
   await page.setViewportSize({ width: 390, height: 844 });
   const picture = page.getByRole("region", { name: /^Graph of commands/ });
   await expect.poll(() => picture.getAttribute("data-more")).toBe("right");

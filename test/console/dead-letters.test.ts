@@ -9,7 +9,7 @@ const LOST = { cause: "lost", error: "The message is not valid: payload.keyword 
 
 const isFocused = (row: Locator) => expect.poll(() => row.evaluate((one) => one.matches(":focus"))).toBe(true);
 
-it("an empty list names the dead letters that it does not show, and does not count them", async () => {
+it("an empty list of dead letters states which dead letters it does not show, and does not count them", async () => {
   const [plain, ada] = [await person({ scopes: ["read", "operate"] }), await person()];
   const beyond = "Dead letters without a tenant are shown only to a token with the scope unattributed.";
   const page = await plain.open("dead-letters");
@@ -29,7 +29,7 @@ it("an empty list names the dead letters that it does not show, and does not cou
   expect(await hers.getByText("Dead letters without a tenant").count()).toBe(0);
 });
 
-it("a dead letter is found by its cause, edited with the keyboard, and replayed under its own key, by keys alone; markup stays text", async () => {
+it("a dead letter is found by its cause, edited, and replayed under its own key, by keyboard alone; markup is shown as text", async () => {
   const ada = await person();
   await letters(ada, [
     { key: "campaign-6", payload: { brand: "acme" }, ...LOST },
@@ -96,7 +96,7 @@ it("a dead letter is found by its cause, edited with the keyboard, and replayed 
   expect(items[0]).toMatchObject({ verb: "replay", reason: "the keyword was lost", result: "applied" });
 });
 
-it("hidden values are shown by a click that is on record; a dead letter is escalated with a note, and skipped", async () => {
+it("hidden values are shown by a click that is audited; a dead letter is escalated with a note, and skipped", async () => {
   const ada = await person();
   const [id] = await letters(ada, [{ key: "campaign-7", payload: { brand: "acme", keyword: "[redacted]" }, ...LOST }]);
   const page = await ada.open(`dead-letters/${id}`);
@@ -117,7 +117,7 @@ it("hidden values are shown by a click that is on record; a dead letter is escal
   expect(items.slice(0, 3).map(({ verb }) => verb)).toEqual(["skip", "escalate", "reveal"]);
 });
 
-it("all dead letters of a cause are counted, replayed in stages, and gone from it; without any it gives the reason", async () => {
+it("all dead letters of a cause are counted and replayed in stages, and the cause becomes empty; an empty cause shows the reason", async () => {
   const ada = await person();
   const broke = { cause: "broke", error: "It broke.", reason: "exhausted" };
   await letters(ada, [

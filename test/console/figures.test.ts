@@ -4,7 +4,8 @@ import { fillStatements } from "../../bench/fill/statements.ts";
 import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
 import { inDatabase, type Person, person } from "./stage.ts";
 
-// MILLRACE_FULL_SIZE=true MILLRACE_TEST_LOGS=1 npx vitest run --project node test/console/figures.test.ts: the figures of docs/console.md.
+// To measure the figures of docs/console.md: MILLRACE_FULL_SIZE=true MILLRACE_TEST_LOGS=1 npx vitest run --project node
+// test/console/figures.test.ts
 
 const SLOWDOWN = 4;
 const ROUNDS = 5;
@@ -27,7 +28,7 @@ const WATCH = `
   window.firstList = window.painted(() => document.querySelector("tbody tr"));
 `;
 
-/** Scrolls to the end, as far in each frame as a quick hand does, and answers how long each frame took. */
+/** Scrolls to the end in large steps, one per frame, and returns the duration of each frame. */
 const SCROLL = `(async () => {
   const frame = () => new Promise(requestAnimationFrame);
   scrollTo(0, 0);
@@ -42,7 +43,7 @@ const SCROLL = `(async () => {
   return took;
 })()`;
 
-/** Chooses a status in the filter, and answers how long it took until its rows were painted. */
+/** Selects a status in the filter, and returns the time until its rows were painted. */
 const FILTER = `(async () => {
   const box = document.querySelector('form.filters select');
   const from = performance.now();
@@ -56,7 +57,7 @@ it.runIf(process.env.MILLRACE_FULL_SIZE === "true")(
   `with ${INSTANCES} instances, on a machine ${SLOWDOWN} times as slow, no task takes longer than ${MOST_TASK_MS} ms`,
   async () => {
     const ada = await person();
-    // Seven of ten are hers.
+    // Seven of ten instances belong to the viewing user's tenant.
     const of = Math.ceil((INSTANCES * 10) / 7);
     const statements = fillStatements({ tenantId: ada.tenant, mark: ada.tenant.slice(2), from: 0, to: of, of });
     await inDatabase((database) => database.exec(`BEGIN; ${statements.join(";")}; COMMIT`));
@@ -87,7 +88,7 @@ async function measured(page: Page, { url, token }: Person): Promise<Record<stri
   await page.goto("about:blank");
   await begin();
   await page.goto((await signInLink(url, token)).replace("/console#", "/console/instances#"));
-  figures["first list: painted, sign-in included"] = Number(await page.evaluate("window.firstList"));
+  figures["first list: painted, including the sign-in"] = Number(await page.evaluate("window.firstList"));
   await longest("first list");
 
   for (let rows = 50; rows < ROWS; rows += 50) {
@@ -111,11 +112,11 @@ interface Traced {
   pid: number;
   tid: number;
   args: { name?: string };
-  /** Microseconds of its thread. */
+  /** Microseconds of the main thread's processor time. */
   tdur?: number;
 }
 
-/** The longest task of pages' main threads, in the thread's own time: other processes of this machine do not count. */
+/** The longest task of pages' main threads, in the thread's processor time, which excludes other processes of this machine. */
 function longestTask(trace: Buffer | undefined): number {
   const { traceEvents } = JSON.parse(String(trace)) as { traceEvents: Traced[] };
   const threads = traceEvents.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain");

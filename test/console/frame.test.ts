@@ -3,7 +3,7 @@ import { signInLink } from "../../packages/millrace/cli/local/sign-in-link.ts";
 import { expectFit } from "./look.ts";
 import { forgive, inDatabase, person } from "./stage.ts";
 
-it("a failing screen gives an instruction, and keeps every other one running", async () => {
+it("a failing screen shows an instruction, and every other screen continues to work", async () => {
   const ada = await person();
   const page = await ada.open();
   await page.route("**/v1/locks*", (route) => route.fulfill({ json: { items: [null], next_cursor: null } }));
@@ -21,7 +21,7 @@ it("a failing screen gives an instruction, and keeps every other one running", a
   forgive(page, /console: TypeError/);
 });
 
-it("search keeps its text, opens its results, and repeats the query where it finds nothing", async () => {
+it("the search keeps its text, opens its results, and shows the query if it finds nothing", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   for (const name of ["weekly", "daily"])
@@ -61,7 +61,7 @@ it("an unknown address is reported with its path, and links to a known one", asy
   await page.getByRole("heading", { name: "Now" }).waitFor();
 });
 
-it("a job with a name that no address can contain, from before such names were refused, leads to no other screen", async () => {
+it("a job whose name no URL can contain, from before such names were refused, links to no other screen", async () => {
   const ada = await person();
   await ada.ask("POST", "/v1/commands", {
     type: "research.requested",
@@ -77,7 +77,7 @@ it("a job with a name that no address can contain, from before such names were r
   expect(new URL(page.url()).pathname).toBe("/console/jobs");
 });
 
-it("a link that is opened while the engine does not answer is not spent: its code is tried again", async () => {
+it("a sign-in link that is opened while the engine does not respond is not used up: its code is tried again", async () => {
   const ada = await person();
   const page = await ada.open();
   await page.goto("about:blank");
@@ -92,6 +92,6 @@ it("a link that is opened while the engine does not answer is not spent: its cod
   await page.getByLabel("Your token").fill("mr_“copied”");
   await page.keyboard.press("Enter");
   await page.getByText("A token is mr_ followed by letters").waitFor();
-  // What was on its way when somebody signed out is refused.
+  // Requests that were pending when the user signed out are refused.
   forgive(page, /ERR_FAILED|401/);
 });

@@ -13,19 +13,22 @@ import { serveChrome } from "../outside/tools/chrome.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Answers, as JSON, the stage of the console's tests, which the first who asks has started; `/shop` the engine of test/console/shop. */
+    /**
+     * Returns, as JSON, the engine and browser of the console's tests, which the first request starts; `/shop` returns the engine of
+     * test/console/shop.
+     */
     consoleStageUrl: string;
   }
 }
 
-/** Further requests of the tests to the stage: calls of an upstream that contain this text are refused, or are not any more. */
+/** Further requests of the tests: calls of an upstream that contain this text are refused, or accepted again. */
 export interface Break {
   upstream: "pages" | "search";
   match: string;
   isBroken: boolean;
 }
 
-/** An engine: where it answers, and where its database is. */
+/** An engine: its address, and the path of its database. */
 export interface Place {
   url: string;
   state: string;
@@ -35,13 +38,13 @@ export interface Place {
 export interface StageParts extends Place {
   /** The engine's own token. */
   token: string;
-  /** Where a browser is connected to. */
+  /** The address to connect to the browser. */
   browser: string;
   /** The users whom Cloudflare Access admits, and its assertion in each request. */
   access: { email: string; tenant: string; assertion: string };
 }
 
-/** Starts nothing until a test asks: most runs of this project have none of the console's. */
+/** Starts nothing until a test requests it: most runs of this project contain no console tests. */
 export default async function setup(project: TestProject) {
   let started: Promise<StageParts> | undefined;
   let shop: Promise<Place> | undefined;
@@ -50,7 +53,7 @@ export default async function setup(project: TestProject) {
   const access = await accessTeam();
   const server = createServer(async (request, response) => {
     if (request.url === "/certs") return void response.setHeader("content-type", "application/json").end(access.certs);
-    // Stored here for all files: the engine accepts only all of its faults at once.
+    // The faults of all files are stored here: the engine accepts only a complete list of faults.
     if (request.method === "POST") {
       const { upstream, match, isBroken } = (await json(request)) as Break;
       if (isBroken) broken.set(`${upstream} ${match}`, { upstream, match });

@@ -4,7 +4,7 @@ import { expectFit } from "./look.ts";
 import { forgive, person } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
-it("a failure is found, understood and retried by keyboard alone: the plan of the retry is shown before, and the reason is kept", async () => {
+it("a failure is found, understood and retried by keyboard alone: the retry's plan is shown first, and the reason is stored", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, ["cold brew"], { each: 3 });
@@ -66,7 +66,7 @@ it("a failure is found, understood and retried by keyboard alone: the plan of th
   await expectFit(page, "instance-complete");
 });
 
-it("an act is one, for any number of confirmations, and a refused one shows the reason", async () => {
+it("an action is executed once for any number of confirmations, and a refused action shows the reason", async () => {
   const ada = await person();
   const id = (await articles(ada, ["espresso"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
@@ -98,7 +98,7 @@ it("an act is one, for any number of confirmations, and a refused one shows the 
   forgive(lost, /404/);
 });
 
-it("an instance without its Workflow class shows the line to add", async () => {
+it("an instance whose Workflow class is not bound shows the configuration line to add", async () => {
   const ada = await person();
   await articles(ada, ["lungo"]);
   const page = await ada.open("instances");
@@ -115,7 +115,7 @@ it("an instance without its Workflow class shows the line to add", async () => {
   await page.unroute(one);
 });
 
-it("an undo that failed is shown as one: a retry continues it, or the operator skips its step", async () => {
+it("a failed undo is shown as an error: a retry continues it, or the operator skips its step", async () => {
   const ada = await person();
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const { mend } = await breakPages(ada);

@@ -5,7 +5,7 @@ import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("the list shows the results of a job, filters it by the address, and is navigated by keys; markup stays text", async () => {
+it("the list of instances shows the results of a job, is filtered by the URL, and is navigated by keys; markup is shown as text", async () => {
   const ada = await person();
   await articles(ada, ["cold brew", HOSTILE]);
   const page = await ada.open("instances?correlation=spring");
@@ -35,7 +35,7 @@ it("the list shows the results of a job, filters it by the address, and is navig
   await expectFit(page, "instances");
 });
 
-it("events appear without a reload, except while it is paused", async () => {
+it("events appear in the list without a reload, except while the list is paused", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByText("No instance yet").waitFor();
@@ -48,7 +48,7 @@ it("events appear without a reload, except while it is paused", async () => {
   await expect.poll(() => page.locator("tbody tr").count()).toBe(8);
 });
 
-it("a workflow is filtered by an offered name; an unknown one is refused in one sentence", async () => {
+it("the list is filtered by a suggested workflow; an unknown workflow is refused in one sentence", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByLabel("Workflow").focus();
@@ -61,7 +61,7 @@ it("a workflow is filtered by an offered name; an unknown one is refused in one 
   forgive(page, /422/);
 });
 
-it("an empty list shows the reason and the next action", async () => {
+it("an empty list of instances shows the reason and the next action", async () => {
   const ada = await person();
   const page = await ada.open("instances?status=paused");
   await page.getByText("No instance matches these filters").waitFor();

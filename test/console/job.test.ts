@@ -5,7 +5,7 @@ import { articles, breakPages } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("a job is a graph and a list of the same content, with its failures; the list is navigated by keys, and markup stays text", async () => {
+it("a job is shown as a graph and as a list with the same content, with its failures; the list is navigated by keys, and markup is shown as text", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, [HOSTILE, "cold brew"], { each: 3 });
@@ -21,7 +21,7 @@ it("a job is a graph and a list of the same content, with its failures; the list
   expect((await rows.allTextContents()).join()).toContain(HOSTILE);
   await expectFit(page, "job");
 
-  // A retry elsewhere appears here without a reload.
+  // A retry in another window appears here without a reload.
   const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/instances?status=errored");
   for (const { id } of items) await ada.ask("POST", `/v1/instances/${id}/retry`, { reason: "the store is mended" });
   await rows.filter({ hasText: "post-to-social" }).getByText("complete").nth(1).waitFor();
@@ -41,7 +41,7 @@ it("a job is a graph and a list of the same content, with its failures; the list
   forgive(lost, /404/);
 });
 
-it("a job of more than 500 items is drawn by type, says so, and is listed by its pages", async () => {
+it("a job of more than 500 items is drawn by type, with a note, and is listed page by page", async () => {
   const ada = await person();
   const batch = (from: number) =>
     Array.from({ length: 100 }, (_, index) => ({

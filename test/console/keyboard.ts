@@ -7,7 +7,7 @@ export async function tabTo(thing: Locator): Promise<void> {
     if (await thing.evaluate((one) => one.matches(":focus"))) return;
     await thing.page().keyboard.press("Tab");
   }
-  throw new Error(`Tab does not come to ${thing}.`);
+  throw new Error(`Tab does not reach ${thing}.`);
 }
 
 /** Presses keys one after another. */
@@ -15,7 +15,7 @@ export async function press(page: Page, ...keys: readonly string[]): Promise<voi
   for (const key of keys) await page.keyboard.press(key);
 }
 
-/** Walks to the next row, and opens it. */
+/** Moves to the next row by keyboard, and opens it. */
 export async function openNext(page: Page): Promise<void> {
   await page.keyboard.press("j");
   await expect.poll(() => page.locator("tbody tr:focus").count()).toBe(1);

@@ -8,7 +8,7 @@ interface Seeded {
   cause: string;
   error: string;
   reason?: string;
-  /** The message itself, in the place of one with an envelope. */
+  /** The content of a message, in place of a message with an envelope. */
   plain?: object;
 }
 
@@ -40,7 +40,7 @@ export async function letters({ tenant }: Caller, seeded: readonly Seeded[], at?
   return ids;
 }
 
-/** A message as it travels. */
+/** A message in the form in which a queue delivers it. */
 function envelope(tenant: string, key: string, payload: object) {
   return {
     ...{ schema_version: 1, message_type: "research.requested", kind: "command", source: "shop", tenant_id: tenant },

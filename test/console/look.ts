@@ -7,11 +7,11 @@ import { picture } from "./stage.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const RULES: RunOptions["runOnly"] = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] };
-/** These depend on a page's colours, or on its layout; all others on its content, which no width and no theme changes. */
+/** Checks that depend on a page's colours or layout; all other checks depend on its content, which no width and no theme changes. */
 const BY_LOOK = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"];
 const WHOLE = process.env.MILLRACE_FULL_SIZE === "true" || process.env.MILLRACE_SCREENSHOTS !== undefined;
 
-/** Each width and each theme once: a theme changes the colours, a width the layout. All combinations are left to a longer run. */
+/** Each width and each theme once: a theme changes the colours, a width the layout. A longer run covers all combinations. */
 const LOOKS = [
   { width: 1280, colorScheme: "light", rules: RULES },
   ...(WHOLE ? ([{ width: 1280, colorScheme: "dark", rules: RULES }] as const) : []),
@@ -19,7 +19,10 @@ const LOOKS = [
   ...(WHOLE ? ([{ width: 390, colorScheme: "light", rules: RULES }] as const) : []),
 ] as const;
 
-/** Holds a page as it is shown now against axe-core, once in each theme and at each width, where nothing may scroll sideways; and keeps pictures. */
+/**
+ * Checks the shown page with axe-core, once in each theme and at each width, asserts that nothing scrolls sideways, and stores
+ * screenshots.
+ */
 export async function expectFit(page: Page, name: string): Promise<void> {
   const found: string[] = [];
   for (const { width, colorScheme, rules } of LOOKS) {
@@ -36,7 +39,7 @@ export async function expectFit(page: Page, name: string): Promise<void> {
   await page.emulateMedia({ colorScheme: "light" });
 }
 
-/** The findings of axe-core. The debugger injects it, past the page's own policy, which would admit nothing. */
+/** The violations that axe-core reports. The debugger injects axe-core, because the page's own policy permits no foreign script. */
 async function axe(page: Page, rules: RunOptions["runOnly"]): Promise<string[]> {
   if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
   const options = JSON.stringify({ runOnly: rules, resultTypes: ["violations"], preload: false });

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { expectFit } from "./look.ts";
 import { type Person, person, picture, shop } from "./stage.ts";
 
-/** Orders with a lost letter to the customer: its outcome is unknown, now and after a retry. */
+/** Orders whose mail to the customer was lost: its outcome is unknown, now and after a retry. */
 async function lostLetters(by: Person, count: number): Promise<string[]> {
   const ids: string[] = [];
   for (let change = 31; change < 31 + count; change++) {
@@ -14,7 +14,7 @@ async function lostLetters(by: Person, count: number): Promise<string[]> {
   return ids;
 }
 
-it("unknown outcomes of one step are answered together: counted first, with the consequences; those in doubt again name who has to answer", async () => {
+it("unknown outcomes of one step are answered together: counted first, with the consequences; those with a new unknown outcome name who has to answer", async () => {
   const ada = await person({ at: await shop() });
   const ids = await lostLetters(ada, 3);
   const page = await ada.open("settings/doubts");
@@ -35,12 +35,12 @@ it("unknown outcomes of one step are answered together: counted first, with the 
   await page.getByText("1 of the failed items is in doubt: an operator must resolve each unknown outcome").waitFor();
   await page.getByText("The instance is in doubt: the outcome of one of its effects is unknown").waitFor();
   await expectFit(page, "doubts-together-stopped");
-  // An answered one is an effect: its row links to its instance.
+  // An answered unknown outcome is an effect: its row links to its instance.
   await page.getByRole("link", { name: /^write to the customer · change-order · eu\/31/ }).click();
   await page.waitForURL(`**/instances/${ids[0]}`);
 });
 
-it("many are cancelled without undo, as their dialog and their page say", async () => {
+it("a bulk cancel without undo is described as such by its dialog and its page", async () => {
   const ada = await person({ at: await shop() });
   await lostLetters(ada, 2);
   const page = await ada.open("instances?status=in_doubt");

@@ -5,7 +5,7 @@ import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("results of messages are counted by type and minute; a key shows its holder, also one full of markup", async () => {
+it("results of messages are counted by type and minute; a key shows its instance, also a key full of markup", async () => {
   const ada = await person();
   const [first] = await articles(ada, ["cold brew", HOSTILE]);
   const page = await ada.open();
@@ -32,7 +32,7 @@ it("results of messages are counted by type and minute; a key shows its holder, 
   await page.getByText("Nothing matches").waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
 
-  // Counts arrive within half a minute, and the page polls.
+  // Counts arrive within 30 s, and the page polls.
   const row = page.getByRole("table", { name: "Messages by type" }).locator("tbody tr").filter({ hasText: "research.requested" });
   await expect.poll(() => row.locator("td").nth(3).textContent(), { timeout: 60_000 }).toMatch(/^[1-9]/);
   await row.focus();

@@ -7,7 +7,7 @@ import { articles, breakPages } from "./work.ts";
 const live = (page: Page, state: string) => page.getByRole("button", { name: new RegExp(`^${state}`) });
 const rows = (page: Page) => page.locator("tbody tr");
 
-it("two tabs of one browser are both live: an action in one is seen in the other", async () => {
+it("two tabs of one browser are both live: an action in one tab is shown in the other", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, ["cortado"], { each: 3 });
@@ -26,7 +26,7 @@ it("two tabs of one browser are both live: an action in one is seen in the other
   await one.locator(".facts").getByText("complete", { exact: true }).waitFor();
 });
 
-it("a lost connection is shown, with the age of the data, and afterwards nothing is missing", async () => {
+it("a lost connection is shown, with the age of the data, and no row is missing after it is restored", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByText("No instance yet").waitFor();
@@ -69,7 +69,7 @@ it("a stream without data for 40 seconds is closed and opened again; after an im
   await press(page, "p", "p");
   await expect.poll(() => asked).toBe(1);
   await live(page, "connecting").waitFor();
-  // The pause begins once the page has seen the end: from then on it is a second of the page's clock.
+  // The pause begins once the page has detected the end: from then on it is one second of the page's clock.
   await page.clock.runFor(900);
   expect(asked).toBe(1);
   const askedAgain = async () => {
@@ -85,14 +85,14 @@ it("a stream without data for 40 seconds is closed and opened again; after an im
   await expect.poll(isLive, { timeout: 30_000 }).toBe(true);
 });
 
-it("a token that is revoked while the page is open is requested again over it: the place is kept, and it is live again", async () => {
+it("when a token is revoked while the page is open, the page asks for a new token, keeps its place, and is live again", async () => {
   const ada = await person();
   await articles(ada, ["doppio"]);
   const page = await ada.open("instances?workflow=research-keyword&status=complete");
   await expect.poll(() => rows(page).count()).toBe(1);
   const { items } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/tokens");
   for (const { id } of items) if (!ada.token.includes(id)) await ada.ask("DELETE", `/v1/tokens/${id}?reason=over`);
-  // The stream does not have it yet: by it the list detects new rows.
+  // The stream does not have the new row yet: the list detects new rows by the stream.
   await articles(ada, ["lungo"]);
   const again = page.getByRole("dialog", { name: "Sign in again" });
   await again.waitFor();

@@ -22,7 +22,7 @@ interface Running {
   dispose(): Promise<void>;
 }
 
-/** A Worker built from the package, with the console packed into `folder`; with its static assets, or without. */
+/** A Worker built from the package, with the console packed into `folder`, and with or without its static assets. */
 async function packed(folder: string, assets: object): Promise<{ ask: (path: string) => Promise<Response>; text: string }> {
   const built = join(folder, "built.js");
   await packedConsole(join(folder, "assets"), built);
@@ -58,7 +58,7 @@ function folderOfTest(): string {
 
 const FILES = [script, style];
 
-it("the package's console is not in a Worker's script: its page asks for static assets, which browsers keep for good", async () => {
+it("the package's console is not in a Worker's script: its page requests static assets, which browsers cache permanently", async () => {
   const folder = folderOfTest();
   const { ask, text } = await packed(folder, { assets: { directory: join(folder, "assets"), routerConfig: { has_user_worker: true } } });
   expect(text).not.toContain(script.text?.slice(0, 200));
@@ -73,7 +73,7 @@ it("the package's console is not in a Worker's script: its page asks for static 
   }
 });
 
-it("where a Worker has no such assets, the page and the answer to its script name the line of wrangler.jsonc", async () => {
+it("if a Worker has no static assets of the console, the page and the response to its script name the line to add to wrangler.jsonc", async () => {
   const { ask } = await packed(folderOfTest(), {});
   expect(await (await ask("/console")).text()).toContain("node_modules/millrace/dist/assets");
   const file = await ask(`/console/assets/${script.name}`);

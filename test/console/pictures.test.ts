@@ -6,13 +6,13 @@ import { dayLink } from "./day/day.ts";
 import { person, stage } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
-// MILLRACE_SCREENSHOTS=docs/console npx vitest run --project node test/console/pictures.test.ts: the pictures of docs/console.md.
+// To take the screenshots of docs/console.md: MILLRACE_SCREENSHOTS=docs/console npx vitest run --project node test/console/pictures.test.ts
 
 const FOLDER = process.env.MILLRACE_SCREENSHOTS;
-/** Text stays sharp at this quality, in a third of a PNG's size. */
+/** Text stays sharp at this quality, at a third of the size of a PNG. */
 const QUALITY = 57;
 
-/** Keeps a picture of the page once this is visible; dark or narrow where its name says so. */
+/** Stores a screenshot of the page once this is visible; dark or narrow if the name contains that word. */
 async function keep(page: Page, name: string, shown: string | RegExp): Promise<void> {
   if (name.endsWith("-390")) await page.setViewportSize({ width: 390, height: 844 });
   if (name.endsWith("-dark")) await page.emulateMedia({ colorScheme: "dark" });
@@ -27,7 +27,7 @@ async function keep(page: Page, name: string, shown: string | RegExp): Promise<v
   await page.emulateMedia({ colorScheme: "light" });
 }
 
-/** Goes to a place of the console, which keeps its token: no reload. */
+/** Opens a path of the console without a reload, so that the page keeps its token. */
 async function go(page: Page, path: string): Promise<void> {
   await page.evaluate(`history.pushState(null, "", "/console/${path}"); dispatchEvent(new PopStateEvent("popstate"))`);
 }
@@ -40,7 +40,7 @@ async function opened(link: string): Promise<Page> {
   return page;
 }
 
-it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () => {
+it.runIf(FOLDER)("screenshots of an operator's screens, with the data of a shop's day", async () => {
   const page = await opened(await dayLink());
   const rows = page.locator("tbody tr");
   for (const name of ["now", "now-dark", "now-390"]) await keep(page, name, /^p50/);
@@ -74,7 +74,7 @@ it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () =>
   await go(page, "audit");
   await keep(page, "audit", "the courier's key is renewed");
 
-  // Counts arrive within half a minute.
+  // Counts arrive within 30 s.
   await go(page, "queues");
   const out = rows.filter({ hasText: "order-commands" }).locator("td").nth(4);
   await expect.poll(() => out.textContent(), { timeout: 90_000 }).not.toBe("0");
@@ -83,7 +83,7 @@ it.runIf(FOLDER)("an operator's screens, with a shop's day in them", async () =>
   await keep(page, "messages", "order.ship");
 });
 
-it.runIf(FOLDER)("a developer's screens, from the first minute on", async () => {
+it.runIf(FOLDER)("screenshots of a developer's screens, from the first minute on", async () => {
   const ada = await person({ tenant: "acme" });
   const page = await ada.open();
   await keep(page, "first-minute", "Press Retry");

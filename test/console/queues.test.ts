@@ -5,7 +5,7 @@ import { person, shop } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("the queues show their counts, and no number where there is none; a user without permission gets the reason", async () => {
+it("the queues screen shows counts, and no number if there is none; a user without permission gets the reason", async () => {
   const ada = await person();
   const page = await ada.open();
   await page.keyboard.press("g");
@@ -16,9 +16,9 @@ it("the queues show their counts, and no number where there is none; a user with
   await page.getByText(/Dead letters: the database/).waitFor();
   await page.getByLabel("Rates over the last").selectOption("60");
   await expect.poll(() => new URL(page.url()).search).toBe("?minutes=60");
-  // A queue without deliveries has no lag, which is not zero.
+  // A queue without deliveries has no lag, which is different from a lag of zero.
   await expect.poll(() => rows.filter({ hasText: "alerts" }).locator("td").nth(5).textContent()).toBe("–");
-  // Its consumer's status, and a link to its own page.
+  // The status of its consumer, and a link to the queue's page.
   await expect.poll(() => rows.filter({ hasText: "brand-events" }).locator("td").nth(10).textContent()).toBe("100");
   await expectFit(page, "queues");
   await rows.getByRole("link", { name: "publish-commands" }).click();
@@ -31,7 +31,7 @@ it("the queues show their counts, and no number where there is none; a user with
   await other.getByText("No lane is stalled").waitFor();
 });
 
-it("a held lane shows the cause and the time; the action that keeps its order is offered first, and it continues by keyboard, with a reason, and once", async () => {
+it("a blocked lane shows the cause and the time; the action that keeps its order comes first, and is executed once by keyboard, with a reason", async () => {
   const ada = await person({ at: await shop() });
   const order = `eu/${HOSTILE}`;
   const change = (of: string, number: number, refused: boolean) =>
@@ -48,7 +48,7 @@ it("a held lane shows the cause and the time; the action that keeps its order is
   await row.getByText("held").waitFor();
   await page.getByText("by lane").waitFor();
   await expectFit(page, "lanes");
-  // Of two tables the keys navigate the first, until the other has the focus.
+  // If a page has two tables, the keys navigate the first table until the second has the focus.
   await page.locator("main").focus();
   await page.keyboard.press("j");
   const queue = page.getByRole("table", { name: "Queues" }).locator("tbody tr").first();
@@ -83,7 +83,7 @@ it("a held lane shows the cause and the time; the action that keeps its order is
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
   expect(items.filter(({ verb }) => verb !== "mint")).toMatchObject([{ verb: "resume", reason: "the order is closed" }]);
 
-  // Many lanes stopped by one failure are one row of Now, which links to them; closed, their lanes continue.
+  // Many lanes blocked by one failure are one row of the Now screen, which links to them; when it is closed, their lanes continue.
   await ada.ask("POST", `/v1/instances/${first.instance_id}/close`, { reason: "given up" });
   const failed = await Promise.all(["fr/1", "fr/2", "fr/3"].map((of) => change(of, 1, true)));
   await page.goto("about:blank");

@@ -4,7 +4,7 @@ import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { forgive, inDatabase, type Person, person } from "./stage.ts";
 
-/** Adds this number of new instances to a tenant, without any work behind them. */
+/** Adds this number of new instances to a tenant, without executing them. */
 async function comes(by: Person, count: number, status = "complete"): Promise<void> {
   await inDatabase((database) => {
     const add = database.prepare(`
@@ -18,7 +18,7 @@ async function comes(by: Person, count: number, status = "complete"): Promise<vo
   });
 }
 
-/** Holds answers of a page's list until they are released. */
+/** Delays responses of a page's list until they are released. */
 async function slowed(page: Page, matching: (url: URL) => boolean) {
   let wait = () => Promise.resolve();
   await page.route(
@@ -50,7 +50,7 @@ const isList = ({ pathname }: URL) => pathname === "/v1/instances";
 const rowsOf = (page: Page) => page.getByRole("table", { name: "Instances" }).locator("tbody tr");
 const age = async (page: Page) => Number.parseInt((await page.locator(".live .age").textContent()) || "0", 10);
 
-it("a list is read for any rate of changes and any delay of answers, and the page shows the age of its data", async () => {
+it("a list is read for any rate of changes and any delay of responses, and the page shows the age of its data", async () => {
   const ada = await person();
   await comes(ada, 3);
   const page = await ada.open("settings");
@@ -76,7 +76,7 @@ it("a list is read for any rate of changes and any delay of answers, and the pag
   await expect.poll(() => age(page)).toBeLessThan(3);
 });
 
-it("more of a list has no gap where much came meanwhile, and nothing of another list where its filters changed", async () => {
+it("more rows of a list have no gap if many were added meanwhile, and none belongs to another list if its filters changed", async () => {
   const ada = await person();
   await comes(ada, 60);
   const page = await ada.open("instances");
@@ -104,7 +104,7 @@ it("more of a list has no gap where much came meanwhile, and nothing of another 
   expect(await rowsOf(page).count()).toBe(0);
 });
 
-it("a failed read is retried automatically, and one without an answer times out", async () => {
+it("a failed read is retried automatically, and a read without a response times out", async () => {
   const ada = await person();
   const page = await ada.open("settings/schedules");
   await page.clock.install();

@@ -7,20 +7,20 @@ import { forgive, person } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("a new user comes by three clicks from an empty console to a failure that is retried", async () => {
+it("a new user needs three clicks from an empty console to a failure that is retried", async () => {
   const ada = await person();
   const page = await ada.open();
   const first = page.getByRole("region", { name: /^Your first minute/ });
   await first.waitFor();
   await page.getByText("No instance was accepted in the last hour").waitFor();
   await expectFit(page, "now-empty");
-  // It overlays everything else, and begins at the same left edge.
+  // The dialog overlays everything else, and has the same left edge.
   const [it, rest] = await Promise.all([first, page.locator(".now")].map((one) => one.boundingBox()));
   expect(it && rest && it.y + it.height <= rest.y && it.x === rest.x).toBe(true);
   await page.getByRole("link", { name: "Open a command that fails once" }).click();
   await page.getByText("acme/first/decaf, which fails once", { exact: true }).waitFor();
   await expectFit(page, "send-first");
-  // Every tenant has its own failure: the embedded search caches its queries.
+  // Every tenant has its own failure, because the embedded search caches its queries.
   await page.getByRole("textbox", { name: /^keyword/ }).fill(`${ada.tenant}, which fails once`);
   await page.getByText(`acme/first/${ada.tenant}, which fails once`).waitFor();
   await page.getByRole("button", { name: "Send", exact: true }).click();
@@ -31,7 +31,7 @@ it("a new user comes by three clicks from an empty console to a failure that is 
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: /Retry/ });
   await dialog.getByRole("listitem").filter({ hasText: "search the web" }).getByText("runs", { exact: true }).waitFor();
-  await page.keyboard.type("to see it work");
+  await page.keyboard.type("to see a command work");
   await page.keyboard.press("Control+Enter");
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
   await press(page, "g", "n");
@@ -39,14 +39,14 @@ it("a new user comes by three clicks from an empty console to a failure that is 
   expect(await first.count()).toBe(0);
 });
 
-it("a form shows errors before it is sent, its key, and an earlier use of it; by keyboard, or as JSON", async () => {
+it("a form shows errors before it is sent, its key, and an earlier use of the key; by keyboard, or as JSON", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+nobody.knows");
   await page.route("**/v1/catalog/check", (route) => route.abort());
   await page.getByText("No message command nobody.knows can be sent from outside").waitFor();
   await page.locator(".send-which select").selectOption({ label: "research.requested" });
   const send = page.getByRole("button", { name: /^Send/ });
-  // A request without an answer is retried automatically.
+  // A request without a response is retried automatically.
   await page.getByText("No answer").waitFor();
   await page.unroute("**/v1/catalog/check");
   forgive(page, /ERR_FAILED/);
@@ -76,7 +76,7 @@ it("a form shows errors before it is sent, its key, and an earlier use of it; by
   await expect.poll(() => page.url().slice(-32)).toBe(items[0]?.id);
 });
 
-it("JSON is sent as it is written, and is validated as over curl; a key is sent as it was checked, and the same from a terminal is a repeat", async () => {
+it("JSON is sent as written, and is validated as with curl; a key is sent as it was checked, and the same command from a terminal is a repeat", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+research.requested&as=json", { permissions: ["clipboard-read", "clipboard-write"] });
   const send = page.getByRole("button", { name: /^Send/ });
@@ -120,7 +120,7 @@ it("JSON is sent as it is written, and is validated as over curl; a key is sent 
   }
 });
 
-it("fields keep their text, of any shape; nothing is red before that, and no example is offered where there is none", async () => {
+it("form fields keep their text of any form; no field is red before a check, and no example is offered if there is none", async () => {
   const ada = await person();
   const page = await ada.open();
   const properties = {
@@ -170,7 +170,7 @@ it("fields keep their text, of any shape; nothing is red before that, and no exa
   await expectFit(page, "send-fields");
 });
 
-it("a late answer does not change the current screen: it is shown there", async () => {
+it("a late response does not change the current screen: it is shown on its own screen", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+research.requested");
   await page.getByRole("textbox", { name: /^keyword/ }).fill(ada.tenant);
@@ -192,7 +192,7 @@ it("a late answer does not change the current screen: it is shown there", async 
   expect(await page.getByText("research.requested was accepted.").count()).toBe(0);
 });
 
-it("a user who may not send gets that in plain words, before and without any other refusal", async () => {
+it("a user who may not send gets that reason in plain words, before any other refusal", async () => {
   const reader = await person({ scopes: ["read"] });
   const page = await reader.open("send?message=command+research.requested");
   await page.getByText("Your token may not send this: it lacks the scope enqueue.").waitFor();

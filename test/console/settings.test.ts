@@ -6,7 +6,7 @@ import { inDatabase, person, shop } from "./stage.ts";
 
 const hexId = () => crypto.randomUUID().replaceAll("-", "");
 
-it("a schedule is made, run and paused, each with a reason; its results are shown there", async () => {
+it("a schedule is created, run and paused, each with a reason; its results are shown on its screen", async () => {
   const ada = await person();
   const page = await ada.open("settings");
   await page.getByText("No schedules yet").waitFor();
@@ -34,10 +34,10 @@ it("a schedule is made, run and paused, each with a reason; its results are show
   expect(items).toMatchObject([{ state: "paused" }]);
 });
 
-it("a token is minted with the user's own scopes, shown once, and revoked", async () => {
+it("a token is created with the user's own scopes, shown once, and revoked", async () => {
   const ada = await person();
   const page = await ada.open("settings/tokens");
-  // It was made a moment ago, for a day.
+  // The token was created a moment ago, and is valid for a day.
   await page.getByText("in 24 h").waitFor();
   await page.getByRole("button", { name: "Mint a token" }).click();
   const dialog = page.getByRole("dialog");
@@ -66,7 +66,7 @@ it("a token is minted with the user's own scopes, shown once, and revoked", asyn
   await expectFit(page, "settings-tokens");
 });
 
-it("questions are answered where they are shown; locks, limits, alerts and unknown outcomes give the reason of an empty list", async () => {
+it("questions are answered where they are shown; locks, limits, alerts and unknown outcomes show the reason of an empty list", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
@@ -88,7 +88,7 @@ it("questions are answered where they are shown; locks, limits, alerts and unkno
   }
 });
 
-it("an unknown outcome is answered by a click, with its output, or by keys; each shows its consequences before", async () => {
+it("an unknown outcome is answered by a click, with its output, or by keys; each answer shows its consequences first", async () => {
   const ada = await person({ at: await shop() });
   const lost = async (change: number) =>
     (
@@ -132,12 +132,12 @@ it("an unknown outcome is answered by a click, with its output, or by keys; each
   expect([status, result]).toEqual(["complete", null]);
 });
 
-it("a limit shows its use, and its upstream's refusal; a lock its holder, until it is broken", async () => {
+it("a limit shows its use, and its upstream's refusal; a lock shows its holder until it is broken", async () => {
   const at = await shop();
   const ada = await person({ at });
   const name = `till/${ada.tenant}`;
   await fetch(`${at.url}/hold`, { method: "POST", body: JSON.stringify({ tenant: ada.tenant, name }) });
-  // A lock is listed once it is held for ten seconds: by its row.
+  // A lock is listed from its row once it is held for ten seconds.
   await inDatabase(
     (database) => database.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES (?, ?, 1)").run(ada.tenant, name),
     at,
@@ -163,9 +163,9 @@ it("a limit shows its use, and its upstream's refusal; a lock its holder, until 
   expect(items).toMatchObject([{ target: name, reason: "the till is switched off", before: { who: "the till" } }]);
 });
 
-it("an alert is muted for a while, with a reason, and notified again", async () => {
+it("an alert is muted for a period, with a reason, and notified again", async () => {
   const ada = await person();
-  // An alert of no rule is over by the keeper's next round; of a rule, when it has been quiet for two minutes.
+  // An alert without a rule ends with the keeper's next scan; an alert of a rule ends after two minutes without an occurrence.
   const rule = "queue_depth";
   const now = Date.now();
   await inDatabase((database) =>
@@ -178,7 +178,7 @@ it("an alert is muted for a while, with a reason, and notified again", async () 
       .run(...[hexId(), rule, now, now, now, now, now], ...[hexId(), rule, now - 60_000, now - 60_000, now, now]),
   );
   const page = await ada.open(`settings/alerts?rule=${rule}`);
-  // A firing alert comes first, though it is older; without a receiver, the next action is shown.
+  // A firing alert comes first, even if it is older; without a receiver, the next action is shown.
   const rows = page.locator(".settings-things > li");
   await expect.poll(() => rows.count()).toBe(2);
   expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*No notification was sent/);
@@ -202,7 +202,7 @@ it("an alert is muted for a while, with a reason, and notified again", async () 
   );
 });
 
-/** Enters the reason in the open dialog, once it shows its preview, and confirms it by keys. */
+/** Enters the reason in the open dialog, once the dialog shows its preview, and confirms it by keys. */
 async function because(page: Page, reason: string): Promise<void> {
   const dialog = page.getByRole("dialog");
   await expect.poll(() => dialog.locator("button.main").isEnabled()).toBe(true);
@@ -210,7 +210,7 @@ async function because(page: Page, reason: string): Promise<void> {
   await page.keyboard.press("Control+Enter");
 }
 
-it("the question of a cancelled instance says that no answer is needed, and has no buttons any more", async () => {
+it("the question of a cancelled instance states that no answer is needed, and has no buttons", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "sage" } });

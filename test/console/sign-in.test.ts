@@ -4,7 +4,7 @@ import { expectFit } from "./look.ts";
 import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";
 
-it("a link signs one browser in; its code is removed from the address at once, and the token is kept in the page's memory alone", async () => {
+it("a sign-in link signs one browser in; its code is removed from the URL at once, and the token is kept in the page's memory only", async () => {
   const ada = await person();
   const page = await ada.open("instances?since=1h");
   expect(page.url()).toBe(`${ada.url}/console/instances?since=1h`);
@@ -22,7 +22,7 @@ it("a link signs one browser in; its code is removed from the address at once, a
   forgive(page, /401/);
 });
 
-it("a used link is refused, and the page gives an instruction", async () => {
+it("a used sign-in link is refused, and the page shows an instruction", async () => {
   const ada = await person();
   const link = await signInLink(ada.url, ada.token);
   const page = await ada.open();
@@ -37,7 +37,7 @@ it("a used link is refused, and the page gives an instruction", async () => {
   forgive(page, /401/);
 });
 
-it("a token that is revoked, or expires, while a form is open is requested again over it, and no input is lost", async () => {
+it("when a token is revoked or expires while a form is open, the page asks for a new token, and no input is lost", async () => {
   const ada = await person();
   const id = (await articles(ada, ["ristretto"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);
@@ -51,11 +51,11 @@ it("a token that is revoked, or expires, while a form is open is requested again
   const again = page.getByRole("dialog", { name: "Sign in again" });
   await again.waitFor();
   await expectFit(page, "sign-in-again");
-  // Esc does not close it, and the dot does not show a lost connection as live.
+  // Esc does not close the prompt, and the status dot does not show a lost connection as live.
   await page.keyboard.press("Escape");
   await again.waitFor();
   expect(await page.locator(".live").textContent()).toContain("no connection");
-  // A sign-in token may end soon, by the clock.
+  // The token of a sign-in may expire soon, by the clock.
   const soon = await person({ tenant: ada.tenant, endsInMs: 5000 });
   await again.getByLabel("Your token").fill(soon.token);
   await again.getByRole("button", { name: "Sign in" }).click();
@@ -72,7 +72,7 @@ it("a token that is revoked, or expires, while a form is open is requested again
   forgive(page, /401/);
 });
 
-it("a page where a user of another tenant signs in shows nothing of the first; an invalid link changes nothing", async () => {
+it("a page where a user of another tenant signs in shows no data of the first tenant; an invalid link changes nothing", async () => {
   const [ada, eve] = [await person(), await person()];
   const id = (await articles(ada, ["cortado"])).find(({ workflow }) => workflow === "publish-article")?.id;
   const page = await ada.open(`instances/${id}`);

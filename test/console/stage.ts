@@ -24,7 +24,7 @@ export async function stage() {
   return connected;
 }
 
-/** The engine of the console's tests, for who needs no browser. */
+/** The engine of the console's tests, for tests that need no browser. */
 export const app = () => staged<Place>("/");
 
 /** The engine of test/console/shop, shared by all files: with lanes, unknown outcomes, locks and limits. */
@@ -41,29 +41,29 @@ export interface Caller {
   tenant: string;
   token: string;
   url: string;
-  /** Asks the API, with their token. */
+  /** Sends a request to the API, with the user's token. */
   ask: ReturnType<typeof askerOf>;
 }
 
-/** A user with a browser too. */
+/** A user with a browser. */
 export interface Person extends Caller {
   /**
-   * Opens the console, signed in by a link, at a path below /console; every error of the page fails the test. `beside` is another
-   * tab of the same browser; `isKnown` is a browser that needs no link, because its requests are authenticated.
+   * Opens the console, signed in by a link, at a path below /console; every error of the page fails the test. `beside` opens another tab
+   * of the same browser. `isKnown` is a browser that needs no link, because its requests are authenticated.
    */
   open(path?: string, options?: BrowserContextOptions & { beside?: Page; isKnown?: boolean }): Promise<Page>;
 }
 
 /**
- * Writes rows that no HTTP request can create, such as a dead letter of a producer's own queue, into an engine's database; default
- * the shared one.
+ * Inserts rows that no HTTP request can create, such as a dead letter of a producer's own queue, into an engine's database; default: the
+ * shared engine's.
  */
 export async function inDatabase(write: (database: DatabaseSync) => void, at?: Place): Promise<void> {
   const { state } = at ?? (await stage());
   useDatabase(state, write);
 }
 
-/** The errors that a test causes on a page. */
+/** The errors on a page that a test causes. */
 const forgiven = new Map<Page, RegExp[]>();
 
 interface Known {
@@ -72,7 +72,7 @@ interface Known {
   endsInMs?: number;
 }
 
-/** A user of an engine with a token that ends in a day, or in this number of milliseconds. */
+/** A user of an engine, with a token that ends in a day, or in this number of milliseconds. */
 export function caller(
   { url, state }: Place,
   { tenant = `t-${randomBytes(4).toString("hex")}`, scopes = SCOPES, endsInMs }: Known = {},
@@ -117,12 +117,12 @@ export async function person({ at, ...known }: Known & { at?: Place } = {}): Pro
   };
 }
 
-/** Permits the errors that a test causes on a page: errors of this kind are ignored, also later ones of the browser. */
+/** Permits the errors on a page that a test causes: errors of this kind are ignored, also later ones of the browser. */
 export function forgive(page: Page, kind: RegExp): void {
   forgiven.set(page, [...(forgiven.get(page) ?? []), kind]);
 }
 
-/** MILLRACE_SCREENSHOTS=folder keeps a picture. */
+/** MILLRACE_SCREENSHOTS=folder stores a screenshot in this folder. */
 export async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env.MILLRACE_SCREENSHOTS;
   if (!folder) return;

@@ -4,7 +4,7 @@ import { kindOf } from "../../packages/millrace/console/screens/instance/step-ki
 const step = { type: "do" as const, own: null, mode: "platform" as const, kept: false, event_type: null, effects: [] };
 const wait = { ...step, type: "waitForEvent" as const };
 
-it("a step shows its kind beside its name, and one of the engine's own its purpose", () => {
+it("a step shows its kind next to its name, and a step of the engine itself shows its purpose", () => {
   expect(kindOf(step)).toBe("");
   expect(kindOf({ ...step, mode: "lean", kept: true, effects: [{ class: "keyed" }] })).toBe(
     "keyed, inline (lean), kept from an earlier run",

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { labelOf, stepOf } from "../../packages/millrace/console/screens/instance/step-names.ts";
 
-it("an item of a map is requested by its step and its key, as its name has both", () => {
+it("an item of a map step is requested by its step and its key, as its name contains both", () => {
   expect(stepOf("pay")).toEqual({ step: "pay" });
   for (const named of [
     { step: "pay", item: "a" },

@@ -8,7 +8,7 @@ interface Listed {
   items: { verb: string; reason: string; detail: { bulk?: string } | null }[];
 }
 
-it("an operator's night, by keyboard alone: twenty failures are one cause, one is retried, the rest in stages, and the audit has it all", async () => {
+it("an operator by keyboard alone finds one cause of twenty failures, retries one, retries the others in stages, and finds all actions in the audit", async () => {
   const ada = await person();
   const outage = await breaking("search", ada.tenant);
   const keywords = Array.from({ length: FAILED }, (_, at) => `${ada.tenant} ${at}`);

@@ -6,7 +6,10 @@ interface Found {
   items: { id: string; workflow: string; status: string }[];
 }
 
-/** Has an article written about each keyword, four instances each, and waits until they end: fewer where one fails. Returns all instances of the job. */
+/**
+ * Requests an article about each keyword, four instances each, and waits until they end; fewer instances if one fails. Returns all
+ * instances of the job.
+ */
 export async function articles(by: Person, keywords: readonly string[], { job = "spring", each = 4 } = {}): Promise<Found["items"]> {
   const before = (await instancesOf(by, job)).length;
   const commands = keywords.map((keyword) => ({ type: "research.requested", correlation_id: job, payload: { brand: "acme", keyword } }));
@@ -20,12 +23,12 @@ async function instancesOf(by: Person, job: string): Promise<Found["items"]> {
   return (await by.ask<Found>("GET", `/v1/instances?correlation=${job}`)).items;
 }
 
-/** Makes the page store refuse the tenant's pages, as an outage would, until `mend`. */
+/** Makes the page store refuse the tenant's pages, as an outage would, until `mend` is called. */
 export function breakPages({ tenant }: Person): Promise<{ mend: () => Promise<void> }> {
   return breaking("pages", `/${tenant}/`);
 }
 
-/** Makes an upstream refuse every call with this in it, until `mend`. */
+/** Makes an upstream refuse every call that contains this text, until `mend` is called. */
 export async function breaking(upstream: Break["upstream"], match: string): Promise<{ mend: () => Promise<void> }> {
   const turn = async (isBroken: boolean) => {
     const said: Break = { upstream, match, isBroken };

@@ -5,7 +5,7 @@ import { controlFor, controlOf, exampleOf, type Schema } from "../../packages/mi
 
 const schemaOf = (schema: z.ZodType) => z.toJSONSchema(schema, { io: "input" }) as Schema;
 
-it("a number is kept as it is typed, on the way to it too; what JSON cannot write, or would be stored as another one, is said and not sent", () => {
+it("a number field keeps its text as typed; a number that JSON cannot write, or that would be stored as another number, is reported and not sent", () => {
   for (const text of ["-0", "-0.5", "0.10", "1e6", "1E-7", "5.000", "9007199254740991", "0.30000000000000004", "1e22"])
     expect([jsonText({ n: writtenNumber(text) }), writtenNumber(text).wrong]).toEqual([`{"n":${text}}`, undefined]);
   for (const text of ["-", "-05", "05", ".5", "5.", "1e", "NaN", "0x10", "1,5"]) expect(writtenNumber(text).wrong).toMatch("not a number");
@@ -14,7 +14,7 @@ it("a number is kept as it is typed, on the way to it too; what JSON cannot writ
   expect(writtenNumber("1e400").wrong).toMatch("too large");
 });
 
-it("written JSON is in the body unchanged; fields show it where they change nothing of it", () => {
+it("JSON as typed is in the body unchanged; fields show the JSON if they do not change it", () => {
   const text = '{"b": 1.0, "a":[1e400,"\\u00e9 \\"]",true,null,{}], "__proto__":{"x":-0}}';
   expect(jsonText({ type: "t", left: undefined, payload: writtenJson(text) })).toBe(`{"type":"t","payload":${text}}`);
   const read = readJson(text);
@@ -32,7 +32,7 @@ it("written JSON is in the body unchanged; fields show it where they change noth
   ]);
 });
 
-it("an example fits its schema, and each field has a control that shows its value unchanged", () => {
+it("an example matches its schema, and each field has a control that shows its value unchanged", () => {
   const schema = z.strictObject({
     ...{ text: z.string(), short: z.string().min(3).max(4), name: z.string().regex(/^[a-z]+-\d$/), note: z.string().nullable() },
     ...{ whole: z.int().min(3).max(9), small: z.number().positive().lt(1), step: z.number().multipleOf(5).min(7), below: z.int().max(-2) },

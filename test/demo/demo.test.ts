@@ -8,21 +8,21 @@ import { groupOf } from "../../packages/millrace/cli/local/processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** `npm run demo` without a terminal: it ends by itself. */
+/** Runs `npm run demo` without a terminal until it exits. */
 function startDemo(...args: string[]) {
   const child = spawn(process.execPath, ["demo/run.ts", ...args], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => void child.kill("SIGTERM"));
   return child;
 }
 
-it("the demo shows the brand's decisions, the kill, the refused page, the retry and the proof", async () => {
+it("the demo shows the brand's decisions, the kill, the refused page, the retry and the check of the effects", async () => {
   const child = startDemo();
   const [out, err, [status]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
   expect(err).toBe("");
   expect(status, out).toBe(0);
   expect(out).not.toContain("\u001b[");
-  expect(out).toMatch(/kill -9 after [\d.]+ s, and started again [\d.]+ s later/);
-  // The kill may meet the page on its way: then it is tried, and refused, again.
+  expect(out).toMatch(/kill -9 after [\d.]+ s, restarted after [\d.]+ s/);
+  // The kill may hit the request for the page: then the request is sent, and refused, again.
   expect(out).toMatch(/errored: “put page” failed (once|\d times)/);
   expect(out).toContain("11 of 12 instances are complete");
   for (const line of [
@@ -43,17 +43,17 @@ it("the demo shows the brand's decisions, the kill, the refused page, the retry 
   for (const place of ["site shop    published", "mastodon     posted", "x            in_doubt", "x            posted"])
     expect(out).toContain(place);
   expect(out).toContain("✓ Every effect happened once");
-  // `npm start` suggests a command and says where its page will be.
+  // `npm start` suggests a command and the URL of its page.
   const promised = /\{url\}(\/pages\S+)/.exec(readFileSync(join(ROOT, "package.json"), "utf8"))?.[1];
   expect(out).toContain(`${promised}  Cold brew: what to know before you start`);
 });
 
 it.each([
   [["crm"], 'The demo takes no "crm". Usage: npm run demo -- [--port <number>] [--exit].'],
-  [["9155"], 'The demo takes no "9155". For a port of your choice: npm run demo -- --port 9155 Usage'],
+  [["9155"], 'The demo takes no "9155". Set the port with: npm run demo -- --port 9155 Usage'],
   [["--halp"], 'There is no option "--halp". Usage: npm run demo -- [--port <number>] [--exit].'],
   [["--port", "http"], '"http" is not a port. Choose one from 1 to 65535, such as: npm run demo -- --port 9000'],
-])("the demo with %s starts nothing, and says how it is used", async (args, said) => {
+])("the demo with %s starts nothing, and prints its usage", async (args, said) => {
   const child = startDemo(...args);
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
   expect(err).toContain(said);
@@ -61,7 +61,7 @@ it.each([
   expect(code).toBe(2);
 });
 
-it("Ctrl-C in the middle leaves nothing running", async () => {
+it("Ctrl-C in the middle of the demo leaves no process running", async () => {
   const child = startDemo();
   let out = "";
   await new Promise<void>((resolve) => {

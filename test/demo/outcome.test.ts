@@ -17,11 +17,11 @@ const good: Outcome = {
   },
 };
 
-it("a job that went as promised shows no difference", () => {
+it("a job with the expected result shows no difference", () => {
   expect(differences(good)).toEqual([]);
 });
 
-it("every difference is a sentence", () => {
+it("every difference from the expected result of the demo is a sentence", () => {
   const wrong: Outcome = {
     pages: [
       { ...page, status: 404 },
@@ -32,10 +32,10 @@ it("every difference is a sentence", () => {
   };
   expect(differences(wrong)).toEqual([
     "2 pages were published instead of 3.",
-    "http://localhost/pages/k answered 404 instead of 200.",
+    "http://localhost/pages/k returned 404 instead of 200.",
     "http://localhost/pages/k does not show its title, “K”.",
     "There were 7 texts paid for instead of 6.",
     "There were 0 posts made instead of 3.",
-    "There were 2 of the message social.posted instead of 3.",
+    "The message social.posted was sent 2 times instead of 3.",
   ]);
 });

@@ -37,7 +37,7 @@ const publishing: Instance = {
   accepted_at: at(30),
 };
 
-it("arrivals and ends are reported once, in the order they happened, under their keyword", () => {
+it("arrivals and ends of instances are reported once, in order of time, under their keyword", () => {
   const timeline = new Timeline(START);
   expect(timeline.news([publishing, written], new Map()).map((line) => line.replace(/ +/g, " ").trim())).toEqual([
     "10 ms research.completed cold brew generate-article accepted",

@@ -1,19 +1,19 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 
-// A typical back office: it opens accounts and sends mails, it honours no idempotency keys, and it fails on request. Its record is
-// the judge of how often something happened. Run it with: npx node test/desk/desk.ts 28417
+// A typical back office: it opens accounts and sends mails, it honours no idempotency keys, and it fails on request. The tests count
+// effects by its record. Run it with: npx node test/desk/desk.ts 28417
 
-/** Something the desk did. */
+/** An effect of the desk. */
 export interface Done {
   id: string;
   what: "accounts" | "mails";
   customer: string;
-  /** The trace that the request said it belongs to. */
+  /** The trace in the request's headers. */
   traceparent?: string | undefined;
 }
 
-/** How the next requests for something about a customer go: nothing is done, or it is done and the connection breaks before the answer. */
+/** The result of the next requests about a customer: no effect, or an effect and then a closed connection without a response. */
 export interface Trouble {
   what: Done["what"];
   customer: string;
@@ -21,7 +21,7 @@ export interface Trouble {
   times: number;
 }
 
-/** Opens a desk on a port; 0 takes a free one. */
+/** Starts a desk on a port; 0 selects a free port. */
 export async function openDesk(port: number): Promise<{ url: string; server: Server }> {
   const done: Done[] = [];
   const troubles: Trouble[] = [];
@@ -48,7 +48,7 @@ export async function openDesk(port: number): Promise<{ url: string; server: Ser
     if (trouble) return void response.destroy();
     answer(response, 201, entry);
   };
-  // A client that disconnects halfway ends that request, not this process.
+  // A client that disconnects early ends that request, not this process.
   const server = createServer(
     { keepAliveTimeout: 0 },
     (request, response) => void serve(request, response).catch(() => response.destroy()),

@@ -1,7 +1,7 @@
 import type { AlertRule } from "../../packages/millrace/src/alerts/rule.ts";
 import { ALERT_RULES } from "../../packages/millrace/src/alerts/rules.ts";
 
-/** The table of docs/alerts.md, from the rules: cells without the blanks between them. */
+/** The table of docs/alerts.md, generated from the rules: cells without the blanks between them. */
 export function ruleLines(): string[] {
   return ALERT_RULES.map(({ name, gauge, per, warning, critical }) => {
     const labels = per.map((label) => `\`${label}\``).join(", ") || "all";

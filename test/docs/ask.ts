@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { type Curl, filled } from "./run/curl.ts";
 import { shown } from "./run/shown.ts";
 
-/** Sends a request over the network as curl would, and compares the answer with the text under the command. */
+/** Sends a request over the network as curl would, and compares the response with the text under the command. */
 export async function ask(curl: Curl, lookUp: (name: string) => string): Promise<Record<string, unknown>> {
   const headers = curl.headers.map(
     (line) =>

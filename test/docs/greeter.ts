@@ -10,7 +10,7 @@ import { fencesOf } from "./markdown.ts";
 
 export const OWN_WORKER = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8");
 
-/** The folder that `npx millrace init` makes beside the checkout, with its packages, and the page's other files. */
+/** The folder that `npx millrace init` creates next to the checkout, with its packages, and the page's other files. */
 export function greeter(): string {
   const beside = emptyFolder();
   symlinkSync(ROOT, join(beside, "millrace"), "dir");
@@ -28,7 +28,7 @@ export function greeter(): string {
       expect(readFileSync(made, "utf8"), `init writes ${name} as the page shows it`).toBe(text);
     } else if (name) writeFileSync(join(folder, name.endsWith(".test.ts") ? "src" : "", name), text);
   }
-  // The package as it is installed, with sources in the place of a build: a test of the tarball builds it.
+  // The package as installed, with sources instead of a build: a test of the tarball builds it.
   const installed = join(folder, "node_modules/millrace");
   mkdirSync(join(installed, "dist/assets"), { recursive: true });
   for (const part of ["src", "migrations"]) symlinkSync(join(ROOT, "packages/millrace", part), join(installed, part), "dir");

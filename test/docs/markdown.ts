@@ -2,7 +2,7 @@
 export interface Fence {
   language: string;
   text: string;
-  /** The content of the HTML comment on the line before it. */
+  /** The content of the HTML comment on the previous line. */
   comment: string | undefined;
 }
 
@@ -15,7 +15,7 @@ export function fencesOf(markdown: string): Fence[] {
   }));
 }
 
-/** The rows of the table with a header that begins with this word, as cells, without the header. */
+/** The rows, as cells, of the table with a header that begins with this word, without the header. */
 export function rowsOf(markdown: string, header: string): string[][] {
   const [table = ""] = new RegExp(String.raw`^\| ${header} +\|[\s\S]*?(?=^$|(?![\s\S]))`, "m").exec(markdown) ?? [];
   const rows = table.trim().split("\n").slice(2);

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 export type Move = { do: "make"; file: string; text: string } | { do: "add"; file: string; diff: string } | { do: "run"; shell: string };
 
 /**
- * A page's instructions to its reader. A block below ``New file `path`:`` is a file, also with a comment between; a `diff` block below
- * ``In `path`:`` replaces its lines with a minus by those with a plus, and the others give the position; an `sh` block is run.
+ * A page's instructions to its reader. A block below ``New file `path`:`` is a file, also with a comment between. A `diff` block below
+ * ``In `path`:`` replaces its minus lines with its plus lines; the other lines give the position. An `sh` block is executed.
  */
 export function movesOf(page: string): Move[] {
   const blocks = page.matchAll(/(?:^(New file|In) `([^`]+)`:\n\n)?(?:^<!-- .+ -->\n)?^```(\w+)\n([\s\S]*?)^```$/gm);
@@ -17,11 +17,11 @@ export function movesOf(page: string): Move[] {
   });
 }
 
-/** Creates or changes a file in a folder as on the page. Throws when the page and the file do not match (any more). */
+/** Creates or changes a file in a folder as on the page. Errors: when the page and the file do not match. */
 export function apply(move: Exclude<Move, { do: "run" }>, folder: string): void {
   const path = join(folder, move.file);
   if (move.do === "make") {
-    if (existsSync(path)) throw new Error(`The page makes ${move.file}, which is there already.`);
+    if (existsSync(path)) throw new Error(`The page creates ${move.file}, which already exists.`);
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, move.text);
     return;

@@ -1,4 +1,4 @@
-/** One server's count of the articles: one each, or not. */
+/** One server's count of the articles: exactly one per article, or not. */
 export interface Count {
   expected: number;
   found: number;
@@ -8,7 +8,7 @@ export interface Count {
   strange: string[];
 }
 
-/** Counts, for each name, the things that are its own. */
+/** Counts the items that belong to each name. */
 export function countEach<Thing>(
   names: readonly string[],
   things: readonly Thing[],
@@ -25,7 +25,7 @@ export function countEach<Thing>(
   };
 }
 
-/** True for exactly one each and nothing else. */
+/** True for exactly one item per name and no other items. */
 export function isExact({ duplicates, lost, strange }: Count): boolean {
   return duplicates.length + lost.length + strange.length === 0;
 }

@@ -1,8 +1,8 @@
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 
 /**
- * The moments of a write: `before` it is forwarded to the far end, `during` its processing there, once it is `answered` and the
- * engine has no answer yet, and when the answer has been `passed` on.
+ * The moments of a write: `before` it is forwarded to the remote server, `during` its processing there, once it is `answered` and the
+ * engine has no response yet, and when the response has been `passed` on.
  */
 export const MOMENTS = ["before", "during", "answered", "passed"] as const;
 export type Moment = (typeof MOMENTS)[number];
@@ -36,7 +36,7 @@ async function forward(
 ): Promise<void> {
   const body = await read(request);
   await passing("before");
-  // The client has disconnected, without a request: a kill before this moment leaves no effect.
+  // The client has disconnected without a request: a kill before this moment leaves no effect.
   if (response.destroyed || request.socket.destroyed) return;
 
   const answered = send(target, request, body);

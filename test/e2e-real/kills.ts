@@ -4,7 +4,7 @@ import { MOMENTS, type Moment } from "./gate.ts";
 
 export type Write = "page" | "post";
 
-/** A kill that was made: at which write, at which moment of it, and how many writes were under way. */
+/** A kill: the write, the moment of the write, and the number of concurrent writes. */
 export interface Kill {
   write: Write;
   moment: Moment;
@@ -12,14 +12,14 @@ export interface Kill {
   underWay: number;
 }
 
-/** After this number of kills wrangler and all its processes die, not only the runtime. */
+/** After this number of kills wrangler and all its processes are killed, not only the runtime. */
 const EVERYTHING_EVERY = 3;
-/** The engine's work between two kills. */
+/** The duration of the engine's work between two kills. */
 const BREATH_MS = 1500;
 
 /**
- * Kills the engine when writes pass: the moments of a page and of a post in turn, each at the next such write. One kill at a time; a
- * write that passes while the engine dies, passes.
+ * Kills the engine during writes: at the moments of a page and of a post in turn, each at the next such write. One kill at a time; a write
+ * during a kill is forwarded.
  */
 export class Killer {
   readonly #engine: ChaosEngine;
@@ -38,12 +38,12 @@ export class Killer {
     this.#say = say;
   }
 
-  /** From now on. */
+  /** Starts the kills. */
   begin(): void {
     this.#busy = false;
   }
 
-  /** How many are still to be made. */
+  /** The number of remaining kills. */
   get left(): number {
     return this.#planned.length + (this.#busy ? 1 : 0);
   }
@@ -66,7 +66,7 @@ export class Killer {
     this.lastAt = Date.now();
     this.made.push({ write, moment, death, underWay: this.#underWay });
     this.#say(`kill -9 ${this.made.length}: ${death}, at a ${write} ${WORDS[moment]}; ${this.#underWay} writes were at the far end`);
-    // The far end works on meanwhile: the write that is passing does not wait until the engine is back.
+    // The remote server continues meanwhile: a write in progress does not wait for the engine's restart.
     this.#revive(death).catch((error) => this.failed.push(error));
   }
 
@@ -78,8 +78,8 @@ export class Killer {
 }
 
 const WORDS: Record<Moment, string> = {
-  before: "that had not yet reached the far end",
-  during: "the far end was working on",
-  answered: "that was done, its answer not yet known",
-  passed: "with an answer that had just arrived",
+  before: "that had not reached the remote server",
+  during: "that the remote server was processing",
+  answered: "that was done, with its response not yet sent",
+  passed: "with a response that had just arrived",
 };

@@ -13,8 +13,8 @@ const PACKAGES = {
 type Package = keyof typeof PACKAGES;
 
 /**
- * The folder of an installed package; undefined where it is not installed. Looked for from this checkout up, and in the `node_modules`
- * folders that `E2E_PACKAGES` names.
+ * The folder of an installed package; undefined if it is not installed. Searched from this checkout up, and in the `node_modules` folders
+ * of `E2E_PACKAGES`.
  */
 export function folderOf(name: Package): string | undefined {
   const named = (process.env.E2E_PACKAGES ?? "").split(delimiter).filter(Boolean);
@@ -22,7 +22,7 @@ export function folderOf(name: Package): string | undefined {
   return [...named, ...above].map((place) => resolve(place, name)).find((folder) => existsSync(join(folder, "package.json")));
 }
 
-/** The command that installs packages, outside of package.json. */
+/** The command that installs packages outside of package.json. */
 export function installing(names: readonly Package[]): string {
   return `npm install --no-save ${names.map((name) => `${name}@${PACKAGES[name]}`).join(" ")}`;
 }

@@ -2,8 +2,9 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-// A real Bluesky PDS with its directory of identities, in memory, with one account: node test/e2e-real/pds-process.ts FOLDER HANDLE
-// PASSWORD FOLDER is where @atproto/dev-env is installed. Says where it listens in one line of JSON, and runs until it is killed.
+// A real Bluesky PDS with its identity directory, in memory, with one account: node test/e2e-real/pds-process.ts FOLDER HANDLE PASSWORD.
+// FOLDER is the folder in which @atproto/dev-env is installed. The process prints its address as one line of JSON, and runs until it is
+// killed.
 
 const [folder = "", handle, password] = process.argv.slice(2);
 const main = createRequire(join(folder, "from.js")).resolve("@atproto/dev-env");

@@ -1,7 +1,8 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
-// Runs the OTLP receiver of an installed @genkit-ai/telemetry-server: node receiver-process.ts PACKAGE FOLDER PORT. It ends by itself.
+// Runs the OTLP receiver of an installed @genkit-ai/telemetry-server: node receiver-process.ts PACKAGE FOLDER PORT. The process exits by
+// itself.
 
 const [, , packageFolder = "", folder = "", port = ""] = process.argv;
 const LONGEST_MS = 300_000;

@@ -12,10 +12,11 @@ import { folderOf, installing } from "./packages.ts";
 import { startPds } from "./pds.ts";
 import { startWordPress } from "./wordpress.ts";
 
-// Publishes articles to a real WordPress and a real Bluesky PDS, kills the engine meanwhile, and counts at the far end. Servers that
-// are not installed are skipped, with a warning: see packages.ts.
+// Publishes articles to a real WordPress and a real Bluesky PDS, kills the engine meanwhile, and counts the posts on both servers. A server
+// that is not installed is skipped with a warning: see packages.ts.
 
-const USAGE = "Usage: npm run e2e:real -- [--articles 8] [--kills 8]. So many articles, 1 to 50, and kills of the engine, 0 to 100.";
+const USAGE =
+  "Usage: npm run e2e:real -- [--articles 8] [--kills 8]. The number of articles, 1 to 50, and of kills of the engine, 0 to 100.";
 const { values } = readOptions(USAGE, { options: { articles: { type: "string", default: "8" }, kills: { type: "string", default: "8" } } });
 const articles = numberOption(USAGE, "articles", values.articles, { least: 1, most: 50 });
 const kills = numberOption(USAGE, "kills", values.kills, { most: 100 });
@@ -24,9 +25,9 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 const WORKFLOWS = ["research-keyword", "generate-article", "publish-article", "post-to-social"];
 const ENDED = new Set(["complete", "errored", "in_doubt", "dead", "skipped"]);
 const LOOK_EVERY_MS = 500;
-/** Longer than the pause between two attempts that went wrong. */
+/** Longer than the delay between two failed attempts. */
 const STILL_MS = 20_000;
-/** For all chains to end, from the first request on; a kill adds the far end's time, a lease of 15 s, and the engine's start. */
+/** The timeout of all chains, from the first request on. A kill adds the remote server's time, a lease of 15 s, and the engine's start. */
 const limitMs = 120_000 + articles * 10_000 + kills * 45_000;
 
 const cli = folderOf("@wp-playground/cli");
@@ -49,7 +50,7 @@ try {
   console.error(error);
   process.exitCode = 1;
 }
-if (process.exitCode !== 0) console.log(`The state and the logs are kept in ${folder}.`);
+if (process.exitCode !== 0) console.log(`The state and the logs are stored in ${folder}.`);
 process.exit();
 
 async function run(): Promise<boolean> {
@@ -116,7 +117,7 @@ async function run(): Promise<boolean> {
     for (const error of killer.failed) console.log(`The engine did not come back: ${error.message}`);
 
     const complete = instances.length === articles * WORKFLOWS.length && unfinished.length === 0;
-    // Chains may end before every planned moment has come by; without any kill nothing would be shown.
+    // Chains may end before every planned moment has occurred; a run without any kill would prove nothing.
     const killed = kills === 0 || killer.made.length > 0;
     if (!complete) console.log(`${instances.length - unfinished.length} of ${articles * WORKFLOWS.length} instances are complete.`);
     if (killer.made.length < kills) console.log(`Only ${killer.made.length} of ${kills} kills were made: the work ended before.`);
@@ -140,7 +141,7 @@ async function run(): Promise<boolean> {
   }
 }
 
-/** The job's instances, once all of them have ended, nothing runs any more, or time is up. The engine may be dead at the request. */
+/** The job's instances, once all of them have ended, none is running, or the time is up. The engine may be down at the request. */
 async function ended(engine: ChaosEngine, killer: Killer, retried: string[]): Promise<Instance[]> {
   const expected = articles * WORKFLOWS.length;
   const deadline = Date.now() + limitMs;
@@ -157,7 +158,7 @@ async function ended(engine: ChaosEngine, killer: Killer, retried: string[]): Pr
       console.log(`${done} of ${expected} instances have ended`);
     }
     if (done < seen.length || Date.now() - changedAt < STILL_MS) continue;
-    // A failed instance has no successor until an operator retries it; so does this test.
+    // A failed instance has no successor until an operator retries it; this test does the same.
     const failed = seen.filter(({ status }) => status === "errored");
     if (failed.length === 0 || retried.length >= articles) break;
     for (const { id, workflow, error } of failed) {
@@ -174,7 +175,7 @@ function tell(where: string, { expected, found, duplicates, lost, strange }: Cou
   console.log(`${where}: ${found} posts for ${expected} articles`);
   for (const one of duplicates) console.log(`DUPLICATE in ${where}: ${one}`);
   for (const one of lost) console.log(`LOST in ${where}: ${one}`);
-  for (const one of strange) console.log(`STRANGE in ${where}: ${one}`);
+  for (const one of strange) console.log(`UNEXPECTED in ${where}: ${one}`);
 }
 
 function skipped(what: string, missing: Parameters<typeof installing>[0]): void {

@@ -10,17 +10,17 @@ import { numberOption, readOptions } from "../../packages/millrace/cli/options.t
 import { ChaosEngine } from "../chaos/engine.ts";
 import { folderOf, installing } from "./packages.ts";
 
-// Sends the spans of one chain, from research to the social post, to a real receiver of OTLP, and asks it for the trace.
-// Where that is not installed it says so loudly, and proves nothing: see packages.ts.
+// Sends the spans of one chain, from research to the social post, to a real OTLP receiver, and reads the trace from the receiver. If the
+// receiver is not installed, the program prints a warning and proves nothing: see packages.ts.
 
-const USAGE = "Usage: npm run e2e:traces -- [--seconds 90]. How long the chain may take, 10 to 600.";
+const USAGE = "Usage: npm run e2e:traces -- [--seconds 90]. The time limit of the chain, 10 to 600.";
 const { values } = readOptions(USAGE, { options: { seconds: { type: "string", default: "90" } } });
 const longestMs = numberOption(USAGE, "seconds", values.seconds, { least: 10, most: 600 }) * 1000;
 
 const PACKAGE = "@genkit-ai/telemetry-server";
 const WORKFLOWS = ["research-keyword", "generate-article", "publish-article", "post-to-social"];
 
-/** A span as the receiver answers it. */
+/** A span as the receiver returns it. */
 interface Kept {
   spanId: string;
   parentSpanId?: string;

@@ -15,11 +15,11 @@ export interface WordPress {
   stop(): void;
 }
 
-/** PHP in WebAssembly unpacks and starts WordPress in about half a minute. */
+/** PHP in WebAssembly unpacks and starts WordPress in about 30 s. */
 const START_MS = 240_000;
 const RELEASE = "wp-6.5.zip";
 
-/** Starts a real WordPress, in memory, with an application password for its administrator. Nothing is downloaded. */
+/** Starts a real WordPress in memory, with an application password for its administrator. Nothing is downloaded. */
 export async function startWordPress(cli: string, builds: string, folder: string): Promise<WordPress> {
   const shared = join(folder, "wordpress");
   mkdirSync(shared, { recursive: true });
@@ -30,9 +30,9 @@ export async function startWordPress(cli: string, builds: string, folder: string
   writeFileSync(blueprint, JSON.stringify(blueprintOf(`${release.url}/${RELEASE}`)));
 
   const log = openSync(join(folder, "wordpress.log"), "a");
-  // Fewer workers than six may block one another on file locks, its own words say.
+  // Fewer than six workers may block one another on file locks, according to its documentation.
   const args = ["server", "--workers", "6", "--port", String(port), "--blueprint", blueprint, "--mount", `${shared}:/shared`];
-  // Application passwords need https, except on a site that says it is local.
+  // Application passwords require https, except on a site that is configured as local.
   const child = spawn(process.execPath, [join(cli, "wp-playground.js"), ...args, "--define", "WP_ENVIRONMENT_TYPE", "local"], {
     env: { ...process.env, HOME: folder, TMPDIR: shared },
     stdio: ["ignore", log, log],
@@ -57,7 +57,7 @@ export async function startWordPress(cli: string, builds: string, folder: string
   return { url, version, user, password, posts: () => postsOf(url, `${user}:${password}`), stop };
 }
 
-/** Creates the password inside, and publishes it in the shared folder by one `rename`, so that no reader gets half of it. */
+/** Creates the password inside, and publishes it in the shared folder by one `rename`, so that no reader gets a partial file. */
 function blueprintOf(wp: string): object {
   const code = `<?php
 require '/wordpress/wp-load.php';
@@ -80,7 +80,7 @@ async function postsOf(url: string, credential: string): Promise<{ id: number; s
   return (await answer.json()) as { id: number; slug: string; status: string }[];
 }
 
-/** The release as a download: the command line takes addresses only. */
+/** The release as a download: the command line accepts URLs only. */
 async function serve(file: string): Promise<{ url: string; close(): void }> {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "application/zip", "content-length": statSync(file).size });
@@ -100,7 +100,7 @@ async function answers(url: string): Promise<boolean> {
 async function until(done: () => boolean | Promise<boolean>, withinMs: number, over: () => boolean): Promise<void> {
   const deadline = Date.now() + withinMs;
   while (!(await done())) {
-    if (over() || Date.now() > deadline) throw new Error("It ended, or took too long.");
+    if (over() || Date.now() > deadline) throw new Error("The process ended, or took too long.");
     await sleep(250);
   }
 }

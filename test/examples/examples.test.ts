@@ -30,7 +30,7 @@ interface Running {
   follow(): Promise<void>;
 }
 
-/** Copies an example, and starts the copy by the first command of its README. Its upstream is the counting server. */
+/** Copies an example, and starts the copy with the first command of its README. Its upstream is the counting server. */
 async function example(name: string, upstream?: ReturnType<typeof counting>): Promise<Running> {
   const folder = emptyFolder();
   cpSync(join(ROOT, "examples", name), folder, { recursive: true });
@@ -155,7 +155,7 @@ it("the example order undoes in reverse order on a cancel, refunds a refused ord
   const instance = () => ask<object>("GET", `/v1/instances/${id}`);
   await expect.poll(instance).toMatchObject({ status: "errored" });
   shop.refused.by = () => false;
-  await ask("POST", `/v1/instances/${id}/retry`, { reason: "the courier works again" });
+  await ask("POST", `/v1/instances/${id}/retry`, { reason: "the courier is available again" });
   await expect.poll(instance).toMatchObject(sleeping);
   expect(paths().slice(7)).toEqual(["/charges 200", "/bookings 422", "/bookings 200"]);
 });
@@ -166,7 +166,7 @@ it("the example rate-limit sends letters in each reader's order, never above the
   const { follow, ask } = await example("rate-limit", mailer);
   await follow();
   const sent = () => mailer.calls.filter(({ status }) => status === 200);
-  // The other four lanes are complete. Bob's waits for his second letter.
+  // The other four lanes are complete. Bob's lane waits for his second letter.
   await expect.poll(() => sent().length, { timeout: 60_000 }).toBe(17);
   const failed = () => ask<Listed<{ id: string; status: string }>>("GET", "/v1/instances?workflow=send-letter&status=errored");
   await expect.poll(async () => (await failed()).items.length).toBe(1);
@@ -187,7 +187,7 @@ it("the example rate-limit sends letters in each reader's order, never above the
   expect(mostInASecond).toBeLessThanOrEqual(5);
 });
 
-it("the example import inserts all rows but a failed one, and that one alone after the repair", async () => {
+it("the example import inserts all rows except a failed one, and inserts that one after the repair", async () => {
   const { follow, rows } = await example("import");
   await follow();
   expect(rows("SELECT name, country FROM people ORDER BY name")).toEqual([

@@ -9,25 +9,25 @@ export interface Ended {
   job: Job;
   ok: boolean;
   ms: number;
-  /** All output, without the lines that were shown at once. */
+  /** All output, without the lines that were printed at once. */
   held: string[];
-  /** The file with its times, if it runs tests. */
+  /** The file with the durations of the test files, if the job runs tests. */
   times: string;
 }
 
 /** vitest's line about a file, and the proof's lines about its cases. */
 const FILE_LINE = /^ ([✓❯×↓] .*\.test\.ts |proof: )/;
 
-/** Node's compile cache: the gate starts some two hundred processes, and wrangler alone is a file of ten megabytes. */
+/** Node's compile cache: the test run starts about 200 processes, and wrangler alone is a file of ten megabytes. */
 const COMPILED = join(ROOT, "node_modules/.cache/node");
 
 /**
- * The type check and the bundler are Go programs. Their collector uses a third of their processor time and frees an eighth of their
- * memory: it starts only when memory runs short.
+ * The type check and the bundler are Go programs. Their garbage collector uses a third of their processor time and frees an eighth of
+ * their memory: it starts only when memory runs short.
  */
 const LATE_COLLECTOR = { GOGC: "off", GOMEMLIMIT: "3GiB" };
 
-/** Runs a job to its end. The line of each file is shown at once, other output only if the job fails. */
+/** Runs a job until it ends. The line of each file is printed at once, other output only if the job fails. */
 export function runJob(job: Job, { seed, times }: { seed: number; times: string }): Promise<Ended> {
   const began = Date.now();
   const held: string[] = [];

@@ -15,11 +15,11 @@ const IMPORTS: Record<string, string[]> = {
 };
 const near = (...changed: string[]) => rank(changed, Object.keys(IMPORTS), (file) => IMPORTS[file] ?? []);
 
-it("a changed test comes first, alone", () => {
+it("npm run test:near runs a changed test first, before all others", () => {
   expect(near("test/api/all.test.ts")).toEqual(["test/api/all.test.ts"]);
 });
 
-it("a changed source brings the tests that import it, the nearer ones first, and then those of its room", () => {
+it("a changed source selects the tests that import it, nearest first, and then the tests of its folder", () => {
   expect(near("src/systems/crm/link.ts")).toEqual([
     "test/systems/crm/link.test.ts",
     "test/systems/brand/sync.test.ts",
@@ -27,7 +27,7 @@ it("a changed source brings the tests that import it, the nearer ones first, and
   ]);
 });
 
-it("each room of the source has folders of tests", () => {
+it("each folder of the source has folders of tests", () => {
   const rooms = ["src", "src/systems", "packages/millrace/src"].flatMap((floor) =>
     readdirSync(join(ROOT, floor), { withFileTypes: true })
       .filter((entry) => entry.isDirectory() && !["src/systems", "packages/millrace/src"].includes(`${floor}/${entry.name}`))
@@ -36,18 +36,18 @@ it("each room of the source has folders of tests", () => {
   const hasTests = (folder: string) =>
     existsSync(join(ROOT, folder)) && readdirSync(join(ROOT, folder)).some((name) => name.endsWith(".test.ts"));
   const untested = rooms.flatMap((room) => roomsOf(`${room}/file.ts`).filter((folder) => !hasTests(folder)));
-  expect(untested, "test/gate/near.ts says where the tests of a room are that has no folder of its name.").toEqual([]);
+  expect(untested, "test/gate/near.ts must list the test folders of a source folder that has no test folder of the same name.").toEqual([]);
 });
 
-it("a test that imports the whole Worker is near to nothing", () => {
+it("a test that imports the whole Worker is not selected for a changed source", () => {
   expect(near("src/systems/crm/sync.ts")).not.toContain("test/api/all.test.ts");
 });
 
-it("a document touches no test", () => {
+it("a changed document selects no test", () => {
   expect(near("docs/facts.md")).toEqual([]);
 });
 
-it("the run ends within half a minute: longer files are left to the gate, but not a changed one", () => {
+it("the selected tests run within 30 s: longer files are excluded, except a changed one", () => {
   const times = [
     { file: "test/a.test.ts", ms: 9000, tests: 1 },
     { file: "test/b.test.ts", ms: 9000, tests: 1 },

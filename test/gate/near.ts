@@ -4,10 +4,10 @@ import { dirname, join, relative } from "node:path";
 import { houseName } from "../house/sources.ts";
 import { LAST_TIMES, ROOT, readTimes, type Took } from "./took.ts";
 
-/** Modules that import everything: a test that imports them is not near to anything. */
+/** Modules that import everything: a test that imports them is not near to any source. */
 const HUBS = ["src/worker.ts", "src/catalog.ts", "test/probe/worker.ts"];
 
-/** The folders of the tests of a room, where they are not the one of its name. */
+/** The test folders of a source folder that has no test folder of the same name. */
 const TESTED_IN: Record<string, readonly string[]> = {
   "systems/contacts": ["systems/crm", "systems/privacy"],
   "engine/access": ["api"],
@@ -24,18 +24,18 @@ const TESTED_IN: Record<string, readonly string[]> = {
   messages: ["app"],
 };
 
-/** The time budget of the chosen files by their last times, so that a run ends within half a minute with the runtimes' start. */
+/** The time budget of the selected files by their last durations, so that a run ends within 30 s including the runtimes' start. */
 const BUDGET_MS = 15_000;
 
-/** The assumed time of a file that has never run here; files that start whole engines are left to the gate. */
+/** The assumed duration of a file that has never run here; files that start whole engines are excluded. */
 const UNKNOWN_MS = 1500;
 const STARTS_ENGINES = /test\/(cli\/engine-process|demo\/demo|examples\/|chaos\/|docs\/static\/(token|write))/;
 
 export interface Near {
   changed: string[];
-  /** Tests to run, nearest first. */
+  /** The selected tests, nearest first. */
   files: string[];
-  /** How many more are touched. */
+  /** The number of affected tests that are not selected. */
   left: number;
 }
 
@@ -55,7 +55,7 @@ export function nearestTests(): Near {
   return { changed, files, left: ranked.length - files.length };
 }
 
-/** The first of a ranked list, within the budget; changed tests are always included. */
+/** The first tests of a ranked list, within the budget; changed tests are always included. */
 export function within(ranked: readonly string[], changed: readonly string[], times: readonly Took[]): string[] {
   const known = new Map(times.map(({ file, ms }) => [file, ms]));
   const cost = (file: string) => known.get(file) ?? (STARTS_ENGINES.test(file) ? BUDGET_MS : UNKNOWN_MS);
@@ -68,7 +68,7 @@ export function within(ranked: readonly string[], changed: readonly string[], ti
   });
 }
 
-/** All tests that a change touches, nearest first: the changed ones, those that import a changed file, then those of its room. */
+/** All tests that a change affects, nearest first: the changed ones, those that import a changed file, then those of its folder. */
 export function rank(changed: readonly string[], known: readonly string[], imports: (file: string) => readonly string[]): string[] {
   const importers = new Map<string, string[]>();
   for (const file of known.filter((name) => name.endsWith(".ts")))
@@ -86,7 +86,7 @@ export function rank(changed: readonly string[], known: readonly string[], impor
     .toSorted((one, other) => (distance.get(one) ?? 0) - (distance.get(other) ?? 0));
 }
 
-/** The folders of tests that go with a source file. */
+/** The test folders that belong to a source file. */
 export function roomsOf(file: string): string[] {
   const name = houseName(file);
   if (name === file) return [];

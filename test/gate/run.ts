@@ -33,7 +33,7 @@ rmSync(folder, { recursive: true, force: true });
 const failed = ended.filter(({ ok }) => !ok);
 for (const { job, held } of failed) console.log(`\n──── ${job.name} failed ────\n${held.join("\n")}`);
 if (took.length > 1) console.log(`\n${slowest(took)}`);
-// Failures while loading may have reported no times.
+// Files that fail while loading may have reported no durations.
 const miscounted = lanes === LANES && failed.length === 0 ? notOnce(took, testFiles()) : [];
 for (const sentence of miscounted) console.log(sentence);
 console.log(`\n${summary()}`);
@@ -48,7 +48,7 @@ async function runLane(jobs: readonly Job[]): Promise<Ended[]> {
 async function near(): Promise<Job[][]> {
   const { files, left, changed } = nearestTests();
   console.log(`Changed: ${changed.join(", ") || "nothing"}.`);
-  if (left > 0) console.log(`${left} more files of tests are touched from farther away: npm test runs them.`);
+  if (left > 0) console.log(`${left} more test files are affected less directly: npm test runs them.`);
   return files.length > 0 ? [[only(files)]] : [];
 }
 

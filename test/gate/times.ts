@@ -2,7 +2,7 @@ import { relative } from "node:path";
 import type { Reporter, TestModule } from "vitest/node";
 import { LAST_TIMES, ROOT, TIMES_FILE, type Took, writeTimes } from "./took.ts";
 
-/** Reports the duration of each file: to the gate if that runs the tests, else as a list of the ten slowest. */
+/** Reports the duration of each file: to the test run if that started the tests, otherwise as a list of the ten slowest. */
 export default class Times implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const took = modules.map(tookBy);
@@ -14,7 +14,7 @@ export default class Times implements Reporter {
   }
 }
 
-/** The tests' reports of their runs, also where they have passed. */
+/** The tests' reports of their runs, also if they have passed. */
 function saidBy(module: TestModule): string[] {
   return [...module.children.allTests()].flatMap((test) => test.meta().said ?? []);
 }

@@ -3,21 +3,21 @@ import { dirname, join } from "node:path";
 
 export const ROOT = join(import.meta.dirname, "../..");
 
-/** The variable that names the file to which a run of vitest writes its times. */
+/** The environment variable with the file to which a run of vitest writes its durations. */
 export const TIMES_FILE = "MILLRACE_TIMES_FILE";
 
-/** Where the gate remembers the times of all files. */
+/** The file with the last durations of all test files. */
 export const LAST_TIMES = join(ROOT, ".millrace/test-times.json");
 
-/** How long one file of tests took, its start included. */
+/** The duration of one test file, including its start. */
 export interface Took {
-  /** From the root of the repository. */
+  /** The path from the root of the repository. */
   file: string;
   ms: number;
   tests: number;
 }
 
-/** The times that were written to a file; none if there is no such file. */
+/** The durations that were written to a file; empty if there is no such file. */
 export function readTimes(file: string): Took[] {
   try {
     return JSON.parse(readFileSync(file, "utf8"));
@@ -26,7 +26,7 @@ export function readTimes(file: string): Took[] {
   }
 }
 
-/** Writes times beside those of other files that are there already. */
+/** Adds durations to those of other files that were written before. */
 export function writeTimes(file: string, took: readonly Took[]): void {
   const known = new Map([...readTimes(file), ...took].map((one) => [one.file, one]));
   mkdirSync(dirname(file), { recursive: true });

@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 const ROOT = join(import.meta.dirname, "../..");
 const page = readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8");
 
-/** The folders that the tree shows below a line such as `src/`, so deep; a line may show two. */
+/** The folders that the diagram shows below a line such as `src/`, at this depth; a line may show two. */
 function shown(top: string, depth: number): string[] {
   const [, tree = ""] = /## Rooms\n\n```\n([\s\S]*?)```/.exec(page) ?? [];
   const [section = ""] = tree.split(/^(?=\S)/m).filter((text) => text.startsWith(`${top}/ `));
@@ -35,7 +35,7 @@ it.each([
   );
 });
 
-it("ARCHITECTURE.md is short: 1,500 words beside its diagram", () => {
+it("ARCHITECTURE.md has at most 1,500 words outside its diagram", () => {
   const words = page.replace(/```mermaid[\s\S]*?```/, "").match(/\S*\w\S*/g) ?? [];
   expect(words.length).toBeLessThanOrEqual(1500);
 });

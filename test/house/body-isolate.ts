@@ -4,7 +4,7 @@ import { issuesIn } from "../../packages/millrace/src/contract/envelope.ts";
 import { MillraceError } from "../../packages/millrace/src/contract/errors.ts";
 import { parseBounded } from "../../packages/millrace/src/contract/limits.ts";
 
-/** A schema with all that a body's fields may be held against: strict, open by key, a list. */
+/** A schema with every kind of check that a body's fields can have: strict object, record, list. */
 const schema = z.strictObject({
   type: z.string(),
   payload: z.strictObject({

@@ -3,8 +3,8 @@ import { Worker } from "node:worker_threads";
 import { expect, it } from "vitest";
 
 /**
- * The maximum for one body of 4 MB of the 128 MB that all requests of an isolate share; twice as much, where every item of a long
- * list is wrong.
+ * The maximum memory for one body of 4 MB, of the 128 MB that all requests of an isolate share; twice as much if every item of a long list
+ * is invalid.
  */
 const ENOUGH_MB = 32;
 const BYTES = 4 * 1024 * 1024;
@@ -37,10 +37,10 @@ it.each<[string, string, string, number?]>([
   ["lists that never end", filled("", "[", ""), "invalid_payload"],
   ["fields", listed("{", 300_000, (index) => `"${index}":0`, "}"), "invalid_payload"],
   ["one text of escapes", filled('{"type":"', "\\\\", '","payload":{}}'), "read"],
-  ["one text beyond Latin-1", `{"type":"${"€".repeat(BYTES / 3 - 20)}","payload":{}}`, "read"],
-  ["as many unknown fields as are read", listed('{"type":"a",', 49_990, (index) => `"x${index}":{}`, ',"payload":{}}'), "50 issues"],
+  ["one non-Latin-1 text", `{"type":"${"€".repeat(BYTES / 3 - 20)}","payload":{}}`, "read"],
+  ["the maximum number of unknown fields", listed('{"type":"a",', 49_990, (index) => `"x${index}":{}`, ',"payload":{}}'), "50 issues"],
   [
-    "as many small items as are read",
+    "the maximum number of small items",
     listed('{"type":"a","payload":{"list":[', 24_000, () => '{"b":0}', "]}}"),
     "50 issues",
     2 * ENOUGH_MB,
@@ -50,12 +50,12 @@ it.each<[string, string, string, number?]>([
     `{"type":"a","payload":{"named":{"${long}":{${Array.from({ length: 90 }, (_, i) => `"b${i}":0`)}}}}}`,
     "50 issues",
   ],
-  ["the same field again and again", listed('{"type":"a","payload":{', 49_000, () => '"list":[]', "}}"), "invalid_payload"],
-])("4 MB of %s are read or refused within a fraction of an isolate", async (_, body, said, megabytes = ENOUGH_MB) => {
+  ["the same field repeated", listed('{"type":"a","payload":{', 49_000, () => '"list":[]', "}}"), "invalid_payload"],
+])("a body of 4 MB with %s is read or refused within a fraction of an isolate's memory", async (_, body, said, megabytes = ENOUGH_MB) => {
   expect(await readWithin(megabytes, body)).toBe(said);
 });
 
-it("an isolate of this size does die of such a body where it is parsed at once", async () => {
+it("an isolate with the same memory limit fails on such a body if it is parsed at once", async () => {
   const source = `JSON.parse(new TextDecoder().decode(require("node:worker_threads").workerData))`;
   const isolate = new Worker(source, {
     eval: true,

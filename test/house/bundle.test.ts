@@ -10,7 +10,7 @@ import { WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** A Worker that has the engine and no app: everything that its doors for Workers offer. */
+/** A Worker that has the engine and no app: everything that its entry points for Workers offer. */
 const ENGINE_ONLY = `
   import { engineRoutes } from "millrace/http";
   import { armKeeper, catalog, dispatch, keeper } from "millrace/worker";
@@ -27,7 +27,7 @@ const ENGINE_ONLY = `
     queue: (batch, env) => consume(batch, env),
   };`;
 
-/** The maximum size of such a Worker, minified, and in gzip: slightly above its size. */
+/** The maximum size of such a Worker, minified, and in gzip: slightly above its current size. */
 const MOST_KB = 910;
 const MOST_GZIP_KB = 299;
 
@@ -41,7 +41,7 @@ interface Bundler {
   }>;
 }
 
-/** A Worker that has lanes and nothing else of the engine. */
+/** A Worker that uses lanes and no other part of the engine. */
 const LANES_ONLY = `
   import { defineLane, laneOf } from "millrace";
   import { laneObject } from "millrace/worker";
@@ -60,7 +60,7 @@ const CLIENT_ONLY = `
 /** The maximum size of the client, minified. */
 const MOST_CLIENT_KB = 5.6;
 
-it("a Worker of the engine alone bundles nothing of the app, neither the console nor a language of zod but English, within its budget", async () => {
+it("a Worker with only the engine bundles no code of the app or the console, and no language of zod but English, within its size budget", async () => {
   const { files, kept, packages, kilobytes, gzip } = await bundle(ENGINE_ONLY);
   console.log(`An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${gzip.toFixed(0)} in gzip; ${packages.join(", ")}.`);
   expect(files.filter((file) => !/^(packages\/millrace\/src\/|node_modules\/|worker\.js$|.*\/built\.js$)/.test(file))).toEqual([]);
@@ -70,10 +70,10 @@ it("a Worker of the engine alone bundles nothing of the app, neither the console
   expect(gzip).toBeLessThan(MOST_GZIP_KB);
 });
 
-it("a Worker that has lanes alone bundles their room and its dependencies, and no package but one", async () => {
+it("a Worker with only lanes bundles the lanes folder and its dependencies, and one npm package", async () => {
   const { kept, packages, kilobytes } = await bundle(LANES_ONLY);
   console.log(`A Worker of lanes alone: ${kilobytes.toFixed(0)} kB minified, ${packages.join(", ")}.`);
-  // One line of it remains: the bundler puts modules that a lazy import shares into functions.
+  // One line of it remains: the bundler wraps modules that a lazy import shares in functions.
   expect(
     kept.filter(
       (file) => !/^(packages\/millrace\/src\/(index\.ts$|(lanes|contract)\/)|node_modules\/fastest-levenshtein\/|worker\.js$)/.test(file),
@@ -82,7 +82,7 @@ it("a Worker that has lanes alone bundles their room and its dependencies, and n
   expect(kilobytes).toBeLessThan(MOST_LANES_KB);
 });
 
-/** The console as the package has it: its files are static assets, and the script only names them. */
+/** The console in the form of the package: its files are static assets, and the script only names them. */
 const packed = {
   name: "packed-console",
   async setup({ onResolve }: Plugged) {
@@ -94,14 +94,14 @@ const packed = {
   },
 };
 
-it("the client bundles its own file alone, within its budget", async () => {
+it("the client bundles only its own file, within its size budget", async () => {
   const { files, kilobytes, gzip } = await bundle(CLIENT_ONLY);
   console.log(`A page with the client: ${kilobytes.toFixed(2)} kB minified, ${gzip.toFixed(2)} in gzip.`);
   expect(files).toEqual(["packages/millrace/src/client.ts", "worker.js"]);
   expect(kilobytes).toBeLessThan(MOST_CLIENT_KB);
 });
 
-/** A deployed Worker: the files read, those with remaining code, their packages, and its size. */
+/** A deployed Worker: the files read, the files with remaining code, their packages, and its size. */
 async function bundle(contents: string) {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const { metafile, outputFiles } = await bundler.build({

@@ -5,7 +5,7 @@ import { afterAll, expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** The head of an author's file; each line of a test below is in its own function after it. */
+/** The beginning of an author's file; each line of a test below is in its own function after it. */
 const HEAD = `
 import * as z from "zod";
 import { defineCommand, defineQueue, defineStep, defineWorkflow, on, send, signal, start, type EffectCall, type Steps, type Target } from "${ROOT}/packages/millrace/src/index.ts";
@@ -21,7 +21,7 @@ const thank = defineWorkflow({ name: "thank", on: OrderShipped, run: async ({ pa
 
 const UNNAMEABLE = `'"A step name is a literal; put data into { key }"'`;
 
-/** A mistake, and a part of the compiler's message about it. */
+/** A type error, and a part of the compiler's message about it. */
 const MISTAKES: readonly [mistake: string, said: string, ...more: string[]][] = [
   [`await step.read(\`load \${id}\`, async () => 1);`, UNNAMEABLE],
   ["await step.read(id, async () => 1);", UNNAMEABLE],
@@ -101,11 +101,11 @@ it.each(MISTAKES)("%s", (mistake, ...sentences) => {
   for (const sentence of sentences) expect(said(mistake)).toContain(sentence);
 });
 
-it.each(RIGHT)("compiles: %s", (right) => {
+it.each(RIGHT)("the code compiles: %s", (right) => {
   expect(said(right)).toBe("");
 });
 
-/** Compiles each line in a separate file, all at once; returns the compiler's messages of a line. */
+/** Compiles each line in a separate file, all at once; returns the compiler's messages for a line. */
 function compile(lines: readonly string[]): (line: string) => string {
   for (const [index, line] of lines.entries()) {
     writeFileSync(join(folder, `${index}.ts`), `${HEAD}\nexport async function author() {\n${line}\n}\n`);

@@ -7,10 +7,10 @@ import { houseName, type Source, sources } from "./sources.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** The engine's public entry points: the names by which everything outside imports, and their files. */
+/** The engine's public entry points: the names by which all other code imports them, and their files. */
 const DOORS = new Map(Object.entries(sourceDoors()).map(([door, file]) => [door, houseName(relative(ROOT, file))] as const));
 
-/** Files that wire rooms together. */
+/** Files that import from several folders to connect them. */
 const OF_KEEPER = ["systems/retention.ts", "systems/checks.ts", "systems/gauges.ts"];
 const WIRING = new Set(["worker.ts", "catalog.ts", "engine/millrace.ts", "systems/finders.ts", ...OF_KEEPER, ...DOORS.values()]);
 
@@ -45,7 +45,7 @@ function roomOf(file: string): string {
   return inner in MAY_IMPORT ? inner : (parts[0] ?? "");
 }
 
-it("every import follows the house's rules", () => {
+it("every import follows the dependency rules between folders", () => {
   const broken = imports()
     .filter(({ from }) => !WIRING.has(from))
     .filter(({ from, to }) => roomOf(from) !== roomOf(to))
@@ -59,7 +59,7 @@ it("every import follows the house's rules", () => {
   expect(broken).toEqual([]);
 });
 
-it("every room that may be imported from somewhere is", () => {
+it("every permitted import between two folders is used", () => {
   const used = new Set(imports().map(({ from, to }) => `${roomOf(from)} ${roomOf(to)}`));
   const unused = Object.entries(MAY_IMPORT).flatMap(([room, others]) =>
     others
@@ -69,7 +69,7 @@ it("every room that may be imported from somewhere is", () => {
   expect(unused).toEqual([]);
 });
 
-it("rooms are layered: none may import a room that leads back to it", () => {
+it("the folders of the source are layered: none may import a folder that imports it, directly or indirectly", () => {
   const above = (room: string, seen: Set<string> = new Set()): Set<string> => {
     for (const other of MAY_IMPORT[room] ?? []) if (!seen.has(other)) above(other, seen.add(other));
     return seen;
@@ -77,7 +77,7 @@ it("rooms are layered: none may import a room that leads back to it", () => {
   expect(Object.keys(MAY_IMPORT).filter((room) => above(room).has(room))).toEqual([]);
 });
 
-it("the app names the engine by its doors, and the engine names itself by none", () => {
+it("the app imports the engine by its entry points, and the engine imports itself by file", () => {
   const byPath = imports().filter(
     ({ from, to, name }) => to.startsWith("engine/") && name.startsWith(".") && !/^(engine|cli|console)\//.test(from),
   );
@@ -85,23 +85,23 @@ it("the app names the engine by its doors, and the engine names itself by none",
     byPath.map(({ from, name }) => `${from} imports ${name}: from outside the engine that is ${[...DOORS.keys()].join(", ")}.`),
   ).toEqual([]);
   const within = imports().filter(({ from, name }) => from.startsWith("engine/") && !name.startsWith("."));
-  expect(within.map(({ from, name }) => `${from} imports ${name}: a file of the engine names the file.`)).toEqual([]);
+  expect(within.map(({ from, name }) => `${from} imports ${name}: a file of the engine imports the file itself.`)).toEqual([]);
 });
 
-it("routes are made by the entry point of routes alone, and no source uses the entry point for tests", () => {
+it("routes are created by the entry point for routes only, and no source uses the entry point for tests", () => {
   const others = imports().filter(({ from, name }) => DOOR_FOR[name] && !DOOR_FOR[name].includes(roomOf(from)));
   expect(
     others.map(({ from, name }) => `${from} imports ${name}: that door is for ${DOOR_FOR[name]?.join(", ") || "tests"} alone.`),
   ).toEqual([]);
 });
 
-it("the Worker of the engine's tests is built from the doors alone, as a user's would be", () => {
+it("the Worker of the engine's tests imports only the engine's entry points, as a user's Worker would", () => {
   const probe = join(ROOT, "test/probe");
   const files = readdirSync(probe).filter((name) => name.endsWith(".ts"));
   expect(files.filter((file) => /"[^"]*\/src\//.test(readFileSync(join(probe, file), "utf8")))).toEqual([]);
 });
 
-it("no sentence of the engine names a file of the app, or a route that is not the engine's", () => {
+it("no text of the engine names a file of the app, or a route that is not the engine's", () => {
   const texts = sources(/\.ts$/).filter(({ file }) => file.startsWith("engine/"));
   const own = new Set(texts.flatMap(({ text }) => [...text.matchAll(/path: [`"](\/v1\/[a-z-]+)/g)].map(([, path]) => path)));
   expect(own.size).toBeGreaterThan(5);
@@ -112,11 +112,11 @@ it("no sentence of the engine names a file of the app, or a route that is not th
   expect(foreign.map(({ file, said }) => `${file} names ${said}, which is the app's.`)).toEqual([]);
 });
 
-it("no file imports worker.ts, which wires everything together", () => {
+it("no file imports worker.ts, which connects all parts", () => {
   expect(imports().filter(({ to }) => to === "worker.ts")).toEqual([]);
 });
 
-it("no file imports itself through others", () => {
+it("no file imports itself through other files", () => {
   const next = Map.groupBy(imports(), ({ from }) => from);
   const state = new Map<string, "open" | "closed">();
   const circles: string[] = [];
@@ -131,12 +131,12 @@ it("no file imports itself through others", () => {
   expect(circles).toEqual([]);
 });
 
-it("every room has its own name", () => {
+it("every folder of the source has its own name", () => {
   const files = sources().map(({ file }) => file);
   expect(files.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc)(\/|\.tsx?$)/.test(file))).toEqual([]);
 });
 
-it("every object that may be the first of its name is created with a place, because its place is permanent", () => {
+it("every Durable Object that may be the first of its name is created with a location, because its location is permanent", () => {
   const placeless = sources()
     .filter(({ file }) => !file.startsWith("embedded/"))
     .flatMap(({ file, text }) =>

@@ -6,10 +6,10 @@ import { describe, expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** Words that hide the subject of a sentence: the thing has a name. */
+/** Words that hide the subject of a sentence. */
 const PRONOUNS =
   /\b(?:who|what|which)ever\b|\b(?:no|some|any|every)body\b|\b(?:some|any|every)one\b|\bno one\b|\b(?:ones?|those|that) (?:that|who)\b|\b(?:those|that) of\b|\bwhat\b|\bwhose\b|\bas much\b|\bso (?:many|long)\b|\bof (?:its|one's) own\b|\bof ours\b/gi;
-/** Verbs of people for acts of programs: design of a house, not of a system. */
+/** Verbs for acts of people, used for acts of programs. */
 const HOUSEHOLD =
   /\b(?:tells?|told|hears?|heard|stands?|stood|anew|mends?|mended|bears?|heeds?|befalls?|speaks?|lets? go|gives? up|go(?:es)? on|went on|put off|knows? of)\b|\b(?:take|takes|taken) (?:back|in)\b/gi;
 /** A sentence begins with its subject. */
@@ -22,10 +22,10 @@ interface Sentence {
 }
 
 interface Bounds {
-  /** Of 100 words. */
+  /** Per 100 words. */
   readonly pronouns: number;
   readonly household: number;
-  /** Of 100 sentences. */
+  /** Per 100 sentences. */
   readonly openers: number;
   readonly long: number;
 }
@@ -34,7 +34,7 @@ const PLAIN: Bounds = { pronouns: 0.3, household: 0.3, openers: 1.5, long: 9 };
 const files = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8", maxBuffer: 1 << 26 }).split("\n");
 const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
 
-/** A text as prose: code is one word, a link is its words. */
+/** A text as prose: code counts as one word, a link as its text. */
 function sentencesOf(place: string, text: string): Sentence[] {
   return text
     .replaceAll(/`[^`]*`/g, "X")
@@ -73,7 +73,10 @@ function commentsOf(file: string): Sentence[] {
 const LEAST_WORDS = 4;
 const SQL = /\b(?:SELECT|INSERT|UPDATE|DELETE|WHERE|FROM|CREATE)\b/;
 
-/** The texts of a source of at least four words: literals, the parts of templates between their values, and the text of elements. No SQL. */
+/**
+ * The texts of a source of at least four words: literals, the parts of templates between their values, and the text of elements. SQL is
+ * excluded.
+ */
 function textsIn(file: string, code: string): Sentence[] {
   const source = ts.createSourceFile(file, code, ts.ScriptTarget.Latest);
   const sentences: Sentence[] = [];
@@ -92,7 +95,7 @@ function textsIn(file: string, code: string): Sentence[] {
 
 const textsOf = (file: string) => textsIn(file, read(file));
 
-/** How far sentences are from plain, and the sentences that miss, each with its place and the rule. */
+/** Measures of sentences, and the sentences that violate a rule, each with its place and the rule. */
 function measure(sentences: readonly Sentence[]): Bounds & { misses: string[] } {
   const count = { words: 0, pronouns: 0, household: 0, openers: 0, long: 0 };
   const misses: string[] = [];
@@ -131,7 +134,7 @@ const { true: TESTS = [], false: SOURCES = [] } = Object.groupBy(
   files.filter((file) => /\.tsx?$/.test(file) && !file.endsWith(".d.ts")),
   (file) => `${file.startsWith("test/")}` as const,
 );
-/** The sources by their room: a folder of the engine, or a folder of the repository. Few sentences have no average. */
+/** The sources by folder: a folder of the engine, or a folder of the repository. Folders with few sentences have no average. */
 const ROOMS = Object.entries(
   Object.groupBy(SOURCES, (file) => /^packages\/millrace\/(?:src\/)?[^/]+|^[^/]+/.exec(file)?.[0] ?? file),
 ).flatMap(([room, list = []]) => (list.flatMap(commentsOf).length > 100 ? [[room, list] as const] : []));
@@ -145,7 +148,7 @@ describe("Plain technical English", () => {
     ["comments of tests", TESTS, commentsOf, 1000],
     ["comments of the sources", SOURCES, commentsOf, 5000],
     ...ROOMS.map(([room, list]) => [`comments of ${room}`, list, commentsOf, 0] as const),
-  ] as const)("the %s keep within the bounds of design/language", (_, list, sentencesIn, least) => {
+  ] as const)("the %s keep within the limits of the language rules", (_, list, sentencesIn, least) => {
     const sentences = list.flatMap(sentencesIn);
     expect(sentences.length).toBeGreaterThan(least);
     const { misses, ...measured } = measure(sentences);
@@ -173,7 +176,7 @@ describe("Plain technical English", () => {
     ]);
   });
 
-  it("a miss has its place, its rules and the sentence", () => {
+  it("a sentence that violates a rule is reported with its place and the rules", () => {
     expect(measure(textsIn("a.ts", '\nconst a = "Whose it is nobody is told.";')).misses).toEqual([
       'a.ts:2: "Whose" has no subject: name the thing; "nobody" has no subject: name the thing; "told": use a technical verb; the sentence does not begin with its subject: Whose it is nobody is told.',
     ]);
@@ -182,7 +185,7 @@ describe("Plain technical English", () => {
   it.each([
     ["What came of it is told to whoever asked.", { pronouns: 2, household: 1, openers: 1 }],
     ["The keeper restarts instances after a crash.", { pronouns: 0, household: 0, openers: 0 }],
-  ])("%j is measured", (text, expected) => {
+  ])("the language test measures %j", (text, expected) => {
     const measured = measure(sentencesOf("a.md", text));
     const words = text.split(" ").length;
     expect(Math.round((measured.pronouns * words) / 100)).toBe(expected.pronouns);
@@ -191,7 +194,7 @@ describe("Plain technical English", () => {
     expect(measured.misses.length).toBe(expected.openers);
   });
 
-  it("each commit since this check has a title of at most 72 characters, with its area first", () => {
+  it("each commit since this check was added has a title of at most 72 characters, with its area first", () => {
     const git = (...args: string[]) => execFileSync("git", args, { cwd: ROOT, encoding: "utf8" }).trim();
     const first = git("log", "--diff-filter=A", "--format=%H", "--reverse", "--", "test/house/language.test.ts").split("\n")[0];
     const titles = first ? git("log", "--no-merges", "--format=%s", `${first}..HEAD`).split("\n").filter(Boolean) : [];

@@ -39,7 +39,7 @@ function faults({ where, code, comment, strings }: Line): string[] {
   return faults;
 }
 
-it("every migration survives any splitter: plain comments and texts, triggers on one line, nothing but ASCII", () => {
+it("every migration can be split by any SQL splitter: plain comments and texts, triggers on one line, only ASCII", () => {
   const lines = [...migrations].flatMap(([name, file]) =>
     readFileSync(file, "utf8")
       .split("\n")
@@ -48,7 +48,7 @@ it("every migration survives any splitter: plain comments and texts, triggers on
   expect(lines.flatMap(faults)).toEqual([]);
 });
 
-it("migrations are numbered without a double in each folder, and named by words", () => {
+it("the migrations of each folder have unique numbers and names made of words", () => {
   for (const folder of MIGRATION_FOLDERS) {
     const files = readdirSync(folder);
     for (const file of files) expect(file, "A migration is called 0001_words.sql.").toMatch(/^\d{4}(_[a-z0-9]+)+\.sql$/);
@@ -57,7 +57,7 @@ it("migrations are numbered without a double in each folder, and named by words"
   }
 });
 
-it("the health check names the first missing migration of a database, also one that stopped half-way", () => {
+it("the health check names the first missing migration of a database, also after a partial migration", () => {
   const known = { ...ENGINE_SCHEMA, ...schema };
   expect(Object.keys(known).toSorted(), "Name each migration in ENGINE_SCHEMA or in src/api/schema.ts.").toEqual(
     [...migrations.keys()].toSorted(),
@@ -78,7 +78,7 @@ it("the health check names the first missing migration of a database, also one t
 });
 
 /**
- * The permitted statements of a migration after the first, so that the code before it and the code after it both run on the same
+ * The permitted statements of a migration after the first. The code before the migration and the code after it both run on the same
  * schema.
  */
 const ADDITIVE = [
@@ -90,7 +90,7 @@ const ADDITIVE = [
   /^ALTER TABLE \w+ ADD COLUMN \w+ (?:TEXT|INTEGER|REAL|BLOB) NOT NULL DEFAULT \S+$/,
 ];
 
-/** The statements that code before them, or after them, may not survive. */
+/** Statements that may break the code before or after them. */
 const unsafe = (text: string) =>
   text
     .replaceAll(/--.*$/gm, "")
@@ -112,7 +112,7 @@ it.each([
   "CREATE UNIQUE INDEX millrace_waits_one ON millrace_waits (name)",
   "CREATE TRIGGER millrace_waits_refuse BEFORE INSERT ON millrace_waits BEGIN SELECT RAISE(ABORT, 'no'); END",
   "UPDATE millrace_waits SET name = ''",
-])("a migration that breaks running code is found: %s", (statement) => {
+])("a migration that breaks running code is reported: %s", (statement) => {
   expect(unsafe(`${statement};\n`)).toEqual([statement]);
 });
 
@@ -140,6 +140,6 @@ it.each([
   ["INSERT INTO t VALUES ('a; b');", "a text"],
   ["CREATE TRIGGER t BEFORE UPDATE ON a", "a trigger"],
   ["-- naïve", "plain ASCII"],
-])("the check finds the error in %j", (text, fault) => {
+])("the check of migrations finds the error in %j", (text, fault) => {
   expect(faults(read(text, "a.sql:1"))).toEqual([expect.stringContaining(fault)]);
 });

@@ -41,7 +41,7 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-it("the package has every file that its entry points and its command name, and none of the app", () => {
+it("the package has every file that its entry points and its command refer to, and none of the app", () => {
   const { exports, bin } = JSON.parse(readFileSync(join(installed(), "package.json"), "utf8"));
   const named = [...Object.values(exports as Record<string, string | Record<string, string>>), ...Object.values(bin)].flatMap((to) =>
     typeof to === "string" ? [to] : Object.values(to as Record<string, string>),
@@ -97,7 +97,7 @@ it.each([
   expect(compiled("page.ts", { ...STRICTEST, ...platform })).toBe("");
 });
 
-/** The errors that the compiler prints of a file. */
+/** The errors that the compiler prints for a file. */
 function compiled(file: string, compilerOptions: object): string {
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions, files: [file] }));
   const tsc = [join(ROOT, "node_modules/typescript/bin/tsc"), "-p", folder];

@@ -5,7 +5,7 @@ import * as statuses from "../../packages/millrace/src/store/instances/status.ts
 
 /** A statement in the source, in one of its possible forms; its values are question marks. */
 export interface Written {
-  /** The file, and the constant or function that contains it: `inspect/instances.ts listInstances`. */
+  /** The file, and the constant or function that contains the statement: `inspect/instances.ts listInstances`. */
   readonly where: string;
   readonly text: string;
 }
@@ -13,30 +13,30 @@ export interface Written {
 /** A template literal of the source. */
 interface Template {
   readonly file: string;
-  /** The constant that it is the value of, or else the function that contains it. */
+  /** The constant with this value, or else the function that contains it. */
   readonly owner: string;
   readonly texts: readonly string[];
   readonly holes: readonly string[];
-  /** The code right before it. */
+  /** The code immediately before the template. */
   readonly before: string;
-  /** SQL: tagged, a fragment, or a text that begins like a statement. */
+  /** SQL: a tagged template, a fragment, or a text that begins like a statement. */
   readonly isSql: boolean;
 }
 
 const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
-/** The selects of the engine's verbs for bulk actions, where a statement has a verb's select. */
+/** The SELECT statements of the engine's verbs for bulk actions, for statements that contain a verb's SELECT. */
 const MEMBERS = ["instanceMembers", "letterMembers", "doubtMembers"];
 /** A placeholder for a part that cannot be read from the source. */
 const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
-/** Lists of statuses and of effect classes by the names of their sets: they are made of tables. */
+/** Lists of statuses and of effect classes by the names of their sets, which are computed from tables. */
 const SETS = new Map(
   [...Object.entries(statuses), ...Object.entries(classes)].flatMap(([name, set]) => ("fragment" in set ? [[name, set.fragment]] : [])),
 );
 
 /**
- * Every SQL statement below a folder, read from its TypeScript: fragments, conditions and parts from function arguments are filled
- * in, each alternative once. A part that cannot be found is `UNREAD`: no statement is left out silently.
+ * Every SQL statement below a folder, read from its TypeScript: fragments, conditions and parts from function arguments are inserted, each
+ * alternative once. A part that cannot be found is `UNREAD`: no statement is omitted silently.
  */
 export function readSql(root: string): Written[] {
   const files = readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
@@ -59,7 +59,7 @@ class Reader {
     this.#templates = templates;
   }
 
-  /** A template with its holes filled: once with the first alternative of each, and once more for every other. */
+  /** A template with its placeholders filled: once with the first alternative of each, and once more for every other alternative. */
   forms(template: Template): string[] {
     const choices = template.holes.map((hole, index) => this.#fillings(template, hole, template.texts[index] ?? ""));
     // One caller's arguments belong together: a table, and the condition on it.
@@ -96,7 +96,7 @@ class Reader {
     return [new RegExp(`\\b${code}: (Statement|Fragment)`).test(this.#parameters(template)) ? UNREAD : "?"];
   }
 
-  /** A constant of the file, or of another; or a function that answers SQL. */
+  /** A constant of the file, or of another file; or a function that returns SQL. */
   #named(template: Template, name: string): string[] {
     if (name === "") return [];
     const source = this.#sources.get(template.file) ?? "";
@@ -152,7 +152,7 @@ function templatesOf(file: string, source: string): Template[] {
   return found;
 }
 
-/** Reads the template literal that begins at a backtick, and those in its holes. Answers where it ends. */
+/** Reads the template literal that begins at a backtick, and those in its placeholders. Returns its end position. */
 function read(file: string, source: string, start: number, found: Template[]): number {
   const texts: string[] = [];
   const holes: string[] = [];

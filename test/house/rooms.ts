@@ -1,9 +1,12 @@
 const SYSTEMS = ["brand", "content", "facts", "crm", "webhooks", "batches", "privacy"].map((name) => `systems/${name}`);
 
-/** The imports permitted to every room of the engine. */
+/** The permitted imports of every source folder of the engine. */
 const CORE = ["engine/contract", "engine/store"];
 
-/** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
+/**
+ * A source folder ("room"), and the folders it may import from. A folder of the engine is named by its own name; so are the folders of the
+ * app.
+ */
 export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/contract": [],
   "engine/store": ["engine/contract"],
@@ -16,9 +19,9 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/signals": ["engine/contract", "engine/store"],
   "engine/topology": ["engine/contract", "engine/store", "engine/workflow", "engine/lanes"],
   "engine/intake": [...CORE, "engine/recorder", "engine/workflow", "engine/signals", "engine/topology", "engine/observe"],
-  // The report of a run's end to the address in its command: by a workflow of the engine.
+  // The report of a run's end to the callback address in its command, by a workflow of the engine.
   "engine/callbacks": [...CORE, "engine/guard", "engine/workflow", "engine/intake", "engine/limits"],
-  // Notifications of operators: by a workflow of the engine, too.
+  // Notifications of operators, also by a workflow of the engine.
   "engine/alerts": [...CORE, "engine/recorder", "engine/guard", "engine/workflow", "engine/topology", "engine/callbacks", "engine/observe"],
   "engine/access": ["engine/contract", "engine/store", "engine/topology"],
   "engine/inspect": [
@@ -60,7 +63,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/pull": ["engine/contract", "engine/store", "engine/observe"],
   "engine/rooms": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
-  // Comparison of records: it repairs by the functions of the rooms that own them.
+  // Comparison of records: it repairs through the functions of the folders that own them.
   "engine/reconcile": [
     "engine/contract",
     "engine/store",
@@ -103,9 +106,9 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/observe",
   ],
   "engine/testing": [...CORE, "engine/keeper", "engine/observe", "engine/recorder", "engine/intake", "engine/topology", "engine/workflow"],
-  // The app is the engine's first customer: it enters by the doors, as an npm user would.
+  // The app uses the engine's entry points, as an npm user would.
   messages: ["engine"],
-  // The business systems of the chains: a folder each, with its objects. A system shared by several is listed before them.
+  // The business systems of the chains: one folder each, with its objects. A system shared by several is listed before them.
   "systems/contacts": ["engine", "messages"],
   "systems/brand": ["engine", "messages", "systems/contacts", "systems"],
   "systems/content": ["engine", "messages", "providers", "systems/brand"],
@@ -124,7 +127,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "systems/webhooks",
     "systems/batches",
   ],
-  // The ports reach the embedded programs by a binding. The programs sign and count by the very rules that their ports expect of the real
+  // The ports reach the embedded programs through a binding. The programs sign and count by the rules that their ports expect of the real
   // ones.
   providers: ["engine"],
   embedded: ["engine", "providers"],
@@ -132,13 +135,13 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
   workflows: ["engine", "messages", "steps", ...SYSTEMS],
   consumers: ["engine", "messages", "workflows", "systems/content", "systems/facts", "systems/crm", "systems/webhooks"],
   api: ["engine", "messages", "providers", "embedded", "systems", "systems/contacts", ...SYSTEMS],
-  // The command line and the console import the API's types only: they use HTTP.
+  // The command line and the console import only the API's types: they use HTTP.
   cli: [],
   console: [],
 };
 
 /**
- * Files that a room may import from an otherwise forbidden room: the command line writes database rows as the engine does, parses
+ * Files that a folder may import from an otherwise forbidden folder: the command line writes database rows as the engine does, parses
  * input as the engine does, recognizes an engine by its header, and suggests names by one rule.
  */
 export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
@@ -148,8 +151,8 @@ export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   ].map((file) => `engine/${file}.ts`),
 };
 
-/** Rooms that may know others by their types alone. */
+/** Folders that may import only the types of other folders. */
 export const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { cli: ["engine", "engine/http"], console: ["engine/http"] };
 
-/** Restricted entry points: the rooms that may use them. */
+/** Restricted entry points, with the folders that may use them. */
 export const DOOR_FOR: Record<string, readonly string[]> = { "millrace/http": ["api", "console"], "millrace/testing": [] };

@@ -9,7 +9,7 @@ import { WRANGLER } from "../../packages/millrace/cli/local/wrangler.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** An app on a separate Hono, with the engine's routes, and a route of its own after them. It prints the token that opens them. */
+/** An app on a separate Hono, with the engine's routes, and its own routes after them. It prints the token for the engine's routes. */
 const APP = `
   import { Hono } from "its-own-hono";
   import { Hono as OfLibrary } from "hono";
@@ -35,7 +35,7 @@ interface Running {
   dispose(): Promise<void>;
 }
 
-it("an app of another copy of Hono mounts the engine's routes: their queries are read, and its own later routes have their bodies", async () => {
+it("an app of another copy of Hono mounts the engine's routes: their queries are parsed, and the app's later routes have their bodies", async () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-hono-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   cpSync(join(ROOT, "node_modules/hono"), join(folder, "hono"), { recursive: true });

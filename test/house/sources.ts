@@ -3,7 +3,7 @@ import { join, resolve } from "node:path";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** The folders of sources, and the name that the house tests give to each: the app's rooms go by their own. */
+/** The source folders, and the name that the tests in test/house give to each: the app's folders have their own names. */
 const FOLDERS: readonly (readonly [folder: string, name: string])[] = [
   ["packages/millrace/src", "engine"],
   ["packages/millrace/cli", "cli"],
@@ -12,9 +12,9 @@ const FOLDERS: readonly (readonly [folder: string, name: string])[] = [
 ];
 
 export interface Source {
-  /** By room: `engine/store/tokens.ts`, `cli/start.ts`, `systems/crm/link.ts`. */
+  /** Relative to its folder name: `engine/store/tokens.ts`, `cli/start.ts`, `systems/crm/link.ts`. */
   readonly file: string;
-  /** From the root of the repository. */
+  /** Relative to the root of the repository. */
   readonly path: string;
   readonly text: string;
 }
@@ -28,7 +28,7 @@ export function sources(pattern = /\.tsx?$/): Source[] {
   );
 }
 
-/** The house name of a path from the root of the repository; the path itself where it is no source. */
+/** The name that test/house gives to a path from the root of the repository; the path itself if it is not a source. */
 export function houseName(path: string): string {
   const [folder, name] = FOLDERS.find(([folder]) => path.startsWith(`${folder}/`)) ?? ["", ""];
   return folder === "" ? path : join(name, path.slice(folder.length + 1));

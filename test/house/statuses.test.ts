@@ -42,7 +42,7 @@ const envelope = {
 const command = { id: ID, fingerprint: FINGERPRINT, workflow: "test", envelope: envelope as never, queue: "test", delaySeconds: 0 };
 const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 
-/** The further rows that a transition needs, in SQL. */
+/** The further rows that a transition requires, in SQL. */
 const GIVEN = {
   applied: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
   failed: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
@@ -55,13 +55,13 @@ const GIVEN = {
 
 interface Trial {
   given?: readonly (keyof typeof GIVEN)[];
-  /** Its statement, or several where it depends on the arguments. */
+  /** The transition's statement, or several if it depends on the arguments. */
   statements: readonly (Statement | RowStatement)[];
 }
 
 /**
- * Every statement that writes `instances`, by the name of its function, in the case without obstacles; after a name, the condition
- * where that decides the result of a row.
+ * Every statement that writes `instances`, by the name of its function, for the case in which it applies; after a name, the condition that
+ * decides the result for a row.
  */
 const TRIALS: Record<string, Trial> = {
   insertAccepted: { statements: [accept.insertAccepted(JSON.stringify([command]))] },
@@ -86,8 +86,8 @@ const TRIALS: Record<string, Trial> = {
   markStopped: { statements: [stop.markStopped(next)] },
   markPaused: { statements: [stop.markPaused(next, false)] },
   markResumed: { statements: [stop.markResumed(next)] },
-  "markResumed behind a step": { given: ["done"], statements: [stop.markResumed(next)] },
-  "markResumed beside a wait": { given: ["wait"], statements: [stop.markResumed(next)] },
+  "markResumed after a step": { given: ["done"], statements: [stop.markResumed(next)] },
+  "markResumed during a wait": { given: ["wait"], statements: [stop.markResumed(next)] },
   beginRestart: { statements: [stop.beginRestart(next)] },
   markRestarted: { statements: [stop.markRestarted(ID, 1)] },
   markClosed: { statements: [stop.markClosed({ ...next, run: 1 })] },
@@ -110,7 +110,7 @@ const TRIALS: Record<string, Trial> = {
   touchInstance: { statements: [remove.touchInstance(ID, TENANT)] },
 };
 
-/** The other exports of those files: conditions and reads; and the end of a tenant, which removes its instances in any status. */
+/** The other exports of those files: conditions and reads; and the deletion of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
   "anyInstance",
   "areRepeats",
@@ -133,8 +133,7 @@ const NO_TRANSITIONS = [
 ];
 
 /**
- * The arrows of a transition, also where an unknown outcome remains: its result for a row in each status, and for none. `[*]` is no
- * row.
+ * The arrows of a transition, also if an unknown outcome remains: its result for a row in each status, and for no row. `[*]` means no row.
  */
 function arrowsOf({ given = [], statements }: Trial): string[] {
   return [given, [...given, "doubt"] as const].flatMap((there) => arrowsWith(there, statements));
@@ -166,7 +165,7 @@ function insert(status: string): void {
   ).run(ID, TENANT, FINGERPRINT, status);
 }
 
-/** The arrows of the diagram: one from or to a state that holds others is one for each of those. */
+/** The arrows of the diagram. An arrow from or to a composite state counts as one arrow for each state in it. */
 function drawn(): string[] {
   const [, diagram = ""] = /stateDiagram-v2\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8")) ?? [];
   const members = new Map<string, string[]>();
@@ -185,39 +184,41 @@ function drawn(): string[] {
 }
 
 describe("The statuses of an instance", () => {
-  it("move along the arrows of ARCHITECTURE.md and no others", () => {
+  it("instances change status along the arrows of ARCHITECTURE.md and no others", () => {
     const moved = new Set(Object.values(TRIALS).flatMap(arrowsOf));
     const arrows = drawn();
     expect([...moved].toSorted()).toEqual([...new Set(arrows)].toSorted());
     expect(arrows.length, "An arrow is drawn twice.").toBe(new Set(arrows).size);
   });
 
-  it("are moved by nothing that is not tried here", () => {
+  it("every statement that changes the status of an instance is tested here", () => {
     const exported = [accept, look, remove, run, stop, wait].flatMap((module) => Object.keys(module));
     const tried = new Set(Object.keys(TRIALS).map((name) => name.split(" ")[0] ?? name));
     expect([...tried, ...NO_TRANSITIONS].toSorted()).toEqual(exported.toSorted());
   });
 
-  it("are each reached, and each left unless it is final", () => {
+  it("each status of an instance is reached, and each is left unless it is final", () => {
     const arrows = drawn().map((arrow) => arrow.split(" → "));
     expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([, to]) => to === status))).toEqual([]);
     expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([from]) => from === status))).toEqual([]);
   });
 });
 
-/** The values that a condition names. */
+/** The values that a condition lists. */
 function namedIn(condition: string): string[] {
   return [...condition.matchAll(/'(\w+)'/g)].map(([, value = ""]) => value);
 }
 
-it("The index of stopped instances has all that an operator must resume, or has closed", () => {
+it("the index of stopped instances contains every status that an operator must resume, and closed instances", () => {
   const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = 'millrace_instances_stopped'").get() as { sql: string };
-  expect(sql.endsWith(`WHERE ${IS_INDEXED_AS_STOPPED.fragment}`), "A partial index serves the condition it was made with.").toBe(true);
+  expect(sql.endsWith(`WHERE ${IS_INDEXED_AS_STOPPED.fragment}`), "A partial index serves only the condition it was created with.").toBe(
+    true,
+  );
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status));
   expect(stopped.toSorted()).toEqual(namedIn(IS_INDEXED_AS_STOPPED.fragment).toSorted());
 });
 
-it("The indexes of ends to be reported, and of deadlines, have the ended instances, and the others", () => {
+it("the index of ends to report contains ended instances, and the index of deadlines the others", () => {
   const indexed = { millrace_instances_to_call: IS_INDEXED_AS_OVER, millrace_instances_by_deadline: IS_INDEXED_AS_UNDER_WAY };
   for (const [name, { fragment: condition }] of Object.entries(indexed)) {
     const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(name) as { sql: string };
@@ -226,7 +227,7 @@ it("The indexes of ends to be reported, and of deadlines, have the ended instanc
   }
 });
 
-it("No source lists statuses: it asks for a set that is made of their table", () => {
+it("no source lists statuses: each uses a set that is derived from the table of statuses", () => {
   const status = `['"](?:${INSTANCE_STATUSES.join("|")})['"]`;
   const list = new RegExp(`\\bstatus\\b[^\\n]*[([]${status}, ${status}`);
   const spelled = sources(/\.ts$/)
@@ -237,7 +238,7 @@ it("No source lists statuses: it asks for a set that is made of their table", ()
   expect(spelled).toEqual([]);
 });
 
-/** The values that a column's CHECK allows. */
+/** The values that a column's CHECK permits. */
 function allowed(table: string, column: string): string[] {
   const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(table) as { sql: string };
   const [, list = ""] = new RegExp(`\\b${column}\\s+IN\\s*\\(([^)]*)\\)`).exec(sql) ?? [];
@@ -258,7 +259,7 @@ it.each([
   ["millrace_approvals", "state", unionOf("approvals.ts", "ApprovalState")],
   ["millrace_schedules", "state", unionOf("schedules.ts", "ScheduleState")],
   ["millrace_schedule_runs", "state", unionOf("schedule-runs.ts", "RunState")],
-])("%s.%s has the values that its type names and its CHECK allows", (table, column, values) => {
+])("the column %s.%s has the values that its type lists and its CHECK permits", (table, column, values) => {
   expect([...values].toSorted()).toEqual(allowed(table, column).toSorted());
   expect(values.length).toBeGreaterThan(1);
 });

@@ -5,13 +5,10 @@ import { sources as allSources } from "./sources.ts";
 
 const STORE = "engine/store/";
 
-/**
- * Files with statements built from lists of tables, the app's among them: a tenant's rows are removed this way, and personal data is
- * rewritten.
- */
+/** Files with statements built from lists of tables, the app's tables included: they remove a tenant's rows, or rewrite personal data. */
 const BY_LIST = ["engine/erase/remove-tenant.ts", "engine/erase/rewrite.ts"];
 
-/** Helpers of chains' tests age the rows of any table. */
+/** Test helpers that age the rows of any table. */
 const CLOCK = "engine/testing/clock.ts";
 
 const sources = allSources(/\.ts$/).map(({ file, text }) => ({ file, text: withoutComments(text) }));
@@ -29,7 +26,7 @@ const NAMED = /\b(?:FROM|JOIN|INTO|UPDATE(?: OR [A-Z]+)?)\s+([a-z_]+)\b/g;
 
 const namedBy = (pattern: RegExp, text: string) => [...new Set([...text.matchAll(pattern)].map(([, table = ""]) => table))];
 
-/** The tables that the engine writes, with the files that do. */
+/** The tables that the engine writes, with the files that write them. */
 const written = Map.groupBy(
   sources
     .filter(({ file }) => file.startsWith("engine/"))
@@ -81,7 +78,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
   expect(astray).toEqual([]);
 });
 
-it("the engine alone names its tables in SQL: the app uses the engine's exports", () => {
+it("only the engine has its tables in SQL: the app uses the engine's exports", () => {
   const spelled = sources
     .filter(({ file }) => !file.startsWith("engine/"))
     .flatMap(({ file, text }) =>
@@ -92,7 +89,7 @@ it("the engine alone names its tables in SQL: the app uses the engine's exports"
   expect(spelled).toEqual([]);
 });
 
-it("no statement of the engine is put together with a table's name but in the two files that go by lists of tables", () => {
+it("no statement of the engine is built with a table's name, except in the two files that use lists of tables", () => {
   const puts = sources
     .filter(({ file }) => file.startsWith("engine/"))
     .filter(({ text }) => /"(?:INSERT INTO|UPDATE|UPDATE OR REPLACE|DELETE FROM)"|\b(?:INTO|UPDATE|DELETE FROM) \$\{/.test(text))

@@ -5,17 +5,17 @@ export interface Asked {
   fetch: (request: Request) => Promise<Response>;
   keywords: readonly [string, string];
   correlationId: string;
-  /** A budget with a name of characters that a URL has to escape. */
+  /** A budget whose name contains characters that a URL has to escape. */
   account: string;
 }
 
-/** The findings of its client. */
+/** The results of the program's client. */
 export interface Learned {
   instance: { id: string; workflow: string; status: string; result: unknown };
   steps: number;
   /** The instances of the job, page by page. */
   pages: string[][];
-  /** Which fields of a wrong payload were refused. */
+  /** The refused fields of an invalid payload. */
   refused: string[];
   replayed: boolean;
   account: string;

@@ -12,8 +12,7 @@ declare module "vitest" {
 }
 
 /**
- * Tools that need Node, for tests that run in workerd: POST /lint runs tools/lint.ts with the body as its input, and returns its
- * output.
+ * Tools that need Node, for tests that run in workerd: POST /lint runs tools/lint.ts with the body as its input, and returns its output.
  */
 export default async function setup(project: TestProject): Promise<() => void> {
   const server = createServer(async (request, response) => {

@@ -5,16 +5,16 @@ import { standsAt, withTargets } from "../systems/content/targets.ts";
 import { runTool } from "./toolbox.ts";
 
 const ORIGIN = "http://localhost:8787";
-/** A browser beside everything else on a busy machine. */
+/** The timeout of a browser on a busy machine. */
 const PATIENCE_MS = 500_000;
 
-/** Runs, if it is interpreted as HTML: as an element, and as an attribute's end. */
+/** Executes if it is interpreted as HTML: as an element, and as the end of an attribute. */
 const HOSTILE = `<script>alert("ran")</script>"><img src="x" onerror="alert('ran')">`;
 const LONG_WORD = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz".repeat(5);
 const LONG_URL = `https://tea.example.com/${"leaf".repeat(80)}`;
 const WIDE = `<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="200"><rect width="2000" height="200" fill="#8a9a5b"/></svg>`;
 
-/** Every effect of Markdown on a page. */
+/** Every element of Markdown that a page renders. */
 const WIDE_TEXT = `# ${HOSTILE} ${LONG_WORD}
 
 ${HOSTILE}
@@ -77,7 +77,7 @@ interface Page {
   path: string;
   /** Text in the page once it is rendered. */
   shows: string;
-  /** The caller whose token it needs. The browser gets the answer. */
+  /** The caller whose token the page needs. The browser gets the response. */
   caller?: Caller;
 }
 
@@ -97,7 +97,7 @@ describe("Every HTML page", () => {
     found = await lookAt(pages);
   }, PATIENCE_MS);
 
-  it("every error of a page is found: in one with all of them", () => {
+  it("every kind of page error is found on a page that contains all of them", () => {
     for (const finding of [
       "dialog: ran",
       "console: oh",
@@ -111,8 +111,8 @@ describe("Every HTML page", () => {
     ]) {
       expect(found["everything wrong"]).toContainEqual(typeof finding === "string" ? finding : expect.stringMatching(finding));
     }
-    expect(found["everything wrong, with a policy"]).toContainEqual(expect.stringMatching(/^console: .*Content Security Policy/));
-    expect(found["everything wrong, with a policy"]).not.toContain("dialog: ran");
+    expect(found["every error, with a policy"]).toContainEqual(expect.stringMatching(/^console: .*Content Security Policy/));
+    expect(found["every error, with a policy"]).not.toContain("dialog: ran");
   });
 
   it.each([
@@ -121,19 +121,19 @@ describe("Every HTML page", () => {
     "an article",
     "an article with every Markdown element",
     "an index",
-    "an index of hostile titles",
+    "an index with hostile titles",
     "an index's first page",
     "an index's last page",
-    "an index of nothing",
+    "an empty index",
     "an index of a further site",
     "a preview of a draft",
-  ])("is accessible, at each width, in light and dark, and has no unintended behaviour: %s", (name) => {
+  ])("an HTML page is accessible at each width, in light and dark, and has no unintended behaviour: %s", (name) => {
     expect(found[name]).toEqual([]);
   });
 
-  it("is among the pages that were checked", () => {
+  it("every HTML route is among the checked pages", () => {
     const described = Object.entries<Json>(document.paths)
-      // The console is looked at in test/console, where it has an engine to ask.
+      // The console is tested in test/console, with a running engine.
       .filter(([path, { get }]) => !path.startsWith("/console") && get?.responses[200]?.content?.["text/html"])
       .map(([path]) => new RegExp(`^${path.replace("{path}", ".+[^/]").replaceAll(/\{\w+\}/g, "[^/]+")}(\\?|$)`));
     const paths = Object.values(pages).map(({ path }) => path);
@@ -162,18 +162,18 @@ async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
     "an article": { path: pathOf(url), shows: "Below eighty degrees" },
     "an article with every Markdown element": { path: pathOf(wideUrl), shows: "Another title" },
     "an index": { path: index("acme"), shows: "How green tea is made" },
-    "an index of hostile titles": { path: index("wide"), shows: "<script>" },
+    "an index with hostile titles": { path: index("wide"), shows: "<script>" },
     "an index's first page": { path: index("daily"), shows: "Day 23" },
     "an index's last page": { path: pathOf(older), shows: "Newest" },
-    "an index of nothing": { path: index("gone"), shows: "Nothing is published" },
+    "an empty index": { path: index("gone"), shows: "Nothing is published" },
     "an index of a further site": { path: `${index("two")}shop/`, shows: "How green tea is made" },
     "a preview of a draft": { path: `/v1/articles/${unread.id}/preview`, shows: "Another title", caller },
   };
 }
 
-/** A page that has everything wrong, which shows that the browser sees it: as it is, and under a policy that keeps it from the worst. */
+/** A page with every error, which shows that the browser detects each: once unchanged, and once under a policy that prevents the worst. */
 const WRONG = {
-  visits: { "everything wrong": { path: "/lax", shows: "Hello" }, "everything wrong, with a policy": { path: "/strict", shows: "Hello" } },
+  visits: { "everything wrong": { path: "/lax", shows: "Hello" }, "every error, with a policy": { path: "/strict", shows: "Hello" } },
   answers: { "/lax": wrong({}), "/strict": wrong({ "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'" }) },
 };
 
@@ -184,7 +184,7 @@ function wrong(headers: object): object {
   return { status: 200, headers: { "content-type": "text/html", ...headers }, body };
 }
 
-/** Shows pages to a browser, as the Worker answers them, and beside them one with every error. */
+/** Shows pages to a browser, as the Worker returns them, and in addition a page with every error. */
 async function lookAt(pages: Record<string, Page>): Promise<Record<string, string[]>> {
   const svg = { status: 200, headers: { "content-type": "image/svg+xml" }, body: WIDE };
   const answers: Record<string, object> = { "/wide.svg": svg, ...WRONG.answers };

@@ -4,7 +4,7 @@ import { draft, publish } from "../systems/content/article.ts";
 import { endpoint, outcome, received } from "../systems/webhooks/hook.ts";
 import { runTool } from "./toolbox.ts";
 
-it("a delivery is verified by Svix's library, and one changed in transit is not", async () => {
+it("a delivery is verified by Svix's library, and a delivery that was changed in transit is not", async () => {
   const caller = await callerWith();
   const { hook, secret } = await endpoint(caller);
   await outcome(caller.tenantId);
@@ -17,7 +17,7 @@ it("a delivery is verified by Svix's library, and one changed in transit is not"
   ]);
 });
 
-it("a brand's feed is parsed by a feed reader's library unchanged", async () => {
+it("a brand's feed is parsed unchanged by a feed reader's library", async () => {
   const caller = await callerWith();
   const article = await publish(caller, await draft(caller, { text: "# Tea & <b>time</b>\n\nIt is a *plant*." }));
   const { body } = await send(`/pages/${caller.tenantId}/acme/feed.xml`);

@@ -1,49 +1,49 @@
-// Compares the records of a run with the model's expectation: figures alone, nothing of the engine.
+// Compares the records of a run with the model's expectation. Uses numbers only, and no code of the engine.
 import type { Effect, Expectation, Expected } from "./model.ts";
 import type { Trace } from "./program.ts";
 
-/** A problem: something happened too often, is missing, is surplus, or has not ended. */
+/** A problem: an effect happened too often, is missing, was not requested, or has not ended. */
 const KINDS = ["duplicate", "lost", "invented", "stuck"] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** The kind of a problem, by its name; a problem without one is surplus. */
+/** The kind of a problem, by its name; a problem without a name is an effect that was not requested. */
 export const kindOf = (problem: string): Kind => KINDS.find((kind) => problem.includes(`${kind}: `)) ?? "invented";
 
-/** For a run that was reported as stuck, and was late. */
+/** For a run that was reported as stuck, and ended late. */
 export const IT_ENDED = "\n  It came to its end by itself, and that";
 export const wasLate = (problem: string): boolean => problem.includes(IT_ENDED);
 
 /** The result of a run: its end, and the required effects of its branches. */
 export interface Verdict {
   ended: "complete" | "terminated";
-  /** The code's final branch; of an undone run, its branch before. */
+  /** The code's final branch; for an undone run, the branch before the undo. */
   expected: Expectation;
   trace: Trace;
-  /** Earlier branches, undone since: effects without an undo remain. */
+  /** Earlier branches, which were undone: effects without an `undo` handler remain. */
   before: readonly Expectation[];
-  /** An operator had it undone in the middle, when not all begun effects were recorded. */
+  /** An operator requested an undo while not all started effects were recorded. */
   cut: boolean;
-  /** An operator has stopped it, or closed it, before its code ended: an interrupted effect may be on record, or not. */
+  /** An operator has stopped the run, or closed it, before its code ended: an interrupted effect may be recorded, or not. */
   stopped?: boolean;
-  /** Operators have skipped steps of it: their outputs are reported, though nothing happened. */
+  /** Operators have skipped steps of the run: their outputs are reported, although no effect happened. */
   skips?: boolean;
   /** Reasons of the expected dead letters. */
   letters: readonly string[];
 }
 
-/** The counts of one effect: done, undone, and reported. */
+/** The counts of one effect: executions, undos, and reports. */
 export interface Account {
   happened: number;
   back: number;
   undos: number;
-  /** The number of an operator's repeats of an effect in doubt, whether it had happened or not. */
+  /** The number of an operator's repeats of an effect with an unknown outcome, whether it had happened or not. */
   again: number;
   events: number;
   commands: number;
   heard: number;
 }
 
-/** Compares the record of one effect with the expectation. Once for each undo, and once more if it remains. */
+/** Compares the record of one effect with the expectation: once per undo, and once more if the effect remains. */
 export function wrongWith(effect: Effect, { happened, back, undos, again, events, commands, heard }: Account, verdict: Verdict): string[] {
   const [least, most] = standing(effect, verdict);
   const isNatural = effect.class === "natural";
@@ -51,18 +51,18 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
   const problems: string[] = [];
   const stands = happened - back;
   if (stands < least || stands > most + more)
-    problems.push(`${kind(stands, least, most + more)}: happened ${happened} times and was taken back ${back} times`);
-  if (back > undos) problems.push(`duplicate: taken back ${back} times in ${undos} undos`);
-  if (!effect.emits) return events + commands > 0 ? [...problems, "invented: was told, and says nothing"] : problems;
-  // Each record of it is reported once. A repeatable effect may have happened more often than it was recorded.
+    problems.push(`${kind(stands, least, most + more)}: happened ${happened} times and was undone ${back} times`);
+  if (back > undos) problems.push(`duplicate: undone ${back} times in ${undos} undos`);
+  if (!effect.emits) return events + commands > 0 ? [...problems, "invented: was reported, and has no event"] : problems;
+  // Each record of an effect is reported once. A repeatable effect may have happened more often than it was recorded.
   const skipped = verdict.expected.effects.get(effect.at)?.skipped ? 1 : 0;
-  // An effect without an undo that a cancel cut off is not repeated for the record.
+  // An effect without an undo that a cancel interrupted is not repeated to record it.
   const isLeft = effect.stays && undos > 0 && (effect.class === "keyed" || isNatural);
   const isUntold = more > 0 || verdict.cut || verdict.stopped || isLeft;
   const byHand = verdict.stopped && verdict.skips ? 1 : 0;
   const [fewest, mostTold] = skipped ? [back + 1, back + 1] : isUntold ? [back + least, back + most + byHand] : [happened, happened];
   if (events < fewest || events > mostTold)
-    problems.push(`${kind(events, fewest, mostTold)}: ${events} events for ${happened} times, ${back} of them taken back`);
+    problems.push(`${kind(events, fewest, mostTold)}: ${events} events for ${happened} executions, ${back} of them undone`);
   if (commands !== Math.min(events, 1))
     problems.push(`${kind(commands, Math.min(events, 1), 1)}: ${commands} commands for ${events} events`);
   if (heard !== events) problems.push(`${kind(heard, events, events)}: ${heard} events delivered to the object, of ${events}`);
@@ -74,7 +74,7 @@ const kind = (count: number, least: number, most: number): Kind => (count < leas
 /** The required and the permitted number of remaining effects. */
 function standing(effect: Effect, { ended, expected, before, cut }: Verdict): [least: number, most: number] {
   const own: Expected | undefined = expected.effects.get(effect.at);
-  // An undo leaves an effect alone that failed without a record.
+  // An undo leaves an effect unchanged that failed without a record.
   const unrecorded = cut && (effect.class === "keyed" || effect.class === "natural") ? 1 : 0;
   if (ended === "complete" || effect.stays) {
     const stayed = effect.stays && (cut || before.some(({ effects }) => effects.has(effect.at))) ? 1 : 0;
@@ -88,6 +88,6 @@ export function misordered(back: readonly string[], { order }: Expectation): str
   const backAt = new Map(back.map((at, index) => [at, index]));
   return order.flatMap(([earlier, later]) => {
     const [first, second] = [backAt.get(earlier), backAt.get(later)];
-    return first !== undefined && second !== undefined && first < second ? [`${earlier} was taken back before ${later}`] : [];
+    return first !== undefined && second !== undefined && first < second ? [`${earlier} was undone before ${later}`] : [];
   });
 }

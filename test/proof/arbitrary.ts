@@ -16,7 +16,7 @@ import {
 import type { Case } from "./prove.ts";
 import type { World } from "./world.ts";
 
-/** Mostly nothing; one time in `odds` the other. */
+/** The common value, and with a probability of 1 in `odds` the rare one. */
 const sometimes = <T>(what: fc.Arbitrary<T>, odds = 4): fc.Arbitrary<T | undefined> =>
   fc.oneof({ weight: odds - 1, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: what });
 const rarely = sometimes(fc.constant(true), 6);
@@ -38,7 +38,7 @@ const lean = sometimes(fc.constantFrom("lean" as const, "lean" as const, "flips"
 const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely, lean };
 const act: fc.Arbitrary<Act> = fc
   .record({ do: fc.constantFrom("keyed", "natural", "lookup", "once"), upstream: sometimes(upstream, 3), ...said })
-  // An undoable step is lean only where its key is claimed first.
+  // An undoable step is an inline step only if its key is claimed first.
   .chain((one) =>
     one.lean && (one.do === "keyed" || one.do === "natural")
       ? sometimes(fc.constant(true), 2).map((stays) => ({ ...one, stays }))
@@ -111,7 +111,7 @@ const throws: fc.Arbitrary<Leaf> = fc.record({ do: fc.constant("throw" as const)
 const whole: fc.Arbitrary<Program> = fc
   .record({
     do: fc.constant("seq" as const),
-    // The code's own error is not caught: it would take another branch once it does not throw any more.
+    // The code's own error is not caught: it would take another branch once it is no longer thrown.
     parts: fc.array(fc.oneof({ weight: 5, arbitrary: program }, { weight: 1, arbitrary: throws }), { minLength: 1, maxLength: 5 }),
   })
   .filter((one) => leavesOf(one).length <= MAX_LEAVES);
@@ -168,7 +168,7 @@ const isAnswered = (leaf: Leaf): boolean =>
   leaf.do === "ask" ? leaf.answer !== "never" : leaf.do === "once" && leaf.upstream !== undefined && !DEFINITE.has(leaf.upstream.is);
 const DEFINITE: ReadonlySet<Upstream["is"]> = new Set(["refuses", "never", "limits", "slow"]);
 
-/** Any provable case: a program, up to two faults, and outside events. */
+/** Any valid case: a program, up to two faults, and external events. */
 export const cases: fc.Arbitrary<Case> = fc
   .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), untold: sometimes(untold, 2), world })
   .map(({ program, faults, untold, world }) => {
@@ -178,19 +178,19 @@ export const cases: fc.Arbitrary<Case> = fc
       faults: all.map((one) => reachable(world, one)).map(bearable),
       world: {
         ...world,
-        // Needs an item of another tenant.
+        // Requires an item of another tenant.
         ...((world.stranger || all.some(({ boundary }) => boundary === "bucket")) && { large: true }),
-        // Needs a skippable item.
+        // Requires a skippable item.
         ...(world.late === "skipped" && { malformed: true, conflicts: true }),
       },
     };
   });
 
-/** An object that is unavailable for all tries of an event makes a dead letter of it: then only an operator delivers it. */
+/** An object that is unavailable for all attempts of an event makes it a dead letter: then only an operator delivers it. */
 function bearable(fault: Fault): Fault {
   if (fault.boundary === "object")
     return { ...fault, way: fault.way === "after" || fault.way === "twice" ? fault.way : "before", times: undefined };
-  // Deliveries to a run are retried: a fault matters only where the second call fails as well.
+  // Deliveries to a run are retried: a fault has an effect only if the second call fails as well.
   const isQuick = fault.way !== "late" && fault.way !== "stale";
   return fault.boundary === "instance" && isQuick ? { ...fault, times: fault.times ?? 3 } : fault;
 }
@@ -202,16 +202,16 @@ const CROSSES: Partial<Record<Boundary, Leaf>> = {
   instance: { do: "wait", comes: "asked", brief: false },
 };
 
-/** The program with a step before it for each fault that would hit nothing else. */
+/** The program with an additional step for each fault that would otherwise have no call to fail. */
 function crossing(program: Program, faults: readonly Fault[]): Program {
   const first = [...new Set(faults.flatMap(({ boundary }) => CROSSES[boundary] ?? []))];
   return first.length === 0 ? program : { do: "seq", parts: [...first, program] };
 }
 
-/** A lower bound of the usual calls of a run at a boundary: a later fault hits nothing. */
+/** A lower bound of the usual calls of a run at a boundary: a later fault has no call to fail. */
 const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 3, order: 3, bucket: 2, object: 1 };
 
-/** A fault where it probably hits: in a phase that comes, at a boundary that is crossed there. */
+/** A fault at a probable place: in a phase that will occur, at a boundary that is crossed there. */
 function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {
   const comes = phase === "run" || (phase === "restart" ? restarts > 0 : ends !== "stays");
   if (!comes || phase === "run") return { ...how, phase: "run", boundary, nth: nth % CALLS[boundary] };

@@ -9,10 +9,10 @@ export const isBrokenOff = ({ breaks = [], clicks }: Pick<World, "breaks" | "cli
   breaks.length > 0 || clicks.some(({ verb }) => verb === "restart");
 
 const LOOK_MS = 100;
-/** The wait for a run to have a running effect before it is cut off. */
+/** The wait for a run to have a running effect before it is interrupted. */
 const HELD_MS = 3000;
 
-/** The platform loses all its record of a running instance, and restarts it: in the middle of an effect, if there is one. */
+/** The platform loses all its records of a running instance, and restarts it: in the middle of an effect, if there is one. */
 export async function breakOff(stage: Stage, run: Subject, afterMs: number): Promise<void> {
   await pause(afterMs);
   const instead = new Set(insteadIn(run.program, ROOT).map((at) => `${run.name}/${at}`));
@@ -24,7 +24,7 @@ export async function breakOff(stage: Stage, run: Subject, afterMs: number): Pro
   if (status === "running" || status === "waiting") await Promise.race([stage.restart(run.id).catch(() => undefined), pause(HELD_MS)]);
 }
 
-/** The places of fallback steps, which have no record before they are over. */
+/** The places of fallback steps, which have no record before they are done. */
 function insteadIn(program: Program, at: string): string[] {
   const parts = partsOf(program, at);
   const inner = parts.flatMap((part) => insteadIn(part.program, part.at));

@@ -2,9 +2,9 @@ import { it } from "vitest";
 import { asked } from "./asked.ts";
 import { prove } from "./in-process.ts";
 
-// A random run's findings, or possible ones: each failure is added here as random.test.ts prints it.
+// Findings of random runs, or possible ones: each failure is added here as random.test.ts prints it.
 
-it("a program of every class without faults keeps its promises when it is undone and repeated", () =>
+it("a program of every effect class, without faults, keeps the guarantees when it is undone and repeated", () =>
   prove({
     program: {
       do: "seq",
@@ -24,14 +24,16 @@ it("a program of every class without faults keeps its promises when it is undone
     world: { copies: 2, conflicts: true, malformed: true, large: true, restarts: 1, ends: "undone and retried" },
   }));
 
-it.each([0, 1, 2, 3, 4, 5])("a write that the database makes twice (number %i of a run, from 0) records one outcome, with one row", (nth) =>
-  prove({
-    program: { do: "seq", parts: [{ do: "commit", emits: true }, { do: "commit" }] },
-    faults: [{ phase: "run", boundary: "database", nth, way: "twice" }],
-  }),
+it.each([0, 1, 2, 3, 4, 5])(
+  "a write that the database executes twice (number %i of a run, from 0) records one outcome, with one row",
+  (nth) =>
+    prove({
+      program: { do: "seq", parts: [{ do: "commit", emits: true }, { do: "commit" }] },
+      faults: [{ phase: "run", boundary: "database", nth, way: "twice" }],
+    }),
 );
 
-it("an operator's answer reaches the run, also when the platform accepts it only later", () =>
+it("an operator's answer reaches the run, also when the platform accepts it late", () =>
   prove({
     program: {
       do: "all",
@@ -44,7 +46,7 @@ it("an operator's answer reaches the run, also when the platform accepts it only
   }));
 
 it.each(["cancel", "stop", "pause", "restart"] as const)(
-  "two operators who %s a run without faults concurrently cause one effect, and it continues as promised",
+  "two operators who %s a run without faults concurrently cause one effect, and the run continues as guaranteed",
   (verb) =>
     prove({
       program: {
@@ -61,7 +63,7 @@ it.each(["cancel", "stop", "pause", "restart"] as const)(
     }),
 );
 
-it("a failed step that an operator has done by hand is neither done nor undone, and is reported; a skipped commit writes nothing", () =>
+it("a failed step that an operator has done by hand is neither done nor undone, and is reported; a skipped commit writes no row", () =>
   prove({
     program: {
       do: "seq",
@@ -79,7 +81,7 @@ it.each([
   ["natural", undefined],
   ["keyed", "lean"],
   ["natural", "lean"],
-] as const)("the fallback for a refusal (%s, %s) is the only effect, although its replay is cut off half way", (instead, lean) =>
+] as const)("the fallback for a refusal (%s, %s) is the only effect, although its replay is interrupted halfway", (instead, lean) =>
   prove({
     program: {
       do: "try",
@@ -91,7 +93,7 @@ it.each([
   }),
 );
 
-it("a run that failed and was closed remains closed, for any requests and messages", () =>
+it("a failed and closed run remains closed, for any requests and messages", () =>
   prove({
     program: { do: "seq", parts: [{ do: "keyed", emits: true }, { do: "once", upstream: { is: "never", times: 1 } }, { do: "commit" }] },
     world: { closes: true, late: "late" },
@@ -109,7 +111,7 @@ it("signals of operators reach the wait with their name, in any order", () =>
     world: { direct: true },
   }));
 
-it.runIf(asked.whole)("an end that the recorder refuses five times is written soon after that", { timeout: 200_000 }, () =>
+it.runIf(asked.whole)("an end that the recorder refuses five times is written shortly after that", { timeout: 200_000 }, () =>
   prove({
     program: { do: "seq", parts: [{ do: "sleep" }] },
     faults: [{ phase: "run", boundary: "recorder", nth: 1, way: "refused", times: 5 }],

@@ -21,7 +21,7 @@ import type { Catalog } from "millrace/worker";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { operator, type Stage, type Theirs } from "./stage.ts";
 
-/** The calls of the engine's own process for outside callers. */
+/** Calls of the engine's own process, as external callers make them. */
 export type Doors = Pick<
   Stage,
   | "idOf"
@@ -118,5 +118,5 @@ async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, let
   return seen;
 }
 
-/** True for an answer without content. */
+/** True for a response without content. */
 const isNothing = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0;

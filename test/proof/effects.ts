@@ -15,7 +15,7 @@ import type { LedgerEntry } from "../upstream/server.ts";
 import { type Act, STEP_RETRIES, TIMEOUT_MS } from "./program.ts";
 import { doneTo } from "./upstream.ts";
 
-/** An effect's subject, and whether its answer is large. */
+/** An effect's subject, and whether its response is large. */
 interface Doing {
   subject: string;
   large: boolean;
@@ -52,7 +52,7 @@ async function act(method: string, kind: string, { input, key, signal }: EffectC
   return padded(((await response.json()) as { id: string }).id, input.large);
 }
 
-/** Asks the upstream whether it has done the request of this key: an undone one had another key. */
+/** Asks the upstream whether it has executed the request with this key: an undone request had another key. */
 async function find({ input, key, signal }: EffectCall<Doing>): Promise<string | undefined> {
   const response = await fetch(`${UPSTREAM_URL()}/ledger/${encodeURIComponent(input.subject)}`, { signal });
   const found = ((await response.json()) as LedgerEntry[]).find((one) => one.key === key);
@@ -63,11 +63,11 @@ const back = defineStep<Done<Doing, string>, unknown>({
   effect: "keyed",
   ...QUICK,
   async run({ input: { input, output }, ...call }) {
-    // The output names the effect to undo.
+    // The output contains the id of the effect to undo.
     const done = await doneTo(UPSTREAM_URL(), input.subject);
     const last = done.at(-1)?.kind === "natural" ? done : done.slice(-1);
     if (!last.some(({ id }) => id === idIn(output ?? "")))
-      throw notRetryable(`Of ${input.subject} "${idIn(output ?? "nothing")}" shall be taken back.`);
+      throw notRetryable(`Of ${input.subject} "${idIn(output ?? "nothing")}" must be undone.`);
     return act("POST", "keyed", { ...call, input: { subject: `${input.subject}/back`, large: false } });
   },
 });
@@ -81,7 +81,7 @@ const classes: Record<Act["do"], StepDefinition<Doing, string>> = {
   lookup: { effect: "lookup", output, ...QUICK, run: (call) => act("POST", "plain", call), lookup: find },
 };
 
-/** The definition of an effect; one without `stays` can be undone. */
+/** The definition of an effect; an effect without `stays` can be undone. */
 export function definitionOf({ do: effectClass, stays }: Act): StepDefinition<Doing, string> {
   return defineStep(stays ? classes[effectClass] : { ...classes[effectClass], undo: back });
 }

@@ -1,16 +1,16 @@
-// Data alone: the engine's calls that may fail. The failures themselves are in faults.ts.
+// Only data: the engine's calls that may fail. The failures themselves are in faults.ts.
 
 /**
- * The engine's calls that may fail independently. `instance`: the platform is asked about a run; `order`: it gets an event for one,
- * or restarts or ends it; `object`: one that gets events.
+ * The engine's calls that may fail independently. `instance`: a status query to the platform about a run. `order`: the platform sends a
+ * run an event, restarts it or ends it. `object`: a call to an object that receives events.
  */
 export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "order", "bucket", "object"] as const;
 export type Boundary = (typeof BOUNDARIES)[number];
 
 /**
- * How a call fails: `before` it had its effect, or `after` it (reported as failed nevertheless); `twice`: it has its effect two
- * times, and only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect; `stale`: it
- * is answered when the step's time and its lease are over.
+ * The failure of a call. `before`: before its effect. `after`: after its effect, but reported as failed. `twice`: the effect happens
+ * twice, and only the second is answered. `late`: after two seconds. `refused`: for overload, before its effect. `stale`: answered when
+ * the step's timeout and its lease are over.
  */
 export const WAYS = ["before", "after", "twice", "late", "refused", "stale"] as const;
 
@@ -28,18 +28,18 @@ export interface Fault {
   times?: number | undefined;
 }
 
-/** The number of calls that shall fail. */
+/** The number of calls that must fail. */
 export const planned = (faults: readonly Fault[]): number => faults.reduce((sum, { times = 1 }) => sum + times, 0);
 
 /** The number of calls of each boundary. */
 export type Counts = Record<Boundary, number>;
 
-/** Calls about one run: those that name it. */
+/** Calls about one run, recognised by its name. */
 export interface Watch {
   readonly counts: Counts;
   /** The number of calls that have failed as planned. */
   struck(): number;
-  /** The end of the last of them, as `Date.now()`; 0 while there was none. */
+  /** The time of the last failed call, as `Date.now()`; 0 if there was none. */
   struckUntil(): number;
   end(): void;
 }

@@ -42,14 +42,14 @@ export function watch(names: readonly string[], faults: readonly Fault[]): Watch
   return { counts, struck: () => own.struck, struckUntil: () => own.struckUntil, end: () => void watching.delete(own) };
 }
 
-/** Passes a call on, or fails it by the first due fault. */
+/** Passes a call on, or makes it fail by the first due fault. */
 async function pass(boundary: Boundary, about: string, call: () => Promise<unknown>): Promise<unknown> {
   const due: { own: Watching; fault: Fault }[] = [];
   for (const own of watching) {
     if (!own.names.some((name) => about.includes(name))) continue;
     const nth = own.counts[boundary]++;
     const fault = own.faults.find((one) => one.boundary === boundary && one.nth <= nth && nth < one.nth + (one.times ?? 1));
-    // A call about two runs that are both due fails in one way.
+    // A call about two runs that both have a due fault fails in one way.
     if (!fault || due.length > 0) continue;
     own.struck++;
     due.push({ own, fault });
@@ -88,7 +88,10 @@ async function strike({ way }: Fault, boundary: Boundary, about: string, call: (
   }
 }
 
-/** Ends the leases that the runs of a call had claimed by then: their holder is slower than that. Another replay may hold one since. */
+/**
+ * Ends the leases that the runs of a call had claimed until then, because their holder is slower than that. Another replay may hold a
+ * lease since.
+ */
 async function endLeases(about: string, takenBy: number): Promise<void> {
   const ids = [...watching].flatMap(({ names }) => (names.some((name) => about.includes(name)) ? names : []));
   await env.DB.prepare(
@@ -103,7 +106,7 @@ async function databaseTime(): Promise<number> {
   return results[0]?.now ?? 0;
 }
 
-/** The maximum time of a claim's holder: late to the upstream, and with a late answer. */
+/** The maximum time of a claim's holder: late to the upstream, and with a late response. */
 const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
 
 /** The holders of a run's claims are dropped with its replay: their leases end when they have no effect any more. */
@@ -125,12 +128,12 @@ export const askAside = (id: string): Promise<WorkflowInstance> => (get ?? LAB.g
 /** Log lines that contain secrets: text of a payload. */
 export const leaked: string[] = [];
 
-/** Intercepts all calls of the engine to the outside, and begins the journal of the database, until the test ends. */
+/** Intercepts all external calls of the engine, and starts the journal of the database, until the test ends. */
 export async function standBetween(): Promise<void> {
   if (get) return;
   const run = (statements: string[]) => env.DB.batch(statements.map((one) => env.DB.prepare(one)));
   await run(BEGIN_JOURNAL);
-  // Never restored: such a run has a separate process.
+  // The interception is never removed: such a run has a separate process.
   const { now } = Date;
   if (asked.clockMs !== 0) Date.now = () => now.call(Date) + asked.clockMs;
   const undo: (() => void)[] = [];

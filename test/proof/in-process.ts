@@ -11,7 +11,7 @@ import type { Manner } from "./manner.ts";
 import { type Case, type Proof, trialOn } from "./prove.ts";
 import type { Stage } from "./stage.ts";
 
-/** The engine in the test's own process: single calls of it can be made to fail, and its keeper runs rounds on request. */
+/** The engine in the test's own process: single calls can be made to fail, and its keeper runs on request. */
 const stage: Stage = {
   ...doorsOf(probeEnv, app),
   repeats: false,
@@ -56,7 +56,7 @@ const stage: Stage = {
 
 const PERIOD_MS = 10_000;
 
-/** A period of the keeper passes: its checks are due earlier by that. */
+/** Simulates that a period of the keeper has passed: its checks are due earlier by that period. */
 async function aPeriodLater(): Promise<void> {
   const { DB } = probeEnv;
   await DB.batch(
@@ -68,17 +68,17 @@ async function aPeriodLater(): Promise<void> {
   );
 }
 
-/** The time of a phase beside a gate's other tests: with a tenth of a processor, its steps time out repeatedly. */
+/** The timeout of a phase while other tests run: with a tenth of a processor, its steps time out repeatedly. */
 const MOST_MS = 300_000;
 
-/** Tries a case in the test's own process. */
+/** Runs a case in the test's own process. */
 export async function trial(one: Case, manner?: Manner): Promise<Proof> {
   const proof = await trialOn(stage, one, { mostMs: MOST_MS, ...manner });
   // Attributed to the first run that ends: the lines do not name their run.
-  return { ...proof, problems: [...proof.problems, ...leaked.splice(0).map((line) => `a log line shows a payload: ${line}`)] };
+  return { ...proof, problems: [...proof.problems, ...leaked.splice(0).map((line) => `a log line contains a payload: ${line}`)] };
 }
 
-/** Fails unless a case keeps every contract. */
+/** Fails unless a case keeps every guarantee. */
 export async function prove(one: Case): Promise<void> {
   await standBetween();
   const { problems } = await trial(one);

@@ -32,7 +32,7 @@ class Left extends Error {
   }
 }
 
-/** The code's position: the names of its steps contain the part; their keys the item. */
+/** The code's position: the names of its steps contain the part; their keys contain the item. */
 interface Place {
   on: Steps;
   at: string;
@@ -40,7 +40,7 @@ interface Place {
   key: string;
 }
 
-/** The code of a run that executes a program. `runs`: how many runs operators have begun so far. */
+/** The code of a run that executes a program. `runs`: the number of runs that operators have started so far. */
 export function codeFor(program: Program, runs: () => number): (call: LabCall) => Promise<Trace> {
   const tried = new Set<string>();
   let passes = 0;
@@ -48,7 +48,7 @@ export function codeFor(program: Program, runs: () => number): (call: LabCall) =
   return (call) => new Pass(call, { tried, nth: runs(), before: passes++, steps }).run(program);
 }
 
-/** A replay's state besides the call. */
+/** A replay's state in addition to the call. */
 interface Known {
   /** The expected failures so far. */
   tried: Set<string>;
@@ -56,7 +56,7 @@ interface Known {
   nth: number;
   /** The number of this process's earlier replays. */
   before: number;
-  /** The kind of all the program's steps, where they have the same. */
+  /** The kind of all the program's steps, if they have the same kind. */
   steps: ReturnType<typeof oneModeOf>;
 }
 
@@ -78,7 +78,7 @@ class Pass {
       if (!(error instanceof Left)) throw error;
       this.#trace.left = error.at;
     }
-    // Work beside the end of the code is not recorded any more.
+    // Work that continues after the end of the code is not recorded.
     return structuredClone(this.#trace);
   }
 
@@ -174,7 +174,7 @@ class Pass {
     return `${this.#call.payload.name}/${at}`;
   }
 
-  /** A separate row for each write: the same statement twice is two. */
+  /** A separate row for each write: the same statement twice writes two rows. */
   #row(kind: "commit" | "back", at: string): Statement {
     return sql`INSERT INTO probe_rows (id, kind, name) VALUES (lower(hex(randomblob(16))), ${kind}, ${this.#subject(at)})`;
   }
@@ -189,7 +189,7 @@ class Pass {
     return { steps: lean === "lean" || this.#known.before % 2 === 0 ? "lean" : "platform" };
   }
 
-  /** True if a commit outside the program is lean: as all steps of the program are, or else by its place. */
+  /** True if a commit outside the program is an inline step: by the kind of all steps of the program, or else by its place. */
   #leanAt(at: string): Lean | undefined {
     const { steps } = this.#known;
     return steps ? steps.lean : ([undefined, "lean", "flips"][at.length % 3] as Lean | undefined);
@@ -269,7 +269,7 @@ class Pass {
     await this.#decide(place, `${approved ? "yes" : "no"} by ${by ?? "nobody"}`);
   }
 
-  /** The run publishes to itself: by the route of every other event. */
+  /** The run publishes an event to itself, by the route of every other event. */
   async #told({ said }: Told, place: Place): Promise<void> {
     const { on, at, name, key } = place;
     const subject = this.#subject(at);
@@ -286,7 +286,7 @@ class Pass {
   }
 }
 
-/** The answer of a step of the proof: its place, or else an unexpected value. */
+/** The output of a step of the test program: its place, or else an unexpected value. */
 function idOf(at: string, output: string): string {
   if (output === BY_HAND) return BY_HAND;
   return output === padded(at, output.length > at.length) ? at : `not its own: ${output.slice(0, 60)}`;

@@ -1,4 +1,4 @@
-// The database records every run on trial by its own triggers, for every writer: the engine knows nothing of it.
+// The database records every tested run by its own triggers, for every writer, independently of the engine.
 import type { Stage, Subject } from "./stage.ts";
 
 const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
@@ -6,7 +6,7 @@ const NOTE = (id: string, what: string, was: string, is: string, epoch: string) 
   `INSERT INTO proof_journal (instance_id, what, was, is_now, epoch, at_ms) VALUES (${id}, ${what}, ${was}, ${is}, ${epoch}, CAST(unixepoch('subsec') * 1000 AS INTEGER))`;
 const KEY = "NEW.step || '/' || NEW.item || '/' || NEW.generation";
 
-/** Statements that begin the journal. */
+/** Statements that start the journal. */
 export const BEGIN_JOURNAL = [
   `CREATE TABLE IF NOT EXISTS proof_journal (
      at INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, what TEXT NOT NULL, was TEXT, is_now TEXT, epoch INTEGER,
@@ -42,7 +42,7 @@ interface Note {
 }
 
 /**
- * Problems in the history of a run's rows: I6, an entry's epoch only grows, and it is done once; I13, an ended run changes on
+ * Problems in the history of a run's rows: I6, an entry's epoch only grows, and the entry is done once; I13, an ended run changes on
  * request only.
  */
 export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<string[]> {

@@ -1,4 +1,4 @@
-// Judges from the upstream's ledger and from plain SQL: the engine's own functions are not called.
+// Checks the result from the upstream's ledger and from plain SQL, without the engine's own functions.
 import type { LedgerEntry } from "../upstream/server.ts";
 import { misordered, type Verdict, wrongWith } from "./account.ts";
 import { takenBack } from "./journal.ts";
@@ -7,7 +7,7 @@ import { BY_HAND } from "./orders.ts";
 import type { Asked } from "./requests.ts";
 import { operator, type Stage, type Standing, type Subject } from "./stage.ts";
 
-/** A run's status, and its waits: events, answers, and the truth about effects in doubt. */
+/** A run's status, and its waits: events, answers, and the true outcome of effects with unknown outcomes. */
 export interface Row {
   status: string;
   error: string | null;
@@ -33,10 +33,10 @@ async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: strin
   return (await rows("SELECT id FROM millrace_actions WHERE instance_id = ?1 AND verb = ?2 AND result = 'applied'", id, verb)).length;
 }
 
-/** The number of a run's undos, the running one included. */
+/** The number of a run's undos, including a running one. */
 export const undosOf = (stage: Stage, id: string): Promise<number> => applied(stage, "undo", id);
 
-/** A run's status and output on the platform. It is asked once more where it does not answer: that says nothing about the run. */
+/** A run's status and output on the platform. The query is repeated once if it gets no response, which says nothing about the run. */
 export const platformOf = (stage: Stage, id: string): Promise<Standing> =>
   stage
     .platform(id)
@@ -52,8 +52,8 @@ export async function ledgerOf({ upstreamUrl }: Stage, name: string): Promise<Le
 const UNDER_WAY: ReadonlySet<string> = new Set(["queued", "running", "waiting", "paused", "waitingForPause"]);
 
 /**
- * Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; its follow-ups have ended, and the
- * platform agrees.
+ * True if the run has no open item: no unsent message, no promised action, no effect without outcome; its follow-ups have ended, and the
+ * platform has the same status.
  */
 export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict["ended"]): Promise<string[]> {
   const [open] = await stage.rows<Record<string, number>>(
@@ -68,15 +68,15 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
   );
   const found = Object.entries(open ?? {}).flatMap(([what, count]) => (count > 0 ? [`${count} ${what} open`] : []));
   if (found.length > 0) return found;
-  // I17: an undo is a separate run there, with any end.
+  // I17: an undo is a separate run on the platform, with any end.
   const { status } = await platformOf(stage, id);
   const agrees = ended === "complete" ? status === "complete" : !UNDER_WAY.has(status);
-  return agrees ? [] : [`the platform says ${status}`];
+  return agrees ? [] : [`the platform's status is ${status}`];
 }
 
 /**
- * I11: each operator's request is on record once, as applied or as refused, with actor and reason; and no other request is. A
- * repeated signal is on record without a change.
+ * I11: each operator's request is audited once, as applied or as refused, with actor and reason, and no other request is. A repeated
+ * signal is audited without a change.
  */
 export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
   const found = await rows<{ verb: string; actor: string; reason: string; result: string }>(
@@ -92,7 +92,7 @@ export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, as
       ? [`${own.length} actions "${verb}", ${applied} of them applied; asked ${one.asked} times, ${one.done} done, ${one.refused} refused`]
       : [];
   });
-  return [...counted, ...unsigned.map((one) => `on record without who and why: ${JSON.stringify(one)}`)];
+  return [...counted, ...unsigned.map((one) => `audited without actor and reason: ${JSON.stringify(one)}`)];
 }
 
 /** All records of a run, for the analysis of a hang. */
@@ -150,10 +150,9 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     const done = ledger.filter(({ subject }) => subject === at);
     const happened = effect.class === "commit" ? count("commit", at) : done.length;
     const back = effect.class === "commit" ? count("back", at) : ledger.filter(({ subject }) => subject === `${at}/back`).length;
-    if (back !== count("back", at))
-      problems.push(`${at} was taken back ${back} times, and written down as that ${count("back", at)} times`);
+    if (back !== count("back", at)) problems.push(`${at} was undone ${back} times, but recorded as undone ${count("back", at)} times`);
     const unsaid = effect.emits && !effect.stays ? back - count("event", `${at}/back`) : 0;
-    if (unsaid !== 0) problems.push(`${at} was taken back ${back} times, and that was told ${back - unsaid} times`);
+    if (unsaid !== 0) problems.push(`${at} was undone ${back} times, and reported as undone ${back - unsaid} times`);
     const told = {
       undos: undos + cancels.length,
       events: count("event", at),
@@ -162,7 +161,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     };
     problems.push(...wrongWith(effect, { happened, back, again, ...told }, verdict).map((what) => `${effect.class} ${at}: ${what}`));
     const said = verdict.trace.did[at];
-    // An undone effect, or one repeated on request, had another answer.
+    // An undone effect, or an effect repeated on request, had another output.
     const answers = effect.class === "natural" ? done : done.slice(-1);
     if (
       effect.class !== "commit" &&

@@ -1,11 +1,11 @@
 import type { Stage, Subject } from "./stage.ts";
 
-/** A caller of another tenant, who has all ids of a run and tries all requests. */
+/** A caller of another tenant, who has all ids of a run and sends all requests. */
 export class Meddler {
   readonly #stage: Stage;
   readonly #run: Subject;
   readonly #tenantId: string;
-  /** The requests tried, so that each is tried once in each state of the run. */
+  /** The requests sent so far, so that each is sent once in each state of the run. */
   #tried = "";
   readonly problems: string[] = [];
 

@@ -17,20 +17,20 @@ function says(program: Program, trace: Partial<Trace>): { least: Record<string, 
 }
 
 describe("The model", () => {
-  it("requires the awaited events, and no continuation without them", () => {
+  it("the model requires the awaited events, and no continuation without them", () => {
     expect(says(seq(keyed, keyed), { did: { "r.0": "1", "r.1": "2" } })).toEqual({ least: { "r.0": 1, "r.1": 1 }, problems: [] });
     expect(says(seq(keyed, keyed), { did: { "r.1": "2" } }).problems).not.toEqual([]);
     expect(says(all(keyed, keyed), { did: { "r.0": "1" } }).problems).not.toEqual([]);
   });
 
-  it("permits either outcome for the loser of a race, and requires a decided winner", () => {
+  it("the model permits either outcome for the loser of a race, and requires a decided winner", () => {
     const won = { decided: { r: 0 }, did: { "r.0": "1", "r:0": "r:0" } };
     expect(says(race(keyed, keyed), won)).toEqual({ least: { "r.0": 1, "r.1": 0, "r:0": 1 }, problems: [] });
     expect(says(race(keyed, keyed), { ...won, did: { "r.0": "1" } }).problems).not.toEqual([]);
     expect(says(race(keyed, keyed), { ...won, decided: { r: 1 } }).problems).not.toEqual([]);
   });
 
-  it("accepts a failure when the upstream can have refused, and requires the fallback", () => {
+  it("the model accepts a failure if the upstream can have refused, and requires the fallback", () => {
     const attempt = (part: Program): Program => ({ do: "try", part, next: keyed });
     const caught = { decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
     expect(says(attempt(refused), caught)).toEqual({ least: { "r:caught": 1, "r.1": 1 }, problems: [] });
@@ -41,20 +41,20 @@ describe("The model", () => {
     expect(says(seq(refused), { failed: ["r.0"] }).problems).not.toEqual([]);
   });
 
-  it("counts an attempt in which the process died as one of a step's attempts", () => {
+  it("the model counts an attempt in which the process died as one of a step's attempts", () => {
     const limited: Program = { do: "try", part: { do: "keyed", upstream: { is: "limits", times: 3 } }, next: keyed };
     const trace = { note: 0, decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
     expect(expectationOf(limited, trace).problems).toEqual(["r.0 failed, and cannot"]);
     expect(expectationOf(limited, trace, true).problems).toEqual([]);
   });
 
-  it("leaves the progress of the other branches open when one failed or returned", () => {
+  it("the model leaves the progress of other branches open when one failed or returned", () => {
     const returned = { left: "r.0", decided: { "r.0": "left" }, did: { "r.0:left": "r.0:left" } };
     expect(says(all({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1, "r.1": 0 }, problems: [] });
     expect(says(seq({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1 }, problems: [] });
   });
 
-  it("has the possible answers of a wait and a question", () => {
+  it("the model has the possible answers of a wait and a question", () => {
     const heard = (answer: string) => ({ decided: { r: answer }, did: { [`r:${answer}`]: `r:${answer}` } });
     expect(says({ do: "wait", comes: "asked", brief: false }, heard("heard one")).problems).toEqual([]);
     expect(says({ do: "wait", comes: "asked", brief: false }, heard("late")).problems).not.toEqual([]);
@@ -62,12 +62,12 @@ describe("The model", () => {
     expect(says({ do: "ask", answer: "no", otherwise: "approve" }, heard("yes by tess")).problems).not.toEqual([]);
   });
 
-  it("knows all possible effects of a program, by its items", () => {
+  it("the model has all possible effects of a program, by its items", () => {
     const program: Program = { do: "map", items: 2, part: seq(keyed, { do: "read" }) };
     expect(effectsOf(program).map(({ at }) => at)).toEqual(["r.a.0", "r.b.0"]);
   });
 
-  it("has the order of sequential effects, and none of parallel ones", () => {
+  it("the model has the order of sequential effects, and none of parallel effects", () => {
     const { order } = expectationOf(seq(all(keyed, keyed), keyed), {
       note: 0,
       did: { "r.0.0": "1", "r.0.1": "2", "r.1": "3" },
@@ -80,12 +80,12 @@ describe("The model", () => {
     ]);
   });
 
-  it("accepts an operator's output for a failed step with possible effects, and for a commit without rows", () => {
+  it("the model accepts an operator's output for a failed step with possible effects, and for a commit without rows", () => {
     const byHand = { did: { "r.0": BY_HAND, "r.1": BY_HAND } };
     expect(says(seq(refused, { do: "commit", fails: "for good" }), byHand)).toEqual({ least: { "r.0": 0 }, problems: [] });
   });
 
-  it("has the possible orders of a stopped program's effects, except for effects that were not awaited", () => {
+  it("the model has the possible orders of a stopped program's effects, except for effects that were not awaited", () => {
     const { order, effects } = possibleOf(seq(keyed, all(keyed, keyed), race(keyed, keyed), keyed));
     expect([...effects.values()].map(({ least }) => least)).toEqual(new Array(8).fill(0));
     const earlier = (later: string) => order.flatMap(([one, other]) => (other === later ? [one] : []));

@@ -1,4 +1,4 @@
-// The contract's expectation for a program, computed without the engine: nothing of `src/` may be imported here.
+// The expected result of a program, computed without the engine: this file must not import from `src/`.
 import { BY_HAND } from "./orders.ts";
 import { answersOf, decisionsOf, mayFail } from "./outcomes.ts";
 import { type Act, type Leaf, leavesOf, type Own, type Part, type Program, partsOf, ROOT, type Trace } from "./program.ts";
@@ -11,10 +11,10 @@ export interface Effect {
   stays: boolean;
 }
 
-/** The permitted effects: exactly it, or it or nothing. An effect without an entry has not happened. */
+/** The permitted effects: exactly this effect, or this effect or none. An effect without an entry has not happened. */
 export interface Expected extends Effect {
   least: 0 | 1;
-  /** An operator has entered its outcome: its attempts' effects remain, and it is reported as if it had happened. */
+  /** An operator has entered the outcome: its attempts' effects remain, and it is reported as if it had happened. */
   skipped?: boolean;
 }
 
@@ -23,13 +23,13 @@ export interface Expectation {
   effects: Map<string, Expected>;
   /** Effects with a certain order. */
   order: [earlier: string, later: string][];
-  /** The code's decisions, and its steps' answers, where it certainly passed: a later replay repeats them. */
+  /** The code's decisions, and its steps' outputs, on the path that the code certainly took: a later replay repeats them. */
   story: string[];
-  /** Branches that no code of this program takes. */
+  /** Branches that the code of this program never takes. */
   problems: string[];
 }
 
-/** The code's progress in a part: an end; or `open` where that is unknown, because it was not awaited. */
+/** The code's progress in a part: an end; or `open` if that is unknown, because the part was not awaited. */
 type End = "done" | "failed" | "left" | "open";
 
 /** All possible effects of a program, or of a part: those of its steps, and the commits after its decisions. */
@@ -65,13 +65,13 @@ class Model {
     const ends = this.#ends(program, ROOT);
     const { left } = this.#trace;
     const isWhole = left === undefined ? ends.has("done") && ends.size === 1 : ends.has("left");
-    if (!isWhole) this.#problem(`the code has ended, and of its parts it says ${[...ends].join(", ")}`);
+    if (!isWhole) this.#problem(`the code has ended, but its parts report ${[...ends].join(", ")}`);
     this.#must(program, ROOT);
     this.#eachItsOwn(program);
     return this.#expected;
   }
 
-  /** W24: an event serves one wait of a run. */
+  /** W24: an event is consumed by one wait of a run. */
   #eachItsOwn(program: Program): void {
     const shared = leavesOf(program).filter(({ leaf }) => leaf.do === "wait" && leaf.shared);
     const heard = shared.map(({ at }) => this.#trace.decided[at]).filter((one) => String(one).startsWith("heard"));
@@ -95,7 +95,7 @@ class Model {
       case "try": {
         const [body = OPEN, then = OPEN] = ends;
         if (decided === "caught") return program.bare || isDone(this.#endsOfDecision(at)) ? then : this.#endsOfDecision(at);
-        // A failure that was not caught belongs to a part that another one did not wait for.
+        // A failure that was not caught belongs to a part that no other part awaited.
         return body.has("failed") ? merged([new Set([...body].filter((one) => one !== "failed"))]) : body;
       }
       case "beside":
@@ -122,7 +122,7 @@ class Model {
     return this.#failed.has(at) ? FAILED : OPEN;
   }
 
-  /** A part that the code certainly passed. Returns its certain effects. */
+  /** A part that the code certainly executed. Returns its certain effects. */
   #must(program: Program, at: string): string[] {
     const parts = partsOf(program, at);
     const decided = this.#trace.decided[at];
@@ -163,12 +163,12 @@ class Model {
     }
   }
 
-  /** Parallel parts of which one has failed, or returned: the progress of the others depends on time, and a later replay may differ. */
+  /** Parallel parts of which one has failed or returned: the progress of the others depends on time, and a later replay may differ. */
   #cut(parts: Part[]): string[] {
     this.#untold++;
     const had = parts.map(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));
     this.#untold--;
-    // The part that cut the others off precedes the next; the order of the others is unknown.
+    // The part that interrupted the others precedes the next part; the order of the others is unknown.
     const cutting = parts.flatMap(({ program, at }, index) =>
       isDone(this.#ends(program, at)) || isOpen(this.#ends(program, at)) ? [] : [index],
     );
@@ -196,7 +196,7 @@ class Model {
     return [];
   }
 
-  /** An operator has entered its output: of a commit nothing is written, and a possible effect is not undone. */
+  /** An operator has entered the output: a commit writes no row, and a possible effect is not undone. */
   #skipped(leaf: Leaf, at: string): string[] {
     this.#tell(`${at} = ${BY_HAND}`);
     if (isEffect(leaf)) this.#byHand(effectOf(leaf, at));
@@ -213,7 +213,7 @@ class Model {
     return this.#step({ do: "commit" }, decision(at, decided));
   }
 
-  /** A part that the code did not wait for: each effect that it began has its outcome, once. */
+  /** A part that the code did not await: each effect that it started has its outcome, once. */
   #may(program: Program, at: string): string[] {
     for (const one of effectsOf(program, at)) {
       const did = this.#trace.did[one.at];
@@ -251,7 +251,7 @@ const OPEN: ReadonlySet<End> = new Set(["open"]);
 const isDone = (ends: ReadonlySet<End>): boolean => ends.has("done");
 const isOpen = (ends: ReadonlySet<End>): boolean => ends.has("open");
 
-/** Of parallel parts, the ends that the code may have received; `open` when it has received none. */
+/** The ends of parallel parts that the code may have received; `open` when it has received none. */
 function merged(ends: readonly ReadonlySet<End>[]): ReadonlySet<End> {
   const heard = ends.flatMap((one) => [...one]).filter((one) => one !== "open");
   return heard.length > 0 ? new Set(heard) : OPEN;

@@ -8,18 +8,18 @@ import type { World } from "./world.ts";
 interface Of {
   world: World;
   requests: Requests;
-  /** No failure is injected: the engine's reaction to an operator can be compared with the clock. */
+  /** While no failure is injected, the engine's reaction to an operator can be measured. */
   isCalm: boolean;
 }
 
-/** A run's begun effects, and the number of changes of its status. */
+/** A run's started effects, and the number of changes of its status. */
 interface Seen {
   status: string;
   changes: number;
   begun: string[];
 }
 
-/** Operators who resume a run, or stop it: at any moment, and where it has failed. */
+/** Operators who resume a run, or stop it: at any moment, and after it has failed. */
 export class Operators {
   readonly #stage: Stage;
   readonly #run: Subject;
@@ -29,7 +29,7 @@ export class Operators {
   #hasNamed = false;
   #skips = 0;
   #runs = 1;
-  /** The begun effects at the deadline of the last cancel. */
+  /** The started effects at the deadline of the last cancel. */
   #begun: ReadonlySet<string> | undefined;
   /** The violations. */
   readonly problems: string[] = [];
@@ -42,17 +42,17 @@ export class Operators {
     this.#isCalm = isCalm;
   }
 
-  /** How many runs they have begun so far. */
+  /** The number of runs that operators have started so far. */
   get runs(): number {
     return this.#runs;
   }
 
-  /** No failure is injected any more. */
+  /** No more failures are injected. */
   calm(): void {
     this.#runs = Number.POSITIVE_INFINITY;
   }
 
-  /** Requests at any moment. Over when all of them are answered, and nothing is paused any more. */
+  /** Requests at any moment. Returns when all of them are answered, and no run is paused. */
   async act(): Promise<void> {
     const { clicks, orders } = this.#world;
     await Promise.all([
@@ -79,8 +79,8 @@ export class Operators {
   }
 
   /**
-   * The run has ended early. Its step is skipped, if an operator has done it by hand; or it is retried, first from a named step, or
-   * from one whose failure it has caught.
+   * The run has ended early. Its step is skipped, if an operator has done it by hand. Otherwise it is retried: first from a named step, or
+   * from a step whose failure it has caught.
    */
   async #again(): Promise<void> {
     if (this.#skips < (this.#world.skips ?? 0) && (await this.#skip())) return;
@@ -91,12 +91,12 @@ export class Operators {
     if (refused && from !== undefined) await this.retry("again").catch(() => undefined);
   }
 
-  /** Closes the run for good. */
+  /** Closes the run permanently. */
   async #close(): Promise<void> {
     await this.#requests.ask("close", () => this.#stage.close(this.#run.id, "nobody needs it any more")).catch(() => undefined);
   }
 
-  /** Tries all requests that a closed run must refuse. Returns the accepted ones. */
+  /** Sends all requests that a closed run must refuse. Returns the accepted ones. */
   async moveClosed(): Promise<string[]> {
     const { id } = this.#run;
     const tries = {
@@ -110,17 +110,17 @@ export class Operators {
     const done: string[] = [];
     for (const [verb, attempt] of Object.entries(tries))
       await attempt().then(
-        () => done.push(`invented: what was closed could take a ${verb}`),
+        () => done.push(`invented: a closed run accepted a ${verb}`),
         () => undefined,
       );
     return done;
   }
 
-  /** W23: effects of a cancelled run begun after the cancel was answered; empty where the clock is inconclusive. */
+  /** W23: effects of a cancelled run that started after the cancel was answered; empty if the clock is inconclusive. */
   async begunBehindCancel(): Promise<string[]> {
     if (!this.#begun || !this.#isCalm) return [];
     const late = (await this.#seen()).begun.filter((one) => !this.#begun?.has(one));
-    return late.length > 0 ? [`invented: ${late.join(", ")} began though the run was cancelled`] : [];
+    return late.length > 0 ? [`invented: ${late.join(", ")} started although the run was cancelled`] : [];
   }
 
   async #clicked(verb: World["clicks"][number]["verb"], nth: number): Promise<unknown> {
@@ -158,7 +158,7 @@ export class Operators {
     }
   }
 
-  /** While a run is paused it begins nothing; then it is resumed, for any actor of the pause. */
+  /** While a run is paused it starts no effect; then it is resumed, for any actor of the pause. */
   async #hold(): Promise<void> {
     const before = await this.#seen();
     if (before.status === "paused" && this.#isCalm) {
@@ -166,12 +166,12 @@ export class Operators {
       const after = await this.#seen();
       const more = without(after.begun, before.begun);
       if (after.changes === before.changes && more.length > 0)
-        this.problems.push(`invented: ${more.join(", ")} began while the run was paused`);
+        this.problems.push(`invented: ${more.join(", ")} started while the run was paused`);
     }
     await patiently(() => this.#requests.ask("resume", () => this.#stage.resume(this.#run.id, "it may go on")));
   }
 
-  /** The run's begun effects, without undos: from the upstream, and its own commits. */
+  /** The run's started effects, without undos: from the upstream, and its own commits. */
   async #seen(): Promise<Seen> {
     const { id, name } = this.#run;
     const [row] = await this.#stage.rows<{ status: string; changes: number }>(
@@ -190,7 +190,7 @@ export class Operators {
       "SELECT error->>'step' AS label FROM millrace_instances WHERE id = ?1 AND undo IS NULL",
       this.#run.id,
     );
-    // Steps of an undo are not done by hand here. The run's own event has no other sender: a skipped commit writes nothing.
+    // Steps of an undo are not done by hand here. The run's own event has no other sender: a skipped commit writes no row.
     if (!row?.label || / said commit/.test(row.label)) return false;
     this.#skips++;
     const [, step = row.label, item] = /^(.*) \[(.*)\]$/s.exec(row.label) ?? [];
@@ -202,7 +202,7 @@ export class Operators {
     return done !== undefined;
   }
 
-  /** The run begins before the operator is answered. */
+  /** The run starts before the operator gets the response. */
   async #beginning(ask: () => Promise<unknown>): Promise<unknown> {
     this.#runs++;
     return ask().catch((error) => {
@@ -211,7 +211,7 @@ export class Operators {
     });
   }
 
-  /** The nth of the steps that the run has caught a failure of, or recorded (`turn` 1), as the platform calls it. */
+  /** The nth of the steps with a failure that the run has caught, or (`turn` 1) recorded, as the platform calls it. */
   async #stepOf(nth: number, turn = 1): Promise<string | undefined> {
     const steps = await this.#stage.rows<{ label: string }>(
       `SELECT failure.key AS label, 0 AS turn FROM millrace_inbox, json_each(millrace_inbox.caught) failure WHERE instance_id = ?1
@@ -224,7 +224,7 @@ export class Operators {
   }
 }
 
-/** The names that are there more often than before. */
+/** The names that occur more often than before. */
 function without(names: readonly string[], before: readonly string[]): string[] {
   const left = [...before];
   return names.filter((name) => {

@@ -1,13 +1,13 @@
-// Data alone: operators' requests at a moment of a run. Nothing of `src/` may be imported here.
+// Only data: operators' requests at a moment of a run. This file must not import from `src/`.
 
 /**
- * An operator's request during a run: to cancel it, to cancel it without undo (`stop`), to pause it and resume it seconds later, or
- * to restart its code (`restart`).
+ * An operator's request during a run: cancel it, cancel it without undo (`stop`), pause it and resume it seconds later, or restart its
+ * code (`restart`).
  */
 export interface Order {
   verb: "cancel" | "stop" | "pause" | "restart";
   afterMs: number;
-  /** Two operators ask at once. */
+  /** Two operators send the request concurrently. */
   two?: boolean | undefined;
 }
 
@@ -15,10 +15,10 @@ export interface Order {
 export const BY_HAND = "by hand";
 
 /**
- * How long after the answer to a cancel or a pause an effect may still begin: 0.7 s (docs/limits.md), plus the delay of a busy
+ * The time after the response to a cancel or a pause in which an effect may still start: 0.7 s (docs/limits.md), plus the delay of a busy
  * machine.
  */
 export const SETTLES_MS = 1500;
 
-/** For how long it is watched that a paused run does nothing. */
+/** The duration of the check that a paused run starts nothing. */
 export const HOLDS_MS = 1500;

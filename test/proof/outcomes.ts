@@ -1,4 +1,4 @@
-// The possible outcomes of a step, by the contract: nothing of `src/` may be imported here.
+// The possible outcomes of a step, by the documented guarantees: this file must not import from `src/`.
 import { type Leaf, MAX_LEAVES, type Program, STEP_RETRIES, sharedValue } from "./program.ts";
 
 /** The possible decisions at a place. */
@@ -34,8 +34,8 @@ export function answersOf(leaf: Leaf, at: string): string[] {
 }
 
 /**
- * True if a step can fail permanently: the upstream refuses it permanently, or more often than it is tried. An attempt in which the
- * process died (`dies`) is one of its attempts, so that fewer of the upstream's suffice.
+ * True if a step can fail permanently: the upstream refuses it permanently, or more often than there are attempts. An attempt in which the
+ * process died (`dies`) counts as one of its attempts, so that fewer refusals are sufficient.
  */
 export function mayFail(leaf: Leaf, dies: boolean): boolean {
   if ("upstream" in leaf && leaf.upstream) return dies || leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;

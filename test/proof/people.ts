@@ -8,7 +8,7 @@ import type { World } from "./world.ts";
 /** A row's status when the run waits for no operator. */
 const UNDER_WAY: ReadonlySet<string> = new Set(["accepted", "queued", "running", "waiting"]);
 
-/** The upstream's answer about an effect that it has not done. */
+/** The upstream's response about an effect that it has not executed. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 422, 429]);
 
 /** The interval before an operator answers the same question again. */
@@ -20,7 +20,7 @@ export class People {
   readonly #run: Subject;
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
-  /** The number of an effect's occurrences when it was repeated by an operator. */
+  /** The number of an effect's executions when an operator repeated it. */
   readonly #again = new Map<string, number>();
   readonly #answeredAt = new Map<string, number>();
   /** Unknown outcomes that were answered without a check. */
@@ -51,25 +51,27 @@ export class People {
         this.#requests.ask(decision === "approve" ? "approve" : "reject_approval", () => this.#stage.decide(question, decision, "asked"));
       const [answer, other] = leaf.answer === "yes" ? (["approve", "reject"] as const) : (["reject", "approve"] as const);
       const isHeard = await decide(answer).catch(() => undefined);
-      // Another operator sends the opposite, and is too late.
+      // Another operator sends the opposite answer, too late.
       if (isHeard && (await decide(other).catch(() => undefined))) this.problems.push(`${details?.at} was answered twice`);
     }
   }
 
-  /** Settles the unknown outcomes. An effect has happened if the upstream has done it more often than it was undone. */
+  /** Settles the unknown outcomes. An effect has happened if the upstream has executed it more often than it was undone. */
   async resolve(): Promise<void> {
     const doubts = await this.#stage.rows<{ step: string; status: string; answered: number | null }>(
       "SELECT e.step, i.status, e.error->>'upstreamStatus' AS answered FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
       this.#run.id,
     );
     if (doubts.length === 0) return;
-    // Operators do not check an instance that looks running. One that an operator restarts does, until its replay reaches the
-    // unknown outcome.
+    // Operators do not check an instance that looks running. A restarted instance looks running until its replay reaches the unknown
+    // outcome.
     const isRestarted = this.#world.orders?.some(({ verb }) => verb === "restart");
     const hidden = doubts.filter(({ status }) => !isRestarted && UNDER_WAY.has(status));
-    this.problems.push(...hidden.map(({ step, status }) => `${step} is in doubt, and its row says ${status}`));
+    this.problems.push(...hidden.map(({ step, status }) => `${step} has an unknown outcome, but its row has the status ${status}`));
     const needless = doubts.filter(({ answered }) => answered !== null && REFUSALS.has(answered));
-    this.problems.push(...needless.map(({ step, answered }) => `${step} is in doubt, and the upstream refused it: ${answered}`));
+    this.problems.push(
+      ...needless.map(({ step, answered }) => `${step} has an unknown outcome, although the upstream refused it: ${answered}`),
+    );
     for (const effect of await this.#stage.effects(this.#run.id)) {
       if (effect.state !== "in_doubt") continue;
       const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };
@@ -101,21 +103,21 @@ export class People {
     }
   }
 
-  /** I16: the problems of settled items. They stay settled, for any sender of the message. */
+  /** I16: the problems of settled items. They remain settled, for any sender of the message. */
   async wrongWithSkipped(): Promise<string[]> {
     const ids = JSON.stringify([...this.#skipped]);
     const found = await this.#stage.rows<{ reason: string; state: string }>(
       "SELECT reason, state FROM millrace_dead_letters WHERE state <> 'skipped' AND id IN (SELECT value FROM json_each(?1))",
       ids,
     );
-    return found.map(({ reason, state }) => `invented: a letter (${reason}) was skipped, and is ${state}`);
+    return found.map(({ reason, state }) => `invented: a dead letter (${reason}) was skipped, but is ${state}`);
   }
 }
 
 /** The number of a client's retries: more than the consecutive faults. */
 export const TRIES = 12;
 
-/** As a client does: again, until it is answered. That it has been done already is an answer. */
+/** Repeats a request until it is answered, as a client does. The refusal that it has been done already counts as an answer. */
 export async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
   for (let tries = 1; ; tries++) {
     try {

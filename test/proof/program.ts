@@ -1,10 +1,9 @@
-// Data alone, for the model as well as for the run: nothing of `src/` may be imported here.
+// Only data, used by the model and by the run: this file must not import from `src/`.
 
 /**
- * The upstream's treatment of a step's first calls. No effect for those that it `refuses` (400), `never` accepts (422: a retry
- * cannot help), or for which it is `away` (503), or has had too many (`limits`, 429). An effect without an answer: it `fails` (500),
- * `drops` the connection, is `busy` (409), `garbles` its answer, `cuts` it off, or `hangs` past the time-out. It `floods`: an
- * effect, and an answer of 10 MB. It is `slow`: an effect a second later, with an answer.
+ * The upstream's treatment of a step's first calls. No effect: `refuses` (400), `never` accepts (422: a retry cannot help), `away` (503),
+ * `limits` (429). An effect without a response: `fails` (500), `drops` the connection, `busy` (409), `garbles` the response, `cuts` it
+ * off, `hangs` past the timeout. An effect with a response: `floods` (10 MB), `slow` (a second later).
  */
 export interface Upstream {
   is: "refuses" | "never" | "away" | "limits" | "fails" | "drops" | "busy" | "garbles" | "cuts" | "floods" | "hangs" | "slow";
@@ -12,8 +11,7 @@ export interface Upstream {
 }
 
 /**
- * The replay makes a step's first attempt itself; or it `flips`: in every other replay the code's kind differs, as after a
- * deployment.
+ * The replay executes a step's first attempt inline; with `flips`, the code's kind differs in every other replay, as after a deployment.
  */
 export type Lean = "lean" | "flips";
 
@@ -31,8 +29,8 @@ export interface Act {
 }
 
 /**
- * A commit, or a read. It fails once and is tried again; or `for good`: until an operator retries; or `later`: not in the first run, but in
- * the one after that.
+ * A commit, or a read. It fails once and is retried; or `for good`: until an operator retries; or `later`: not in the first run, but in
+ * the run after that.
  */
 export interface Own {
   do: "commit" | "read";
@@ -44,9 +42,9 @@ export interface Own {
 }
 
 /**
- * A wait for an outside event. A brief wait may get it too late. `reminded`: the first wait times out, and a second one for the same
- * gets it; a `pair` of waits for the same gets an event each, out of one delivery. `shared`: it waits for the same as all other
- * shared waits: there are as many events as waits, and each gets one of its own.
+ * A wait for an external event. A brief wait may get it too late. `reminded`: the first wait times out, and a second wait for the same
+ * event gets it. `pair`: two waits for the same subject get an event each, out of one delivery. `shared`: it waits for the same subject as
+ * all other shared waits: there are as many events as waits, and each wait gets its own.
  */
 export interface Wait {
   do: "wait";
@@ -58,10 +56,10 @@ export interface Wait {
 /** The subject of all shared waits, after the run's name. */
 export const SHARED = "shared";
 
-/** The value of the nth event that comes for shared waits, from 1. */
+/** The value of the nth event for shared waits, from 1. */
 export const sharedValue = (nth: number): string => `s${nth}`;
 
-/** A program has no more steps than this. */
+/** The maximum number of steps of a program. */
 export const MAX_LEAVES = 24;
 
 /** A question to an operator. */
@@ -71,7 +69,7 @@ export interface Ask {
   otherwise: "approve" | "reject";
 }
 
-/** A wait for the run's own event of a commit: before it waits, or beside that. */
+/** A wait for the run's own event of a commit: the commit runs before the wait, or concurrently. */
 export interface Told {
   do: "told";
   said: "before" | "beside";
@@ -86,9 +84,9 @@ export interface Throw {
 export type Leaf = Act | Own | Wait | Ask | Told | Throw | { do: "sleep" } | { do: "return" };
 
 /**
- * A run's program: steps, or parts in sequence, in parallel, as a race, over items (`map` in parallel, `loop` in sequence). `try`
- * runs `next` in place of a failed part, and records that decision first, unless it is `bare`; `beside` begins a part and continues
- * without waiting for it.
+ * A run's program: steps, or parts in sequence, in parallel, as a race, or over items (`map` in parallel, `loop` in sequence). `try` runs
+ * `next` in place of a failed part, and records that decision first, unless it is `bare`. `beside` starts a part and continues without
+ * waiting for it.
  */
 export type Program =
   | Leaf
@@ -125,7 +123,7 @@ export function partsOf(program: Program, at: string): Part[] {
   }
 }
 
-/** All steps that a program could come by. */
+/** All steps that a program could reach. */
 export function leavesOf(program: Program, at = ROOT): { leaf: Leaf; at: string }[] {
   const parts = partsOf(program, at);
   if (!("part" in program) && !("parts" in program)) return [{ leaf: program, at }];
@@ -144,17 +142,17 @@ export function withLeaves(program: Program, each: (leaf: Leaf) => Leaf): Progra
 /** Where a program begins. */
 export const ROOT = "r";
 
-/** The code's report of its branch, on the replay that ended: the answer of each step, and the decisions. */
+/** The code's report of its branch, in the replay that ended: the output of each step, and the decisions. */
 export interface Trace {
-  /** How long the note was that the run was given. */
+  /** The length of the note that the run was given. */
   note: number;
-  /** The answer of each successful step, by its place. */
+  /** The output of each successful step, by its place. */
   did: Record<string, string>;
-  /** Which steps failed. */
+  /** The failed steps. */
   failed: string[];
   /** The code's decisions, by place: the winner of a race, caught errors, received events and answers. */
   decided: Record<string, string | number>;
-  /** Where the code returned early. */
+  /** The place at which the code returned early. */
   left?: string | undefined;
 }
 

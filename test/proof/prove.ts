@@ -17,20 +17,20 @@ import { type Known, Stops } from "./stopped.ts";
 import { type Tally, tallyOf } from "./tally.ts";
 import { Outside, throwsByRun, type World } from "./world.ts";
 
-/** A case: a program, its faults, and the outside events. */
+/** A case: a program, its faults, and the external events. */
 export interface Case {
   program: Program;
   faults?: readonly Fault[];
   world?: Partial<World>;
 }
 
-/** How a case came out. */
+/** The result of a case. */
 export interface Proof extends Tally {
-  /** The problems; empty when every contract was kept. */
+  /** The problems; empty when every guarantee was kept. */
   problems: string[];
   /** The number of crossings of each boundary. */
   crossed: Partial<Record<Phase, Counts>>;
-  /** How many of the planned faults happened. */
+  /** The number of planned faults that happened. */
   struck: number;
   /** The time of the slowest of its phases, from the last disturbance to its end. */
   slowestMs: number;
@@ -43,10 +43,10 @@ const CONVERGES_MS = 60_000;
 const LOOK_MS = 100;
 /** The maximum of operators' retries. */
 const RETRIES = 40;
-/** How long after its end nothing more of a run may happen. */
+/** The time after the end of a run in which no further effect may happen. */
 const QUIET_MS = 150;
 
-/** Tries a case on an engine: its run, its restarts, its undo, and its run after that. */
+/** Runs a case on an engine: its run, its restarts, its undo, and its run after that. */
 export async function trialOn(stage: Stage, { program, faults = [], world = {} }: Case, manner: Manner = {}): Promise<Proof> {
   const all: World = { copies: 0, clicks: [], orders: [], restarts: 0, ends: "stays", ...world };
   const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, ...given } = manner;
@@ -94,7 +94,7 @@ class Trial {
     return this.#proof;
   }
 
-  /** When nothing of the run is left, a redelivery has no effect. */
+  /** After the run's rows were removed, a redelivery has no effect. */
   async #longAfter(): Promise<string[]> {
     const { id, name } = this.#run;
     const left = async () => {
@@ -108,7 +108,7 @@ class Trial {
     await pause(QUIET_MS);
     const more = (await left()) - before;
     const again = await rowOf(this.#stage, id);
-    if (again) problems.push(`duplicate: it was removed, and is ${again.status}`);
+    if (again) problems.push(`duplicate: the run was removed, but is ${again.status}`);
     return more === 0 ? problems : [...problems, `duplicate: ${more} effects happened again`];
   }
 
@@ -135,7 +135,7 @@ class Trial {
     await this.#phase("again", "complete", () => patiently(() => this.#outside.operators.retry("it is on again")));
   }
 
-  /** A complete run is replayed once more: no effect is repeated, and nothing the code waits for happens. */
+  /** A complete run is replayed once more: no effect is repeated, and no event or answer that the code waits for occurs. */
   async #restart(): Promise<void> {
     const { id } = this.#run;
     const before = await this.#done();
@@ -146,7 +146,7 @@ class Trial {
   }
 
   /**
-   * The upstream's effects. Where a replay was cut off, its running effects continue beside the next one, and a natural effect of it
+   * The upstream's effects. If a replay was interrupted, its running effects continue during the next replay, and a natural effect of it
    * may come late, as its class permits.
    */
   async #done(): Promise<LedgerEntry[]> {
@@ -162,7 +162,7 @@ class Trial {
     this.#proof.problems.push(...problems.map((one) => when + one));
   }
 
-  /** A phase begins; everything ends; the result is judged. */
+  /** A phase starts, everything ends, and the result is checked. */
   async #phase(phase: Phase | "again", ended: Verdict["ended"], begin: () => Promise<unknown>): Promise<void> {
     const { id, name } = this.#run;
     const watched = this.#stage.watch(
@@ -185,13 +185,13 @@ class Trial {
     if (!this.#isFine) this.#add([await evidenceOf(this.#stage, this.#run)]);
   }
 
-  /** Sent messages come again: no change. */
+  /** Sent messages are delivered again: no change. */
   async #late(ended: Verdict["ended"]): Promise<string[]> {
     const before = await this.#done();
     await this.#outside.comeAgain();
     const problems = await this.#converge(ended);
     const more = (await this.#done()).slice(before.length).map(({ subject }) => subject);
-    return more.length > 0 ? [...problems, `${more.join(", ")} happened for a message that came again`] : problems;
+    return more.length > 0 ? [...problems, `${more.join(", ")} happened for a message that was delivered again`] : problems;
   }
 
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
@@ -211,10 +211,10 @@ class Trial {
       ...this.#outside.operators.problems,
       ...this.#outside.meddler.problems.splice(0),
     ];
-    return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
+    return late > 0 ? [`invented: ${late} effects happened after the end`, ...problems] : problems;
   }
 
-  /** I16: a closed run stays so, and does nothing, for any request. */
+  /** I16: a closed run remains closed, and does nothing, for any request. */
   async #closed(): Promise<string[]> {
     const before = (await this.#done()).length;
     const problems = await this.#stops.judgeClosed(await this.#known());
@@ -236,12 +236,12 @@ class Trial {
     return { before: this.#before, letters, cut: await this.#isCut(), skips: (this.#world.skips ?? 0) > 0 };
   }
 
-  /** A complete run's report of its branch; a restarted one reports the same as before. */
+  /** A complete run's report of its branch; a restarted run has the same report as before. */
   async #told(phase: Phase | "again"): Promise<string[]> {
     const { status, output } = await platformOf(this.#stage, this.#run.id);
     const trace = output as Trace | null | undefined;
-    // A complete run stays complete when a later replay throws, and has no output then.
-    const silent = [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
+    // A complete run remains complete when a later replay throws, and has no output then.
+    const silent = [`is complete, but its last replay has not reported its branch: the platform's status is ${status}`];
     if (!trace) return throwsByRun(this.#run.program, this.#world) ? [] : silent;
     // In a later replay the code may end before it gets an operator's output for a loser again.
     for (const [at, did] of Object.entries(trace.did)) if (did === BY_HAND) this.#byHand[at] = did;
@@ -254,7 +254,7 @@ class Trial {
     return phase === "restart" && story !== before ? [...problems, `went another way: first ${before}; then ${story}`] : problems;
   }
 
-  /** Runs the world until the run has ended. Returns the problems of that; empty when its row and the platform are as expected. */
+  /** Simulates the environment until the run has ended. Returns the problems; empty when its row and the platform are as expected. */
   async #converge(wanted: Verdict["ended"], watched?: Watch): Promise<string[]> {
     const { id } = this.#run;
     const begunAt = Date.now();
@@ -264,7 +264,9 @@ class Trial {
       const row = await rowOf(this.#stage, id);
       const isClosed = row?.status === "skipped";
       const isThere = (isClosed || row?.status === wanted) && this.#hasClicked;
-      const open = isThere ? await openOf(this.#stage, this.#run, isClosed ? "terminated" : wanted) : [`the row says ${row?.status}`];
+      const open = isThere
+        ? await openOf(this.#stage, this.#run, isClosed ? "terminated" : wanted)
+        : [`the row's status is ${row?.status}`];
       const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil(), watched?.struckUntil() ?? 0);
       const seenMs = this.#times.mostMs > takenMs ? Math.min(takenMs, looks++ * this.#times.lookMs) : takenMs;
       this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
@@ -282,7 +284,7 @@ class Trial {
         if (stopped.isUndone) this.#before.push(possibleOf(this.#run.program));
         if (stopped.isOver) {
           retries++;
-          // A once complete run is not closed: its undo continues.
+          // A run that was complete once is not closed: its undo continues.
           await this.#outside.operators.goOn(this.#hasClicked && this.#last === undefined);
         }
       }

@@ -9,7 +9,7 @@ import { leavesOf } from "./program.ts";
 import type { Case } from "./prove.ts";
 import { stepsTaken } from "./steps-of-all.ts";
 
-/** How long a run has to converge while a failure is shrunk. */
+/** The time for a run to converge while a failing case is reduced. */
 const SHRINK_PATIENCE_MS = 15_000;
 
 const taken = cases.map((one): Case => ({ ...one, program: stepsTaken(one.program, asked.steps) }));
@@ -17,16 +17,16 @@ const taken = cases.map((one): Case => ({ ...one, program: stepsTaken(one.progra
 /** The case of a seed. */
 const drawn = (seed: number): Case => fc.sample(taken, { seed, numRuns: 1 })[0] as Case;
 
-/** A case that fails, as small as it becomes: a test to be pasted into cases.test.ts. */
+/** The smallest failing form of a case: a test to paste into cases.test.ts. */
 async function smallest(seed: number): Promise<string> {
   const property = fc.asyncProperty(taken, async (one) => (await trial(one, { patienceMs: SHRINK_PATIENCE_MS })).problems.length === 0);
   const interruptAfterTimeLimit = asked.shrinkSeconds * 1000;
   const { counterexample } = asked.shrinkSeconds > 0 ? await fc.check(property, { seed, numRuns: 1, interruptAfterTimeLimit }) : {};
-  const how = counterexample ? "" : " // As it was drawn: alone it did not fail again, or there was no time.";
+  const how = counterexample ? "" : " // The unreduced case: alone it did not fail again, or there was no time.";
   return `it("seed ${seed}", () => prove(${JSON.stringify(counterexample?.[0] ?? drawn(seed))}));${how}`;
 }
 
-it("the engine keeps every promise for every program, failure and operator action", { timeout: 36_000_000 }, async ({ task }) => {
+it("the engine keeps every guarantee for every program, failure and operator action", { timeout: 36_000_000 }, async ({ task }) => {
   await standBetween();
   const { seed, seconds, without } = asked;
   // A known finding hides those after it.
@@ -49,7 +49,7 @@ it("the engine keeps every promise for every program, failure and operator actio
     count.commands += commands;
     count.effects += effects;
     count.planned += planned;
-    // A fault of the restarts strikes each of them.
+    // A fault of the restarts affects each restart.
     count.struck += Math.min(struck, planned);
     if (planned > 0 && struck >= planned) count.faulted++;
     if (problems.length > 0) {
@@ -59,9 +59,9 @@ it("the engine keeps every promise for every program, failure and operator actio
     return true;
   });
   const { programs, steps, planned, struck, faulted, commands, effects } = count;
-  const faults = `${planned} faults planned, ${struck} struck (${faulted} runs with all of theirs)`;
+  const faults = `${planned} faults planned, ${struck} happened (${faulted} runs with all of theirs)`;
   const did = [...actions].map(([verb, n]) => `${n} ${verb}`).join(", ") || "nothing";
-  task.meta.said = `proof: random programs: seed ${seed}, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, of people ${did}, ${found.length} found`;
+  task.meta.said = `proof: random programs: seed ${seed}, steps ${asked.steps}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, operators' actions ${did}, ${found.length} found`;
   const [first] = found;
   if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
 });

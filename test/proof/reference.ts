@@ -11,7 +11,7 @@ const once: Program = { do: "once", emits: true };
 const natural: Program = { do: "natural", emits: true };
 const commit: Program = { do: "commit", emits: true };
 
-/** Programs that together contain every kind of step, each in another kind of place: every fault is tried on each of them. */
+/** Programs that together contain every kind of step, each in another kind of place: every fault is tested on each of them. */
 export const REFERENCE: Record<string, Program> = {
   chain: seq(keyed, commit, lookup, once, natural),
   branches: seq(all(seq(keyed, commit, once), seq(lookup, commit), natural), commit),

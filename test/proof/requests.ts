@@ -20,7 +20,7 @@ const VERBS = [
 ] as const;
 export type Verb = (typeof VERBS)[number];
 
-/** The number of sends of one request, and of its answers: promised (`done`), or refused (`refused`). */
+/** The number of sends of one request, and of its responses: promised (`done`), or refused (`refused`). */
 interface Count {
   asked: number;
   done: number;
@@ -28,11 +28,11 @@ interface Count {
 }
 export type Asked = Record<Verb, Count>;
 
-/** Sends requests in operators' names, and counts the answers. */
+/** Sends requests in operators' names, and counts the responses. */
 export class Requests {
   readonly counts = Object.fromEntries(VERBS.map((verb) => [verb, { asked: 0, done: 0, refused: 0 }])) as Asked;
 
-  /** Sends one request. Throws its refusal. */
+  /** Sends one request. Errors: its refusal. */
   async ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {
     const one = this.counts[verb];
     one.asked++;
@@ -41,7 +41,7 @@ export class Requests {
       one.done++;
       return answer;
     } catch (error) {
-      // Refused for the current status, it is on record as that.
+      // A request that is refused for the current status is audited as refused.
       if (codeOf(error) === "invalid_transition") one.refused++;
       throw error;
     }

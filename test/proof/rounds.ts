@@ -4,7 +4,7 @@ const ROUND_MS = 600;
 
 let roundAt = 0;
 
-/** The keeper's rounds, for all runs that are on trial. */
+/** The keeper's scans, for all tested runs. */
 export async function rounds(stage: Stage): Promise<void> {
   if (Date.now() - roundAt < ROUND_MS) return;
   roundAt = Date.now();

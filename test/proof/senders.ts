@@ -17,12 +17,12 @@ const LOOK_MS = 100;
 /** A part of every note: no log line may contain it. */
 export const SECRET = "nobody-logs-this ";
 
-/** How long the note is that a run is given. */
+/** The length of the note that a run is given. */
 export const noteLength = ({ large }: World): number => (large ? LARGE_NOTE : SECRET.length);
 
 type SentTo = "probe-commands" | "probe-events";
 
-/** The senders of commands and events: each message with the repeats, delays and errors of its world. */
+/** The senders of commands and events: each message with the repeats, delays and errors of its case. */
 export class Senders {
   readonly #stage: Stage;
   readonly #run: Subject;
@@ -33,10 +33,10 @@ export class Senders {
   /** Subjects that operators have signalled to the run alone. */
   readonly #signalled = new Set<string>();
   readonly #requests: Requests;
-  /** How many events for shared waits were acknowledged. */
+  /** The number of acknowledged events for shared waits. */
   #sharedSaid = 0;
   #accepted: Envelope | undefined;
-  /** All messages that were sent, by queue: the same message is sent again. */
+  /** All sent messages, by queue: the same message is sent again. */
   readonly #sent: Record<SentTo, Set<unknown>> = { "probe-commands": new Set(), "probe-events": new Set() };
   readonly #events = new Map<string, Envelope>();
 
@@ -48,13 +48,13 @@ export class Senders {
     this.#requests = requests;
   }
 
-  /** Requests the run, until it is answered; early events follow at once. Returns the problems of the answers. */
+  /** Requests the run, until the request is answered; early events follow at once. Returns the problems of the responses. */
   async ask(): Promise<string[]> {
     const { id, name } = this.#run;
     const { conflicts, stranger } = this.#world;
     const asked = this.#asked;
     const { note } = asked.payload;
-    // The same key with another payload, in one request with the first: and again when that is known.
+    // The same key with another payload, in one request with the first, and again after that is known.
     const other = conflicts ? [{ payload: this.#payload(OTHER_NOTE) }] : [];
     const foreign = { tenantId: STRANGER, key: name, payload: { name: `${name}~`, note, program: { do: "commit" } } };
     if (stranger) await patiently(() => this.#stage.enqueue([foreign]));
@@ -67,7 +67,7 @@ export class Senders {
         if (tries === TRIES) throw own;
       }
     };
-    // A06: of concurrent callers, one at most gets that it is new. A02: no later caller does.
+    // A06: of concurrent callers, at most one is told that the command is new. A02: no later caller is.
     const answers = await Promise.all(Array.from({ length: this.#world.copies + 1 }, once));
     if (answers.some(({ instanceId }) => instanceId !== id)) return [`was accepted as ${answers.map(({ instanceId }) => instanceId)}`];
     const fresh = answers.filter(({ replayed }) => !replayed).length;
@@ -89,7 +89,7 @@ export class Senders {
     for (const { subject, waits } of open) {
       const leaf = this.#leaves.get(subject);
       if (leaf?.do !== "wait" || leaf.comes === "never") continue;
-      // No event before the second wait.
+      // No event is sent before the second wait.
       if (waits < 2 && (leaf.comes === "reminded" || leaf.comes === "pair")) continue;
       // An acknowledged event is not published again: the engine has it.
       if (this.#signalled.has(subject)) continue;
@@ -113,10 +113,10 @@ export class Senders {
     if (await this.#send("probe-events", all.slice(this.#sharedSaid))) this.#sharedSaid = all.length;
   }
 
-  /** All messages come once more, also from the dead-letter queue: shuffled, long after everything has ended. */
+  /** All messages are delivered once more, also from the dead-letter queue: shuffled, long after everything has ended. */
   async late(): Promise<void> {
     const envelope = await this.#envelope();
-    // Sent once more by its sender, it is delivered for the first time; out of a back-off, for the second.
+    // A message that its sender sends once more is delivered for the first time; a message after a retry delay for the second.
     for (const first of [1, 2]) {
       await this.#deliver("probe-commands", [...this.#sent["probe-commands"], envelope].reverse(), first);
       await this.#deliver("probe-events", [...this.#sent["probe-events"]].reverse(), first);
@@ -124,7 +124,7 @@ export class Senders {
     await this.#deliver("probe-commands-dlq", [envelope], 1);
   }
 
-  /** A08: all comes again, also over the API, when nothing of the run is left. Returns the problems of the answers. */
+  /** A08: all messages are sent again, also over the API, after the run's rows were removed. Returns the problems of the responses. */
   async longAfter(): Promise<string[]> {
     await this.late();
     const [own, other] = (await patiently(() => this.#stage.enqueue([this.#asked, { payload: this.#payload(OTHER_NOTE) }]))) ?? [];
@@ -146,7 +146,7 @@ export class Senders {
     ];
   }
 
-  /** Waits until the expected dead letters exist: a message that was deferred while the database was unavailable comes back later. */
+  /** Waits until the expected dead letters exist: a message that was deferred while the database was unavailable is delivered later. */
   async lettersCame(): Promise<void> {
     const count = this.letters().length;
     const look = () =>
@@ -236,7 +236,7 @@ export class Senders {
     return this.#once(`${subject}/${value}`, () => event("probe.signal", subject, { about: subject, value }, `${subject}/${key}`));
   }
 
-  /** T01: another tenant's event with a payload reference to the first tenant's. */
+  /** T01: another tenant's event with a payload reference to the first tenant's payload. */
   async #theft(): Promise<Envelope[]> {
     const { payload_ref } = await this.#envelope();
     if (!this.#world.stranger || payload_ref === undefined) return [];
@@ -268,8 +268,8 @@ export class Senders {
   }
 
   /**
-   * As a queue does: an unacknowledged message comes again, for the third time until it is acknowledged. Returns whether all of it
-   * was.
+   * As a queue does: an unacknowledged message is delivered again, until it is acknowledged or has been delivered three times. Returns
+   * whether all messages were acknowledged.
    */
   async #deliver(queue: string, bodies: unknown[], first: number): Promise<boolean> {
     for (let attempt = first; bodies.length > 0 && attempt <= TRIES; attempt++) {
@@ -284,8 +284,8 @@ export class Senders {
   }
 }
 
-/** The problems of the answer to an invalid payload. */
+/** The problems of the response to an invalid payload. */
 function taken(answer: { instanceId: string } | Error): string[] {
   const isRefused = codeOf(answer) === REUSED || codeOf(answer) === "unavailable";
-  return isRefused || !("instanceId" in answer) ? [] : [`its key was taken for another payload: ${JSON.stringify(answer)}`];
+  return isRefused || !("instanceId" in answer) ? [] : [`its key was accepted for another payload: ${JSON.stringify(answer)}`];
 }

@@ -1,17 +1,17 @@
 import { type Act, type Leaf, type Lean, leavesOf, type Own, type Program, withLeaves } from "./program.ts";
 
-/** The kind of guarded steps: all `lean`, all by the `platform`, or `drawn` for each. */
+/** The kind of guarded steps: all `lean` (inline), all by the `platform`, or `drawn` for each. */
 export const STEPS_OF_ALL = ["lean", "platform", "drawn"] as const;
 export type StepsOfAll = (typeof STEPS_OF_ALL)[number];
 
-/** The option of a command, or the environment: drawn by default. Throws for another value. */
+/** The option of a command, or the environment variable: `drawn` by default. Errors: for another value. */
 export function stepsWanted(word: string = "drawn"): StepsOfAll {
   const steps = STEPS_OF_ALL.find((one) => one === word);
   if (steps === undefined) throw new Error(`How steps are taken is one of ${STEPS_OF_ALL.join(", ")}; got "${word}".`);
   return steps;
 }
 
-/** The program with this kind of steps. An undoable effect that would not be lean for that becomes one without undo. */
+/** The program with this kind of steps. An undoable effect that could not be inline for that reason becomes an effect without undo. */
 export function stepsTaken(program: Program, steps: StepsOfAll): Program {
   if (steps === "drawn") return program;
   return withLeaves(program, (leaf) => {
@@ -21,7 +21,7 @@ export function stepsTaken(program: Program, steps: StepsOfAll): Program {
   });
 }
 
-/** The kind of all of a program's guarded steps; undefined where they differ, and where it has none. */
+/** The kind of all of a program's guarded steps; undefined if they differ, and if it has none. */
 export function oneModeOf(program: Program): { readonly lean: Lean | undefined } | undefined {
   const modes = new Set(leavesOf(program).flatMap(({ leaf }) => (isGuarded(leaf) ? [leaf.lean] : [])));
   const [lean] = modes;

@@ -7,10 +7,10 @@ import type { Stage, Subject } from "./stage.ts";
 
 /** Further state of the stopped run. */
 export interface Known {
-  /** Earlier branches, undone since. */
+  /** Earlier branches, which were undone. */
   before: readonly Expectation[];
   letters: readonly string[];
-  /** An undo has begun in the midst of it. */
+  /** An undo has started in the middle of the run. */
   cut: boolean;
   skips: boolean;
 }
@@ -18,7 +18,7 @@ export interface Known {
 /** The status of a run that has ended early. */
 interface Judged {
   problems: string[];
-  /** That end is final: an operator may have the run continue. */
+  /** That end is final, although an operator may let the run continue. */
   isOver: boolean;
   /** A cancel has undone the run. */
   isUndone: boolean;
@@ -26,12 +26,12 @@ interface Judged {
 
 const WAITS: Judged = { problems: [], isOver: false, isUndone: false };
 
-/** Judges the remains of a run that was cancelled or closed: each effect once at most, or undone, in reverse order. */
+/** Checks the remaining effects of a run that was cancelled or closed: each effect once at most, or undone, in reverse order. */
 export class Stops {
   readonly #stage: Stage;
   readonly #run: Subject;
   readonly #operators: Operators;
-  /** Cancels with judged remains. */
+  /** Cancels whose remaining effects were checked. */
   readonly #judged = new Set<string>();
 
   constructor(stage: Stage, run: Subject, operators: Operators) {
@@ -40,7 +40,7 @@ export class Stops {
     this.#operators = operators;
   }
 
-  /** Where a cancel has ended the run, that is judged once all is quiet and nothing more is published (`isSaid`). */
+  /** If a cancel has ended the run, that is checked once no message is pending and nothing more is published (`isSaid`). */
   async judge(known: Known, isSaid: boolean): Promise<Judged> {
     const stop = await this.#stop();
     if (!stop || this.#judged.has(stop.id)) return { ...WAITS, isOver: true };
@@ -52,7 +52,7 @@ export class Stops {
     return { problems: problems.map((one) => `cancelled: ${one}`), isOver: true, isUndone: stop.isUndone };
   }
 
-  /** A closed run stays closed, for any request. */
+  /** A closed run remains closed, for any request. */
   async judgeClosed(known: Known): Promise<string[]> {
     const problems = [...(await this.#left(known, false)), ...(await this.#operators.moveClosed())];
     const row = await rowOf(this.#stage, this.#run.id);
@@ -65,7 +65,7 @@ export class Stops {
     return judge(this.#stage, this.#run, { ...known, ended: isUndone ? "terminated" : "complete", expected, trace, stopped: true });
   }
 
-  /** The cancel by which the run is terminated now; undefined where it is not, or by something else. */
+  /** The cancel that terminated the run; undefined if it is not terminated, or not by a cancel. */
   async #stop(): Promise<{ id: string; isUndone: boolean } | undefined> {
     const [row] = await this.#stage.rows<{ id: string; undone: number }>(
       `SELECT a.id, a.detail->>'undo' AS undone FROM millrace_actions a JOIN millrace_instances i ON i.id = a.instance_id

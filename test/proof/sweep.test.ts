@@ -9,7 +9,7 @@ import { REFERENCE } from "./reference.ts";
 import { stepsTaken } from "./steps-of-all.ts";
 import type { World } from "./world.ts";
 
-/** Runs on trial at a time. */
+/** Number of concurrently tested runs. */
 const LANES = 5;
 /** Each reference program runs all phases, so that each boundary is crossed in each. */
 const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<World>;
@@ -17,7 +17,7 @@ const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<Wor
 /** The maximum of failures: each takes a minute. */
 const ENOUGH = 3;
 
-it("the engine keeps every promise for every failure, once, at any boundary that a reference program crosses", {
+it("the engine keeps every guarantee for every single failure, at any boundary that a reference program crosses", {
   timeout: 36_000_000,
 }, async ({ task }) => {
   await standBetween();
@@ -56,7 +56,7 @@ it("the engine keeps every promise for every failure, once, at any boundary that
     return true;
   });
   const { trials, struck } = count;
-  const faults = `${plan.length} single faults, ${trials} planned, ${struck} struck`;
+  const faults = `${plan.length} single faults, ${trials} planned, ${struck} happened`;
   task.meta.said = `proof: reference programs: seed ${seed}, ${length} programs, ${faults}, ${found.length} found`;
   expect(found).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { ledgerOf } from "./judge.ts";
 import { STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
 
-/** The result of a run, in figures. */
+/** The result of a run, in numbers. */
 export interface Tally {
   /** Accepted commands: its own, another tenant's, and those that followed from events. */
   commands: number;

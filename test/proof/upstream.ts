@@ -1,12 +1,12 @@
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 import { TIMEOUT_MS, type Upstream } from "./program.ts";
 
-/** The upstream's effects on a subject, in order; where the name ends with a slash, on all with that prefix. */
+/** The upstream's effects on a subject, in order; if the name ends with a slash, on all subjects with that prefix. */
 export async function doneTo(upstreamUrl: string, subject: string): Promise<LedgerEntry[]> {
   return (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
 }
 
-/** Of which subjects that begin so the upstream was asked for an effect, in that order, also where none happened. */
+/** The subjects with this prefix for which an effect was requested from the upstream, in that order, also if no effect happened. */
 export async function askedOf(upstreamUrl: string, prefix: string): Promise<string[]> {
   return ((await (await fetch(`${upstreamUrl}/calls/${encodeURIComponent(prefix)}`)).json()) as { subjects: string[] }).subjects;
 }

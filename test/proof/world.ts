@@ -9,52 +9,46 @@ import { Senders, STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
 import { behave, behaviour } from "./upstream.ts";
 
-/** The outside events of a case. */
+/** The external events of a case. */
 export interface World {
   /** The number of further deliveries of the command's message. */
   copies: number;
-  /** The same key comes with another payload: over the API, in one request with the first and after it, and on the queue. */
+  /** The same key is sent with another payload: over the API, in one request with the first and after it, and on the queue. */
   conflicts?: boolean | undefined;
-  /** An invalid message comes in the same batch. */
+  /** An invalid message is in the same batch. */
   malformed?: boolean | undefined;
-  /** An event with a row that the database refuses comes in the same batch. */
+  /** An event with a row that the database refuses is in the same batch. */
   poison?: boolean | undefined;
-  /**
-   * Another tenant requests a run under the same key, publishes events of the same key and subject, and sends requests about all
-   * ids.
-   */
+  /** Another tenant requests a run under the same key, publishes events of the same key and subject, and sends requests about all ids. */
   stranger?: boolean | undefined;
-  /** The command's payload is kept by reference. */
+  /** The command's payload is stored by reference. */
   large?: boolean | undefined;
   /** Unknown outcomes are resolved by a repeat, whether the effect happened or not. */
   again?: boolean | undefined;
   /** A completed effect is first confirmed without its output. */
   mistakes?: boolean | undefined;
-  /** All messages come again after each end; with `skipped`, after an operator has skipped their dead letters. */
+  /** All messages are delivered again after each end; with `skipped`, after an operator has skipped their dead letters. */
   late?: "late" | "skipped" | undefined;
   /**
-   * Operators' requests at any moment; most are refused. `nth`: the recorded step to start from; `restart`: the platform restarts
-   * the run, at any position.
+   * Operators' requests at any moment; most are refused. `nth`: the recorded step to start from; `restart`: the platform restarts the run,
+   * at any position.
    */
   clicks: { verb: "retry" | "retry from" | "undo" | "restart"; afterMs: number; nth: number }[];
   /** Operators' requests at moments of the run. */
   orders: Order[];
-  /** The number of failed steps that are skipped, each with an operator's output, where that is accepted. */
+  /** The number of failed steps that are skipped, each with an operator's output, if that is accepted. */
   skips?: number | undefined;
-  /** The run is closed where it has failed, or was stopped. */
+  /** The run is closed after it has failed, or was stopped. */
   closes?: boolean | undefined;
-  /** The run's awaited events are sent to it alone by operators, twice at once under one key. */
+  /** The run's awaited events are sent to it alone by operators, twice concurrently under one key. */
   direct?: boolean | undefined;
-  /** By when it is to have ended is over after a second: that ends nothing. */
+  /** The deadline of the run's end is one second after the start; passing it ends nothing. */
   overdue?: boolean | undefined;
-  /** In the end it is long ago, and removed; then all messages come again, and the client asks again. */
+  /** At the end the run is aged and removed; then all messages are delivered again, and the client repeats its request. */
   old?: boolean | undefined;
   /** The number of restarts of the complete run from its beginning. */
   restarts: number;
-  /**
-   * When the platform restarts the run from its beginning in the middle: the running effects of the replay before continue beside
-   * that.
-   */
+  /** When the platform restarts the run from its beginning in the middle: running effects of the previous replay continue during that. */
   breaks?: number[] | undefined;
   /** True if it is undone at the end, and done again. */
   ends: "stays" | "undone" | "undone and retried";
@@ -66,7 +60,7 @@ export function throwsByRun(program: Program, { clicks, orders }: Pick<World, "c
   return isRestarted && leavesOf(program).some(({ leaf }) => leaf.do === "throw");
 }
 
-/** Everything outside the engine: the upstream, the senders of messages, and the operators. They retry when they get no answer. */
+/** Everything outside the engine: the upstream, the senders of messages, and the operators. They retry when they get no response. */
 export class Outside {
   readonly #stage: Stage;
   readonly #world: World;
@@ -89,7 +83,7 @@ export class Outside {
     stage.cast({ name: `${run.name}~`, id: "", program: { do: "commit" } }, () => 1);
   }
 
-  /** Requests the run. Returns the problems of the answers. */
+  /** Requests the run. Returns the problems of the responses. */
   async ask(): Promise<string[]> {
     const behaviours = [...this.#leaves].flatMap(([subject, leaf]) =>
       "upstream" in leaf && leaf.upstream ? [behaviour(subject, leaf.upstream)] : [],
@@ -104,7 +98,7 @@ export class Outside {
     await Promise.all([waits > 0 && this.senders.speak(), questions > 0 && this.people.answer(), doubts > 0 && this.people.resolve()]);
   }
 
-  /** Everything that was sent comes again. */
+  /** All sent messages are delivered again. */
   async comeAgain(): Promise<void> {
     if (this.#world.late === undefined) return;
     if (this.#world.late === "skipped") await this.people.skip();

@@ -17,7 +17,9 @@ interface Exchange {
   output: unknown;
 }
 
-/** The adapter on the embedded server under a separate name, without a known session, and every request and answer between the two. */
+/**
+ * The adapter on the embedded server under a separate name, without an existing session, and every request and response between the two.
+ */
 function overheard() {
   const exchanges: Exchange[] = [];
   const upstream = {
@@ -35,8 +37,8 @@ function overheard() {
   return { exchanges, port: blueskySocial(upstream, "brand.test") };
 }
 
-describe("By the lexicons that AT Protocol publishes,", () => {
-  it("every request of the connector and every answer of the embedded server is valid, the post included", async () => {
+describe("The Bluesky adapter and AT Protocol's published lexicons", () => {
+  it("every request of the Bluesky adapter and every response of the embedded server is valid, the post included", async () => {
     const { exchanges, port } = overheard();
     await port.post(post, { key: "k" });
     await port.remove(rkey, { key: "k" });
@@ -53,7 +55,7 @@ describe("By the lexicons that AT Protocol publishes,", () => {
     lexicons.assertValidRecord("app.bsky.feed.post", exchanges[1]?.input.record);
   });
 
-  it("the embedded server returns a record in the required form", async () => {
+  it("the embedded Bluesky server returns a record in the required form", async () => {
     await social(env).post(post, { key: "k" });
     const query = new URLSearchParams({ repo: "did:web:brand.test", collection: "app.bsky.feed.post", rkey });
     const answer = await env.UPSTREAMS.fetch(`https://social.embedded/xrpc/com.atproto.repo.getRecord?${query}`);
@@ -65,9 +67,9 @@ describe("By the lexicons that AT Protocol publishes,", () => {
   it.each([
     ["a text of 301 characters", { ...record, text: "👩‍🌾".repeat(301) }],
     ["a text of 3001 bytes", { ...record, text: "茶".repeat(1001) }],
-    ["a date that is none", { ...record, createdAt: "yesterday" }],
+    ["an invalid date", { ...record, createdAt: "yesterday" }],
     ["a link that begins before the text", { ...record, facets: [facet] }],
-  ])("the embedded server refuses the requests that a real one refuses: %s", async (_, wrong) => {
+  ])("the embedded Bluesky server refuses the requests that a real one refuses: %s", async (_, wrong) => {
     expect(() => lexicons.assertValidRecord("app.bsky.feed.post", wrong)).toThrow();
     const asking = { identifier: "brand.test", password: "embedded" };
     const call = (procedure: string, body: object, accessJwt = "") =>

@@ -17,18 +17,18 @@ describe("provider configuration", () => {
     ["the AI binding", text, { TEXT_PROVIDER: "workers-ai", TEXT_MODEL: "m" }, "AI binding"],
     ["a known provider", text, { TEXT_PROVIDER: "gpt" }, '"openai" or "workers-ai"'],
     ["a real address", search, { SEARCH_URL: "ftp://x", SEARCH_TOKEN: "t" }, "SEARCH_URL is not an http(s) address"],
-    ["a way to the embedded program", search, {}, "UPSTREAMS"],
+    ["a binding of the embedded upstreams", search, {}, "UPSTREAMS"],
     ["a CRM token", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TOKEN"],
-    ["a way to the embedded CRM", crmOf, { RATE_LIMIT: env.RATE_LIMIT }, "EMBEDDED_CRM"],
-    ["whose the CRM's account is", crmOf, { CRM_URL: url, CRM_TOKEN: "t", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
+    ["a binding of the embedded CRM", crmOf, { RATE_LIMIT: env.RATE_LIMIT }, "EMBEDDED_CRM"],
+    ["the tenant of the CRM's account", crmOf, { CRM_URL: url, CRM_TOKEN: "t", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
     ["the tenant among the CRM's", crmOf, { CRM_TENANTS: "acme2, bravo", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
     ["the CRM's limit", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", CRM_TOKEN: "t" }, "RATE_LIMIT"],
-  ])("names the variable to set where %s is missing", (_, factory, incomplete, words) => {
+  ])("a provider configuration without %s is refused, and the error names the variable to set", (_, factory, incomplete, words) => {
     const attempt = () => factory(incomplete);
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
   });
 
-  it("means the embedded program by an address that begins with embedded:", async () => {
+  it("a provider address that begins with embedded: selects the embedded upstream", async () => {
     expect(await search({ ...env, SEARCH_URL: "embedded:search" }).search("tea", { key: "k" })).toHaveLength(5);
   });
 });

@@ -7,7 +7,7 @@ import { inject, ledger } from "./embedded.ts";
 afterEach(() => inject());
 
 describe("the embedded ledger", () => {
-  it("lists each call with its key, its subject and its effect, in order", async () => {
+  it("the embedded ledger lists each call with its key, its subject and its effect, in order", async () => {
     const tea = `rooibos ${fresh()}`;
     await search(env).search(tea, { key: "k1" });
     const { calls, totals } = await ledger({ upstream: "search", match: tea });
@@ -24,7 +24,7 @@ describe("the embedded ledger", () => {
     expect(totals.text.charged).toBe(0);
   });
 
-  it("uses fault rules in order, each as often as it sets", async () => {
+  it("the embedded upstreams apply fault rules in order, each for its number of calls", async () => {
     await inject(
       { upstream: "search", match: "mint", status: 429, remaining: 1, retryAfter: 5 },
       { upstream: "search", match: "mint", status: 500, remaining: 1 },
@@ -35,7 +35,7 @@ describe("the embedded ledger", () => {
     await expect(ask()).resolves.toHaveLength(5);
   });
 
-  it("refuses fault rules it does not understand", async () => {
+  it("the embedded upstreams refuse fault rules that they do not support", async () => {
     const answer = await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "PUT", body: '[{"upstream":"mail"}]' });
     expect(answer.status).toBe(422);
     expect(await answer.text()).toContain("upstream");

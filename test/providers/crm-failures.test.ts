@@ -28,8 +28,8 @@ async function made(properties: Record<string, string> = {}): Promise<{ key: str
   return { key: one.key, id: idOf(outcome) };
 }
 
-describe("A batch with records at fault", () => {
-  it("accepts the others: each failure is its record's own, with HubSpot's category, text and correlation id", async () => {
+describe("A batch with invalid records", () => {
+  it("the CRM adapter accepts the valid records of a batch: each failure is its record's own, with HubSpot's category, text and correlation id", async () => {
     const taken = await made();
     const records = [
       person(),
@@ -61,7 +61,7 @@ describe("A batch with records at fault", () => {
     ["VALIDATION_ERROR", 400, false],
     ["CONFLICT", 409, false],
     ["MISSING_SCOPES", 403, false],
-  ])("says whether the same record may be sent again: %s", async (category, status, retry) => {
+  ])("the CRM adapter reports whether the same record may be sent again: %s", async (category, status, retry) => {
     const records = people(3);
     await failCrm({ match: "", key: records[1]?.key ?? "", status, category, remaining: 1 });
     expect(await real().upsert("contacts", records, options)).toMatchObject([
@@ -72,7 +72,7 @@ describe("A batch with records at fault", () => {
     expect(await real().upsert("contacts", records, options)).toMatchObject([{ created: false }, { created: true }, { created: false }]);
   });
 
-  it("finds the records for which HubSpot refused the whole batch, without failing the other 97 and in few calls", async () => {
+  it("the CRM adapter finds the records for which HubSpot refused a whole batch, without failing the other 97 and in few calls", async () => {
     const records = people(100);
     const guilty = [records[3], records[50], records[99]].map((record) => record?.key ?? "");
     await failCrm(...guilty.map((key) => ({ match: "", key, whole: true, status: 400, remaining: null })));
@@ -83,7 +83,7 @@ describe("A batch with records at fault", () => {
     expect((await crmCalls()).total - before).toBeLessThanOrEqual(40);
   });
 
-  it("makes at most 40 calls in its search, and leaves for later whom it did not get to", async () => {
+  it("the CRM adapter makes at most 40 calls in its search for invalid records, and defers the records that it did not reach", async () => {
     let calls = 0;
     const fetch = async () => {
       calls++;
@@ -102,7 +102,7 @@ describe("A batch with records at fault", () => {
     expect(alone.length + left.length).toBe(100);
   });
 
-  it("keeps settled items when a later call fails, with that call's reason for the others", async () => {
+  it("the CRM adapter keeps settled items when a later call fails, with that call's reason for the others", async () => {
     const records = people(4);
     const [one, two, three] = records.map(({ key }) => key);
     const at = (index: number) => ({ id: String(index), new: true, properties: { millrace_id: records[index]?.key ?? "" } });
@@ -120,7 +120,7 @@ describe("A batch with records at fault", () => {
     ]);
   });
 
-  it("trusts HubSpot's answer about a property that does not exist", async () => {
+  it("the CRM adapter uses HubSpot's response about a property that does not exist", async () => {
     const records = [person(), person(undefined, { shoe_size: "42" }), person(), person(undefined, { shoe_size: "43" })];
     const { total: before } = await crmCalls();
     expect(await real().upsert("contacts", records, options)).toMatchObject([
@@ -132,7 +132,7 @@ describe("A batch with records at fault", () => {
     expect((await crmCalls()).total - before).toBe(2);
   });
 
-  it("refuses a key that is in it twice, and accepts the others", async () => {
+  it("the CRM adapter refuses a key that occurs twice in a batch, and accepts the others", async () => {
     const [one, other] = [person(), person()];
     expect(await real().upsert("contacts", [one, other, { ...one, properties: {} }], options)).toMatchObject([
       { state: "failed", message: expect.stringContaining("Duplicate IDs") },
@@ -170,7 +170,7 @@ describe("A call that fails as a whole", () => {
     [404, {}, {}, "not_retryable", undefined],
     [500, {}, {}, "unavailable", undefined],
     [504, {}, {}, "unavailable", undefined],
-  ])("with %i and %o has HubSpot's meaning, and its correlation id", async (status, more, headers, code, delayMs) => {
+  ])("a failed CRM call with %i and %o has HubSpot's meaning, and its correlation id", async (status, more, headers, code, delayMs) => {
     const { heard, attempt } = refusing(status, { ...body, ...more }, headers);
     await expect(attempt()).rejects.toMatchObject({
       code,
@@ -180,21 +180,21 @@ describe("A call that fails as a whole", () => {
     expect(heard).toEqual(status === 429 ? [{ status, headers: { "retry-after": String(Number(delayMs) / 1000) } }] : []);
   });
 
-  it("never contains the token, even if HubSpot repeats it", async () => {
+  it("the error of a CRM call never contains the token, even if HubSpot repeats it", async () => {
     const { attempt } = refusing(401, { ...body, message: "The token s3cret has expired." });
     const message = await attempt().catch(messageOf);
     expect(message).toMatch(/The token \*\*\* has expired.*CRM_TOKEN/);
     expect(message).not.toContain("s3cret");
   });
 
-  it("blames no record for a missing id property, and gives the way to create it", async () => {
+  it("a missing id property is not reported as an error of a record, and the error explains how to create the property", async () => {
     await expect(crm({ ...env, CRM_ID_PROPERTY: "our_id" }, "acme").upsert("contacts", records, options)).rejects.toMatchObject({
       code: "not_retryable",
       message: expect.stringMatching(/non-unique.*our_id.*docs\/crm\.md/),
     });
   });
 
-  it("may be repeated: an effect without an answer is found again under the engine's name", async () => {
+  it("a failed CRM call may be repeated: an effect without a response is found again under the engine's name", async () => {
     const one = person();
     await failCrm({ match: "batch/upsert", status: 502, remaining: 1, afterEffect: true });
     await expect(real().upsert("contacts", [one], options)).rejects.toMatchObject({ code: "unavailable" });
@@ -203,7 +203,7 @@ describe("A call that fails as a whole", () => {
     expect(all.filter(({ key }: { key: string }) => key === one.key)).toHaveLength(1);
   });
 
-  it("delays every other caller after a 429, without asking the CRM again", async () => {
+  it("a 429 of the CRM delays every other caller, without another call to the CRM", async () => {
     let asked = 0;
     const EMBEDDED_CRM = {
       fetch: async () => {
@@ -221,7 +221,7 @@ describe("A call that fails as a whole", () => {
   });
 });
 
-it("after one 429 all calls are spread out, until time has widened the limit again", async () => {
+it("after one 429 of the CRM all calls are spread out, until the limit has recovered over time", async () => {
   const RATE_LIMIT = namespaceOf(fresh());
   const body = { status: "error", message: "No.", correlationId: "c", category: "RATE_LIMITS", policyName: "SECONDLY" };
   const EMBEDDED_CRM = { fetch: async () => Response.json(body, { status: 429, headers: { "retry-after": "0" } }) };
@@ -236,7 +236,7 @@ it("after one 429 all calls are spread out, until time has widened the limit aga
   expect(tries.at(-1)).toMatchObject({ taken: false, waitMs: expect.any(Number) });
 });
 
-/** The real limiter, under another name: a pause in this test affects no other. */
+/** The real limiter, under another name: a pause in this test affects no other test. */
 function namespaceOf(prefix: string): typeof env.RATE_LIMIT {
   return { getByName: (name: string) => env.RATE_LIMIT.getByName(`${prefix} ${name}`) } as typeof env.RATE_LIMIT;
 }

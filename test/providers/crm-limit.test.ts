@@ -7,7 +7,7 @@ import { crmCalls } from "./embedded.ts";
 
 const upserts = () => crmCalls("contacts/batch/upsert");
 
-it("150 callers at once are all served within the CRM's limit: it never has to refuse one", async () => {
+it("150 concurrent callers are all served within the CRM's limit, and the CRM refuses none", async () => {
   /** A step's loop: it returns at the requested time. */
   const upsert = async (key: string): Promise<CrmOutcome[]> => {
     try {
@@ -21,7 +21,7 @@ it("150 callers at once are all served within the CRM's limit: it never has to r
   const [before, { refused_by_limit: refusedBefore }] = [await upserts(), await crmCalls()];
   const outcomes = (await Promise.all(Array.from({ length: 150 }, () => upsert(fresh())))).flat();
   expect(outcomes.filter(({ state }) => state === "done")).toHaveLength(150);
-  // Syncs of other tests may run beside it.
+  // Syncs of other tests may run concurrently.
   expect((await upserts()).total - before.total).toBeGreaterThanOrEqual(150);
   const { refused_by_limit, most_in_10_seconds } = await crmCalls();
   expect(refused_by_limit - refusedBefore).toBe(0);

@@ -31,7 +31,7 @@ function isSigned({ headers, body }: Received): Promise<boolean> {
 }
 
 describe("The embedded CRM's messages about changes", () => {
-  it("report a user's edits, signed, in HubSpot's format", async () => {
+  it("the embedded CRM's webhooks report a user's edits, signed, in HubSpot's format", async () => {
     const { body: made } = await crmEdit(null, { email: `${hook}@example.com` });
     await crmEdit(made.id, { phone: "42" });
     await crmEdit(made.id, { phone: "42" });
@@ -50,7 +50,7 @@ describe("The embedded CRM's messages about changes", () => {
     }
   });
 
-  it("report the engine's changes as well, and merges, as HubSpot does", async () => {
+  it("the embedded CRM's webhooks report the engine's changes as well, and merges, as HubSpot does", async () => {
     const records = [1, 2].map((each) => ({ key: `${hook}-${each}`, properties: { email: `${hook}-${each}@example.com` } }));
     const done = await crm(env, "acme").upsert("contacts", records, { key: "k" });
     const [one = "", two = ""] = done.map((outcome) => (outcome.state === "done" ? outcome.crmId : ""));
@@ -62,7 +62,7 @@ describe("The embedded CRM's messages about changes", () => {
     expect(conforms(contract, "WebhookEvents", [merge])).toEqual([]);
   });
 
-  it("come again until they are answered with 2xx, also when the CRM dies in between", async () => {
+  it("the embedded CRM's webhooks are repeated until they are answered with 2xx, also when the CRM dies in between", async () => {
     await tell(hook, { treatments: [{ status: 500, times: 1 }] });
     const { body: made } = await crmEdit(null, { email: `${hook}@example.com` });
     const [refused] = await received(hook, 1);
@@ -83,7 +83,7 @@ describe("The embedded CRM's messages about changes", () => {
     expect(new Set(statuses.slice(1))).toEqual(new Set([204]));
   });
 
-  it("have at most 100 events each", async () => {
+  it("the embedded CRM's webhooks have at most 100 events each", async () => {
     const records = Array.from({ length: 60 }, (_, each) => ({
       key: `${hook}-${each}`,
       properties: { email: `${hook}-${each}@example.com` },
@@ -96,7 +96,7 @@ describe("The embedded CRM's messages about changes", () => {
     expect(messages.flat().filter(({ objectId }) => own.has(String(objectId)))).toHaveLength(180);
   });
 
-  it("go to this Worker itself by default", async () => {
+  it("the embedded CRM's webhooks are sent to this Worker by default", async () => {
     await crmTells(null);
     await crmEdit(null, { email: `${hook}@example.com` });
     const own = "http://localhost:8787/crm/hubspot/webhooks/acme";

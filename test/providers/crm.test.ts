@@ -27,7 +27,7 @@ async function made(properties: Record<string, string> = {}): Promise<{ key: str
 }
 
 describe("crm", () => {
-  it("creates a record once, under the engine's name for it, and updates it after that", async () => {
+  it("the CRM adapter creates a record once, under the engine's name for it, and updates it after that", async () => {
     const one = person(undefined, { firstname: "Ada" });
     const [first] = await real().upsert("contacts", [one], options);
     const [second] = await real().upsert("contacts", [{ ...one, properties: { firstname: "Augusta" } }], options);
@@ -44,7 +44,7 @@ describe("crm", () => {
     ]);
   });
 
-  it("reads records by the engine's names for them, and returns none for unknown names", async () => {
+  it("the CRM adapter reads records by the engine's names for them, and returns none for unknown names", async () => {
     const [one, gone] = [person(), person()];
     const [first, second] = await real().upsert("contacts", [one, gone], options);
     await crmEdit(idOf(second), null);
@@ -55,7 +55,7 @@ describe("crm", () => {
     await expect(unmade).rejects.toThrow("Create the property phone with unique values");
   });
 
-  it("accepts 100 records in one call, and no more", async () => {
+  it("the CRM adapter accepts at most 100 records in one call", async () => {
     const batch = people(100);
     const { total: before } = await crmCalls();
     expect((await real().upsert("contacts", batch, options)).map(({ key, state }) => [key, state])).toEqual(
@@ -65,7 +65,7 @@ describe("crm", () => {
     await expect(async () => real().upsert("contacts", people(101), options)).rejects.toMatchObject({ code: "not_retryable" });
   });
 
-  it("makes no call for an empty list", async () => {
+  it("the CRM adapter makes no call for an empty list", async () => {
     const { total: before } = await crmCalls();
     expect([await real().upsert("contacts", [], options), await real().read([], options), await real().associate([], options)]).toEqual([
       [],
@@ -75,7 +75,7 @@ describe("crm", () => {
     expect((await crmCalls()).total).toBe(before);
   });
 
-  it("connects contacts with companies, and once is enough", async () => {
+  it("the CRM adapter associates contacts with companies; a repeat has no further effect", async () => {
     const contact = await made();
     const company = idOf((await real().upsert("companies", [{ key: fresh("co"), properties: { name: "Acme" } }], options))[0]);
     const pair = { contact: contact.id, company };
@@ -92,7 +92,7 @@ describe("crm", () => {
     });
   });
 
-  it("merges two contacts into one under both ids, also when the first answer was lost", async () => {
+  it("the CRM adapter merges two contacts into one under both ids, also when the first response was lost", async () => {
     const [kept, merged] = [await made({ firstname: "Ada" }), await made({ firstname: "A.", phone: "1" })];
     await failCrm({ match: "/merge", status: 504, remaining: 1, afterEffect: true });
     await expect(real().merge(kept.id, merged.id, options)).rejects.toMatchObject({ code: "unavailable" });
@@ -122,13 +122,13 @@ describe("The embedded CRM", () => {
     });
   const UPSERT = "/crm/v3/objects/contacts/batch/upsert";
 
-  it("knows its token", async () => {
+  it("the embedded CRM accepts only its own token", async () => {
     const answer = await ask(UPSERT, { inputs: [] }, "guess");
     expect(answer.status).toBe(401);
     expect(await answer.json()).toMatchObject({ status: "error", category: "INVALID_AUTHENTICATION", correlationId: expect.any(String) });
   });
 
-  it("undoes a whole batch that it refuses", async () => {
+  it("the embedded CRM applies no record of a batch that it refuses", async () => {
     const key = fresh();
     const inputs = [
       { id: key, idProperty: "millrace_id", properties: {} },
@@ -139,7 +139,7 @@ describe("The embedded CRM", () => {
     expect(records.filter((record: { key: string }) => record.key?.startsWith(key))).toEqual([]);
   });
 
-  it("lets a user edit, and keeps addresses unique for users too", async () => {
+  it("the embedded CRM lets a user edit, and keeps e-mail addresses unique for users too", async () => {
     const [one, other] = [await made(), await made()];
     expect(await crmEdit(one.id, { phone: "42" })).toMatchObject({
       status: 200,
@@ -152,8 +152,8 @@ describe("The embedded CRM", () => {
     expect(await crmEdit("999999", {})).toMatchObject({ status: 404 });
   });
 
-  it("allows 100 calls in any 10 seconds and then answers 429, to any caller", async () => {
-    // It bypasses the limiter, and uses the capacity of others.
+  it("the embedded CRM accepts 100 calls in any 10 seconds and then returns 429, to any caller", async () => {
+    // The test bypasses the limiter, and uses the capacity of other tests.
     const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
     onTestFinished(() => crmRests(before));
     const answers = await Promise.all(Array.from({ length: 130 }, () => ask(UPSERT, { inputs: [] })));

@@ -8,7 +8,7 @@ import { crmCalls, crmEdit, crmRests, failCrm } from "./embedded.ts";
 
 const options = { key: "k" };
 
-/** Every operation that the connector may use, and the names of its shapes. */
+/** Every operation that the connector may use, and the names of its schemas. */
 const OPERATIONS: Record<string, { request: string; 200?: string; 207?: string }> = {
   "POST /crm/v3/objects/contacts/batch/upsert": {
     request: "BatchInputSimplePublicObjectBatchInputUpsert",
@@ -26,7 +26,7 @@ const OPERATIONS: Record<string, { request: string; 200?: string; 207?: string }
     207: "BatchResponseSimplePublicObjectWithErrors",
   },
   "POST /crm/v3/objects/contacts/merge": { request: "PublicMergeInput", 200: "SimplePublicObject" },
-  // Answers 204, with nothing in it.
+  // Responds with 204, without a body.
   "POST /crm/v3/objects/contacts/gdpr-delete": { request: "PublicGdprDeleteInput" },
   "POST /crm/v4/associations/contacts/companies/batch/associate/default": {
     request: "BatchInputPublicDefaultAssociationMultiPost",
@@ -35,10 +35,10 @@ const OPERATIONS: Record<string, { request: string; 200?: string; 207?: string }
   },
 };
 
-/** The operations and statuses that were seen, each held against its shape. */
+/** The operations and statuses that occurred, each checked against its schema. */
 const seen = new Set<string>();
 
-/** The connection to the embedded CRM, with a comparison of both directions with HubSpot's published API. */
+/** The connection to the embedded CRM, with a check of both directions against HubSpot's published API. */
 const EMBEDDED_CRM = {
   async fetch(request: Request): Promise<Response> {
     const name = `${request.method} ${new URL(request.url).pathname}`;
@@ -58,10 +58,10 @@ const EMBEDDED_CRM = {
 const watched = (changed: object = {}) => crm({ ...env, EMBEDDED_CRM, ...changed }, "acme");
 
 describe("The connector and the embedded CRM follow HubSpot's published API", () => {
-  it("when everything is accepted, when a part is, when nothing is, and when a limit is reached", async () => {
+  it("requests and responses match HubSpot's published API when all, some or no records are accepted, and when a limit is reached", async () => {
     const key = fresh();
     const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
-    // It bypasses the limiter, and uses the capacity of others.
+    // The test bypasses the limiter, and uses the capacity of other tests.
     onTestFinished(() => Promise.all([failCrm(), crmRests(before)]).then(() => undefined));
     const records = [1, 2, 3].map((each) => ({ key: `${key}-${each}`, properties: { email: `${key}-${each}@example.com` } }));
     const done = await watched().upsert("contacts", records, options);
@@ -126,7 +126,7 @@ describe("The connector and the embedded CRM follow HubSpot's published API", ()
       "startedAt",
     ],
     ["PublicMergeInput", { primaryObjectId: "1", objectIdToMerge: "2", force: true }, "force"],
-  ])("and the comparison finds deviations from %s", (name, value, place) => {
+  ])("the check against HubSpot's published API reports deviations from %s", (name, value, place) => {
     expect(conforms(contract, name, value).join("\n")).toContain(place);
   });
 });

@@ -6,7 +6,7 @@ const SECRET = "yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy";
 const URL_SIGNED = "https://www.example.com/webhook_uri";
 const BODY = '{"example_field":"example_value"}';
 const AT = 1_660_000_000_000;
-/** HMAC-SHA256 of `POST`, the address, the body and the time, made by another program. */
+/** HMAC-SHA256 of `POST`, the URL, the body and the time, computed by another program. */
 const SIGNATURE = "yTm9krWQbiTVFe7m13Mve5ZK0tIsIWSYwWjl02/XVQY=";
 
 function request(changed: { method?: string; url?: string; signature?: string | null; timestamp?: string | null } = {}) {
@@ -18,12 +18,12 @@ function request(changed: { method?: string; url?: string; signature?: string | 
 }
 
 describe("HubSpot's signature, version 3", () => {
-  it("equals the signature of another program", async () => {
+  it("HubSpot's signature, version 3, equals the signature of another program", async () => {
     expect(hubspotSignature(SECRET, "POST", URL_SIGNED, BODY, String(AT))).toBe(SIGNATURE);
     expect(await isSignedByHubspot(request(), BODY, SECRET, AT)).toBe(true);
   });
 
-  it("decodes twelve characters of the address where they are percent-encoded, and no others", () => {
+  it("HubSpot's signature decodes twelve percent-encoded characters of the URL, and no others", () => {
     const url = `${URL_SIGNED}?a=x%40y%3Az%2F%21%24%27%28%29%2a%2C%3B%3F&b=%20%26`;
     expect(hubspotSignature(SECRET, "POST", url, BODY, String(AT))).toBe("XbG4cOWx23O++b7YLCmF6qx63Hw4+Vyn8pI63czlrkw=");
   });
@@ -36,25 +36,25 @@ describe("HubSpot's signature, version 3", () => {
     ["a time five minutes ago", request(), BODY, AT + 300_001],
     ["a time five minutes ahead", request(), BODY, AT - 300_001],
     ["no time", request({ timestamp: null }), BODY, AT],
-    ["a time that is no number", request({ timestamp: "yesterday" }), BODY, AT],
+    ["a time that is not a number", request({ timestamp: "yesterday" }), BODY, AT],
     ["no signature", request({ signature: null }), BODY, AT],
     ["a shorter signature", request({ signature: SIGNATURE.slice(0, -1) }), BODY, AT],
-    ["a signature in other letters", request({ signature: SIGNATURE.toLowerCase() }), BODY, AT],
-  ])("refuses %s", async (_, asked, body, now) => {
+    ["a signature in a different case", request({ signature: SIGNATURE.toLowerCase() }), BODY, AT],
+  ])("the check of HubSpot's signature refuses %s", async (_, asked, body, now) => {
     expect(await isSignedByHubspot(asked, body, SECRET, now)).toBe(false);
   });
 
-  it("refuses another secret", async () => {
+  it("the check of HubSpot's signature refuses another secret", async () => {
     expect(await isSignedByHubspot(request(), BODY, "another", AT)).toBe(false);
   });
 });
 
 describe("The secret of the CRM's messages", () => {
-  it("is the app's where there is one", () => {
+  it("the secret of the CRM's webhooks is the app's own secret if there is one", () => {
     expect(crmWebhookSecret({ CRM_WEBHOOK_SECRET: "s", CRM_URL: "https://api.hubapi.com", MILLRACE_KEY: "k" })).toBe("s");
   });
 
-  it("is secret, for the embedded CRM of a deployment", () => {
+  it("the secret of the CRM's webhooks is derived from the key for the embedded CRM of a deployment", () => {
     const one = crmWebhookSecret({ MILLRACE_KEY: "k" });
     expect(one).toBe(crmWebhookSecret({ MILLRACE_KEY: "k", CRM_URL: "embedded:crm" }));
     expect(one).not.toBe(crmWebhookSecret({ MILLRACE_KEY: "l" }));
@@ -64,8 +64,8 @@ describe("The secret of the CRM's messages", () => {
 
   it.each([
     ["a real CRM's", { CRM_URL: "https://api.hubapi.com", MILLRACE_KEY: "k" }, "CRM_WEBHOOK_SECRET"],
-    ["the embedded one's without a key to derive it from", { MILLRACE_KEY: "" }, "MILLRACE_KEY"],
-  ])("is missed loudly: %s", (_, env, variable) => {
+    ["the embedded CRM's secret without a key to derive it from", { MILLRACE_KEY: "" }, "MILLRACE_KEY"],
+  ])("a missing secret of the CRM's webhooks is an error: %s", (_, env, variable) => {
     expect(() => crmWebhookSecret(env)).toThrow(
       expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(variable) }),
     );

@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 
-/** The tables with added values, as version 0.1 created them. */
+/** The tables with additional values, as version 0.1 created them. */
 const BEFORE = `
   DROP TABLE calls;
   CREATE TABLE calls (
@@ -17,7 +17,7 @@ const BEFORE = `
     (1, 'search', 'k1', 'tea', '2026-01-01T00:00:00.000Z', 'charged'),
     (7, 'pages', NULL, 'acme/tea', '2026-01-02T00:00:00.000Z', 'created');`;
 
-it("an embedded ledger of an earlier version accepts the new values and keeps its evidence", async () => {
+it("the embedded ledger of an earlier version accepts the new values and keeps its records", async () => {
   const ledger = env.EMBEDDED_LEDGER.getByName("of-an-earlier-version");
   await runInDurableObject(ledger, (_, { storage }) => storage.sql.exec(BEFORE));
   const page = { upstream: "pages" as const, key: "k2", subject: "acme/tea" };

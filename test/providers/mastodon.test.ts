@@ -16,7 +16,7 @@ afterEach(async () => {
 const page = "https://shop.example.com/tea?a=1&b=2";
 const HOUR_MS = 3_600_000;
 
-/** An account of a brand that no other test has, by the embedded server; each exchange is held against the description. */
+/** An account of a brand that no other test has, on the embedded server; each exchange is checked against the API description. */
 function account() {
   const [tenantId, seen] = [fresh("tenant"), [] as string[]];
   const UPSTREAMS = {
@@ -47,7 +47,7 @@ function account() {
   return { tenantId, seen, port };
 }
 
-/** As if time had passed since the account's posts. */
+/** Simulates that time has passed since the account's posts. */
 const later = (tenantId: string, ms: number) =>
   runInDurableObject(
     env.EMBEDDED_LEDGER.getByName("local"),
@@ -55,7 +55,7 @@ const later = (tenantId: string, ms: number) =>
   );
 
 describe("A post on Mastodon", () => {
-  it("is made once under its key, and says where it is", async () => {
+  it("a post on Mastodon is created once under its key, and the result has its URL", async () => {
     const { tenantId, port } = account();
     const { uri, url } = await port.post(`Tea ${page}`, { key: "k" });
     expect(url).toMatch(new RegExp(`^https://mastodon\\.embedded/@${tenantId}\\.acme\\.fedi/\\d+$`));
@@ -63,7 +63,7 @@ describe("A post on Mastodon", () => {
     expect((await ledger({ upstream: "mastodon", match: tenantId })).totals.mastodon).toMatchObject({ created: 1, repeated: 1 });
   });
 
-  it("is found by its link, where the key is an hour old and would make a second one", async () => {
+  it("a post on Mastodon is found by its link if the key is an hour old and would create a second post", async () => {
     const { tenantId, port } = account();
     const since = Date.now();
     expect(await port.find([page], since, { key: "k" })).toBeUndefined();
@@ -75,7 +75,7 @@ describe("A post on Mastodon", () => {
     expect(await port.post(`Tea ${page}`, { key: "k" })).not.toEqual(posted);
   });
 
-  it("is found behind the posts that were made since, page by page, and not sought before the request", async () => {
+  it("a post on Mastodon is found among later posts, page by page, and is not looked up before the first request", async () => {
     const { tenantId, port, seen } = account();
     const since = Date.now();
     const posted = await port.post(`Tea ${page}`, { key: "k" });
@@ -87,7 +87,7 @@ describe("A post on Mastodon", () => {
     expect(seen.filter((name) => name === "GET /api/v1/accounts/{id}/statuses 200")).toHaveLength(3);
   });
 
-  it("is in doubt where a thousand posts since do not show it", async () => {
+  it("a post on Mastodon has an unknown outcome if it is not among the thousand latest posts", async () => {
     const status = { uri: "u", url: null, created_at: new Date().toISOString(), content: "<p>Hi</p>" };
     const pages = Array.from({ length: 25 }, (_, nth) => Response.json([{ ...status, id: `${1000 - nth}` }]));
     const server = scripted(Response.json({ id: "1" }), ...pages);
@@ -95,7 +95,7 @@ describe("A post on Mastodon", () => {
     await expect(found).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("1000 posts") });
   });
 
-  it("is refused, without an effect, where it is too long or the token is wrong", async () => {
+  it("a post on Mastodon is refused without an effect if it is too long or the token is wrong", async () => {
     const { tenantId, port } = account();
     await expect(port.post("x".repeat(501), { key: "k" })).rejects.toMatchObject({ code: "not_retryable", message: /limit of 500/ });
     await expect(port.post(`${"x".repeat(477)}https://a.example/${"y".repeat(400)}`, { key: "k" })).resolves.toBeDefined();
@@ -110,7 +110,7 @@ describe("A post on Mastodon", () => {
     expect((await ledger({ upstream: "mastodon", match: tenantId })).totals.mastodon).toMatchObject({ created: 1 });
   });
 
-  it("waits until the date in the header of a 429", async () => {
+  it("a post on Mastodon waits until the date in the header of a 429", async () => {
     const { port } = account();
     vi.useFakeTimers({ toFake: ["Date"], now: 1_790_000_000_000 });
     const headers = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": new Date(1_790_000_120_000).toISOString() };
@@ -126,21 +126,21 @@ describe("A post on Mastodon", () => {
     expect(posted.detail.delayMs).toBeGreaterThan(55_000);
   });
 
-  it("has the address of its federation where the server shows no page of it", async () => {
+  it("a post on Mastodon gets its federation URL if the server shows no page of it", async () => {
     const status = { id: "1", uri: "https://a.example/s/1", url: null, created_at: "2026-10-01T12:00:00.000Z", content: "" };
     expect(await mastodonAccount(scripted(Response.json(status))).post("Hi.", { key: "k" })).toEqual({ uri: status.uri, url: status.uri });
   });
 });
 
 describe("The description of Mastodon", () => {
-  it("finds errors: an unknown argument, a status without its account, a page of 41", () => {
+  it("the check against Mastodon's API description reports an unknown argument, a status without its account, and a page of 41", () => {
     expect(conforms(contract, "CreateStatus", { status: "Hi.", text: "Hi." })).not.toEqual([]);
     expect(conforms(contract, "Status", { id: "1" })).not.toEqual([]);
     expect(conforms(contract, "AccountStatuses", { limit: 41 })).not.toEqual([]);
   });
 });
 
-it("The length of a post on Mastodon counts characters as people see them, and a link as 23", () => {
+it("the length of a post on Mastodon counts characters as people see them, and a link as 23", () => {
   expect(mastodonLength("Tea 茶 👩‍👩‍👧‍👦")).toBe(7);
   expect(mastodonLength(`Hi https://a.example/${"x".repeat(90)}`)).toBe(26);
 });

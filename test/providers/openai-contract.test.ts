@@ -46,7 +46,7 @@ it.each(prompts.flatMap((prompt) => JSON_FORMATS.map((format) => [prompt, format
   },
 );
 
-it("a request that OpenAI would refuse is distinguished from an accepted one", async () => {
+it("a request that OpenAI would refuse is distinguished from an accepted request", async () => {
   const body = await bodyFor("article.v2", "json_schema");
   expect(conforms(openai, "CreateChatCompletionRequest", { ...body, messages: [] })).not.toEqual([]);
   expect(conforms(openai, "CreateChatCompletionRequest", { ...body, max_completion_tokens: "many" })).not.toEqual([]);
@@ -63,7 +63,7 @@ const write = (body: object, token = "embedded") =>
   });
 
 it.each(["good", "truncated", "refused", "empty", "malformed"] as const)(
-  "the embedded writer's %s answer conforms to OpenAI's published schema",
+  "the embedded writer's %s response conforms to OpenAI's published schema",
   async (kind) => {
     if (kind !== "good") await inject({ upstream: "text", match: "", answer: kind, remaining: 1 });
     for (const prompt of prompts) {

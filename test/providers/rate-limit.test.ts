@@ -18,7 +18,7 @@ interface Asked {
   patienceMs?: number;
 }
 
-/** One limiter, called directly: its grants are seen without waiting for them. */
+/** One limiter, called directly: its grants are visible without waiting for them. */
 function limiter(name = fresh()) {
   const stub = env.RATE_LIMIT.getByName(name);
   const take = ({ windows = [BURST], cost = 1, patienceMs = HOUR_MS }: Asked = {}): Promise<Answer> =>
@@ -26,7 +26,7 @@ function limiter(name = fresh()) {
   return { stub, take, pause: (ms: number) => stub.pause(ms) };
 }
 
-/** The most grants in any window of a period. */
+/** The maximum of grants in any window of a period. */
 function mostIn(periodMs: number, moments: readonly number[]): number {
   const sorted = [...moments].sort((one, two) => one - two);
   let most = 0;
@@ -40,24 +40,24 @@ function mostIn(periodMs: number, moments: readonly number[]): number {
 const times = <T>(count: number, act: () => Promise<T>) => Promise.all(Array.from({ length: count }, act));
 
 describe("A shared limit", () => {
-  it("is never exceeded in any stretch of its period by 500 who ask at once, and is used up", async () => {
+  it("a shared limit is fully used, but never exceeded in any window of its period, by 500 concurrent callers", async () => {
     const { take } = limiter();
     const asked = Date.now();
     const moments = (await times(500, () => take())).map(({ at }) => at);
     const askingMs = Date.now() - asked;
     expect(mostIn(BURST.periodMs + MARGIN_MS, moments)).toBe(100);
-    // Five hundred grants are four periods apart, each a fortieth longer by the method of counting.
+    // Five hundred grants need four periods, each 1/40 longer because of the counting method.
     const least = 4 * (BURST.periodMs + MARGIN_MS + BURST.periodMs / 40);
     expect(Math.max(...moments) - Math.min(...moments)).toBeLessThanOrEqual(least + askingMs);
   });
 
-  it("is first in, first out", async () => {
+  it("a shared limit is first in, first out", async () => {
     const { take } = limiter();
     const moments = (await times(250, () => take())).map(({ at }) => at);
     expect(moments).toEqual([...moments].sort((one, two) => one - two));
   });
 
-  it("forgets nothing when its object is evicted in between", async () => {
+  it("a shared limit loses no grant when its object is evicted in between", async () => {
     const { stub, take } = limiter();
     const moments: number[] = [];
     for (let part = 0; part < 5; part++) {
@@ -67,7 +67,7 @@ describe("A shared limit", () => {
     expect(mostIn(BURST.periodMs + MARGIN_MS, moments)).toBe(100);
   });
 
-  it("holds several windows at once", async () => {
+  it("a shared limit can have several windows at once", async () => {
     const { take } = limiter();
     const asked = await times(300, () => take({ windows: [BURST, DAILY] }));
     const given = asked.filter(({ go }) => go).map(({ at }) => at);
@@ -77,18 +77,18 @@ describe("A shared limit", () => {
     expect(Math.min(...turnedAway.map(({ waitMs }) => waitMs))).toBeGreaterThan(DAILY.periodMs - 60_000);
   });
 
-  it("reserves nothing for a caller with a shorter patience", async () => {
+  it("a shared limit reserves nothing for a caller whose maximum wait is too short", async () => {
     const { take } = limiter();
     await times(100, () => take());
     const impatient = await times(50, () => take({ patienceMs: 5_000 }));
     expect(impatient.every(({ go, waitMs }) => !go && waitMs > 5_000)).toBe(true);
     const patient = await times(100, () => take());
-    // Had the impatient reserved places, half of the patient would be a period later.
+    // If callers with a short maximum wait reserved grants, half of the other callers would be one period later.
     const firstFree = Math.min(...impatient.map(({ at }) => at));
     expect(Math.max(...patient.map(({ at }) => at))).toBeLessThan(firstFree + BURST.periodMs);
   });
 
-  it("grants nothing during a pause, and a shorter pause does not end a longer one", async () => {
+  it("a shared limit grants nothing during a pause, and a shorter pause does not end a longer one", async () => {
     const { take, pause } = limiter();
     const before = Date.now();
     await pause(600_000);
@@ -96,7 +96,7 @@ describe("A shared limit", () => {
     expect((await take()).at).toBeGreaterThanOrEqual(before + 600_000);
   });
 
-  it("keeps its counts when the limit is changed", async () => {
+  it("a shared limit keeps its counts when the limit is changed", async () => {
     const { take } = limiter();
     await times(100, () => take());
     expect((await take({ windows: [{ ...BURST, limit: 101 }] })).waitMs).toBe(0);
@@ -104,9 +104,9 @@ describe("A shared limit", () => {
   });
 
   it.each([
-    ["at once, where nothing was promised for later", 0, 60],
+    ["at once, if no later grant is reserved", 0, 60],
     ["within the reservations for later", 50, 0],
-  ])("releases the times of late callers, and assigns them others %s", async (_, later, atOnce) => {
+  ])("a shared limit releases the times of late callers, and assigns them other times %s", async (_, later, atOnce) => {
     const { stub, take } = limiter();
     const first = await times(100, () => take());
     const promised = await times(later, () => take());
@@ -118,7 +118,7 @@ describe("A shared limit", () => {
     expect(again.filter(({ waitMs }) => waitMs === 0).length).toBeGreaterThanOrEqual(atOnce);
   });
 
-  it("is kept for any costs, periods, pauses between the calls, and released times", () => {
+  it("a shared limit holds for any costs, periods, pauses between the calls, and released times", () => {
     const ask = fc.record({ cost: fc.integer({ min: 1, max: 5 }), gapMs: fc.integer({ min: 0, max: 700 }), late: fc.boolean() });
     const limits = fc.record({ limit: fc.integer({ min: 5, max: 12 }), periodMs: fc.integer({ min: 1, max: 2_000 }) });
     fc.assert(
@@ -151,13 +151,13 @@ describe("A shared limit", () => {
 describe("limitOf", () => {
   const windows = [{ limit: 2, periodMs: 60_000 }];
 
-  it("returns the time to retry, instead of waiting for longer than its patience", async () => {
+  it("limitOf returns the time to retry if a wait would exceed the caller's maximum", async () => {
     const limit = limitOf(env, fresh(), windows);
     await limit.take(2);
     await expect(limit.take()).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: expect.any(Number) } });
   });
 
-  it("waits for its turn", async () => {
+  it("limitOf waits for the caller's grant", async () => {
     const limit = limitOf(env, fresh(), [{ limit: 1, periodMs: 400 }], { marginMs: 1_000 });
     const asked = Date.now();
     await limit.take();
@@ -165,7 +165,7 @@ describe("limitOf", () => {
     expect(Date.now() - asked).toBeGreaterThanOrEqual(1_400);
   });
 
-  it("refuses at once what will never fit", async () => {
+  it("limitOf refuses at once a cost that exceeds the limit", async () => {
     await expect(limitOf(env, "small", windows).take(3)).rejects.toMatchObject({
       code: "config_invalid",
       message: /"small" allows at most 2/,

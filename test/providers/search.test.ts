@@ -8,7 +8,7 @@ import { inject, ledger, scripted } from "./embedded.ts";
 afterEach(() => inject());
 
 describe("search", () => {
-  it("finds the same five sources for the same query, and is charged each time", async () => {
+  it("the search finds the same five sources for the same query, and is charged each time", async () => {
     const own = fresh();
     const first = await search(env).search(`green tea ${own}`, { key: "k1" });
     const second = await search(env).search(`green tea ${own}`, { key: "k1" });
@@ -18,12 +18,12 @@ describe("search", () => {
     expect((await ledger({ match: `green tea ${own}` })).totals.search.charged).toBe(2);
   });
 
-  it("works with a query in any script", async () => {
+  it("the search works with a query in any script", async () => {
     const [first] = await search(env).search("緑茶 & más?", { key: "k1" });
     expect(first?.url).toBe("https://guides.example.com/%E7%B7%91%E8%8C%B6-m%C3%A1s");
   });
 
-  it("speaks Brave's format", async () => {
+  it("the search adapter uses Brave's format", async () => {
     const brave = scripted(Response.json({ type: "search", web: { results: [{ title: "A", url: "https://a.example.com/" }] } }));
     const results = await braveSearch(brave).search("tea & cake", { key: "k1" });
     expect(results).toEqual([{ title: "A", url: "https://a.example.com/", description: "" }]);
@@ -32,7 +32,7 @@ describe("search", () => {
     expect(request?.headers.get("x-subscription-token")).toBe("s3cret-token");
   });
 
-  it("drops an odd field, or the one result without a valid link, and nothing else of the paid results", async () => {
+  it("the search drops an invalid field, or a result without a valid link, and no other part of the paid results", async () => {
     const url = (name: string) => `https://${name}.example.com/`;
     const odd = [
       { title: "A", url: url("a"), description: null },
@@ -50,7 +50,7 @@ describe("search", () => {
     ]);
   });
 
-  it("keeps the first five results that can be linked, with the beginning of each text", async () => {
+  it("the search keeps the first five results that can be linked, with the beginning of each text", async () => {
     const result = (id: number) => ({
       title: "T".repeat(1_000_000),
       url: `https://a.example/${id}`,
@@ -77,7 +77,7 @@ describe("search", () => {
     { web: "none", query: "tea" },
     { web: { results: [{ title: "A" }, { title: "B", link: "https://b.example/" }] } },
     { type: "search", web: { results: [{ title: "C", url: "javascript:alert(1)" }] } },
-  ])("has not searched where a 200 is %j", async (answer) => {
+  ])("the search counts as failed if a 200 response is %j", async (answer) => {
     const found = braveSearch(scripted(Response.json(answer))).search("tea", { key: "k" });
     await expect(found).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("not in the expected format") });
   });
@@ -88,11 +88,11 @@ describe("search", () => {
     { web: {} },
     { web: { results: "none" } },
     { web: { results: [] } },
-  ])("finds nothing in %j", async (answer) => {
+  ])("the search has no result in %j", async (answer) => {
     expect(await braveSearch(scripted(Response.json(answer))).search("tea", { key: "k" })).toEqual([]);
   });
 
-  it("finds nothing where Brave leaves `web` out", async () => {
+  it("the search has no result if Brave omits `web`", async () => {
     expect(await braveSearch(scripted(Response.json({ type: "search" }))).search("tea", { key: "k" })).toEqual([]);
   });
 
@@ -104,12 +104,12 @@ describe("search", () => {
     [{ status: 422, code: "OPTION_NOT_IN_PLAN", detail: "No." }, { code: "not_retryable" }],
     [{ detail: "Oops." }, { code: "unavailable" }],
     ["Oops.", { code: "unavailable" }],
-  ])("has found nothing and failed where a 200 has the error %o in its body", async (error, failure) => {
+  ])("the search has no result and counts as failed if a 200 response has the error %o in its body", async (error, failure) => {
     const upstream = scripted(Response.json({ type: "ErrorResponse", error, time: 1 }));
     await expect(braveSearch(upstream).search("tea", { key: "k" })).rejects.toMatchObject(failure);
   });
 
-  it("is not charged for a call that a fault refused", async () => {
+  it("the search is not charged for a call that a fault refused", async () => {
     const tea = `white tea ${fresh()}`;
     await inject({ upstream: "search", match: tea, status: 429, remaining: 1, retryAfter: 3 });
     await expect(search(env).search(tea, { key: "k1" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 3_000 } });
@@ -117,7 +117,7 @@ describe("search", () => {
     expect((await ledger({ match: tea })).totals.search).toMatchObject({ refused: 1, charged: 1 });
   });
 
-  it("refuses a wrong token", async () => {
+  it("the search refuses a wrong token", async () => {
     await expect(search({ ...env, SEARCH_TOKEN: "wrong" }).search("tea", { key: "k1" })).rejects.toMatchObject({ code: "not_retryable" });
   });
 });

@@ -17,12 +17,12 @@ const deployed = (variable: string, value: object | string) =>
   ({ [variable]: typeof value === "string" ? value : JSON.stringify(value) }) as ProvidersEnv;
 
 describe("The variable of a secret", () => {
-  it("is made of its tenant and its name", () => {
+  it("the variable of a secret consists of its tenant and its name", () => {
     expect(secretVariable("acme", "blog")).toBe("TARGET_ACME__BLOG");
     expect(secretVariable("acme-2_b", "my-blog")).toBe("TARGET_ACME_2D2_5FB__MY_2DBLOG");
   });
 
-  it("is of one tenant and one name: no other pair has it, and it is a name of a variable", () => {
+  it("the variable of a secret belongs to one tenant and one name: no other pair has it, and it is a valid variable name", () => {
     const name = fc.stringMatching(/^[a-z0-9][a-z0-9_-]{0,12}$/);
     fc.assert(
       fc.property(name, name, name, name, (tenant, secret, otherTenant, otherSecret) => {
@@ -39,7 +39,7 @@ describe("The variable of a secret", () => {
     ["a_", "b", "a", "_b"],
     ["a-", "b", "a", "-b"],
     ["a", "2db", "a2d", "b"],
-  ])("keeps %s/%s and %s/%s apart", (tenant, secret, otherTenant, otherSecret) => {
+  ])("the variables of the secrets %s/%s and %s/%s are different", (tenant, secret, otherTenant, otherSecret) => {
     expect(secretVariable(tenant, secret)).not.toBe(secretVariable(otherTenant, otherSecret));
   });
 });
@@ -48,13 +48,13 @@ describe("A secret", () => {
   const token = "s3cret-t0ken";
   const url = "https://blog.example.com";
 
-  it("has the address and the credential of its target together", () => {
+  it("a target's secret contains its address and its credential", () => {
     const env = deployed("TARGET_ACME__BLOG", { url: `${url}/`, user: "ed", token });
     expect(targetSecret(env, "wordpress", "acme", "blog")).toEqual({ url, user: "ed", token });
     expect(siteTarget(env, site("wordpress", "blog"))).toMatchObject({ kind: "wordpress", store: "wordpress blog.example.com" });
   });
 
-  it("of another tenant is not found under its name", () => {
+  it("a secret of another tenant is not found under its name", () => {
     const env = deployed("TARGET_RIVAL__BLOG", { url, token });
     expect(faultOf(env, site("http", "blog"))).toContain("The secret TARGET_ACME__BLOG is not set");
   });
@@ -69,7 +69,7 @@ describe("A secret", () => {
     [JSON.stringify({ url: "ftp://blog.example.com", token }), "url must be an http(s) address"],
     [JSON.stringify({ url: `https://ed:${token}@blog.example.com`, token }), "url must be an http(s) address without a user"],
     [JSON.stringify({ url: `${url}/?key=${token}`, token }), "without a user, a query"],
-  ])("with the value %j is refused, and no part of it is said", (value, words) => {
+  ])("a secret with the value %j is refused, and the error contains no part of it", (value, words) => {
     const said = faultOf(deployed("TARGET_ACME__BLOG", value), site("http", "blog")) ?? "";
     expect(said).toContain(words);
     expect(said).toContain("TARGET_ACME__BLOG");
@@ -81,13 +81,13 @@ describe("A secret", () => {
     [account("bluesky", "news"), { url, handle: "tea.example.com", password: token }],
     [account("mastodon", "news"), { url, token }],
     [account("x", "news"), { api_key: "a", api_secret: "b", access_token: "c", access_token_secret: token }],
-  ])("is needed by an account that names it: $platform", (target, value) => {
+  ])("an account that names a secret requires it: $platform", (target, value) => {
     expect(faultOf({}, target)).toContain("TARGET_ACME__NEWS is not set");
     expect(faultOf(deployed("TARGET_ACME__NEWS", value), target)).toBeUndefined();
     expect(faultOf(deployed("TARGET_ACME__NEWS", { ...value, more: 1 }), target)).toContain("unknown field");
   });
 
-  it("of X has an address only where it is not X's own", () => {
+  it("a secret of X has an address only if it is not X's own", () => {
     const value = { url: "https://proxy.example.com", api_key: "a", api_secret: "b", access_token: "c", access_token_secret: "d" };
     expect(targetSecret(deployed("TARGET_ACME__NEWS", { ...value, url: undefined }), "x", "acme", "news").url).toBe("https://api.x.com");
     expect(targetSecret(deployed("TARGET_ACME__NEWS", value), "x", "acme", "news").url).toBe("https://proxy.example.com");
@@ -95,12 +95,12 @@ describe("A secret", () => {
 });
 
 describe("A target without a secret", () => {
-  it("is refused where its address is nowhere else", () => {
+  it("a target without a secret is refused if no setting has its address", () => {
     expect(faultOf({}, site("wordpress"))).toContain('The site "blog" names no secret');
     expect(faultOf({}, account("x"))).toContain('The account "news" names no secret');
   });
 
-  it("is the page store, or an embedded server", () => {
+  it("a target without a secret is the page store, or an embedded server", () => {
     const env = { UPSTREAMS: { fetch: async () => new Response() } };
     expect(siteTarget({ ...env, PAGES_URL: "https://pages.example.com", PAGES_TOKEN: "t" }, site("store"))).toMatchObject({
       store: "embedded",

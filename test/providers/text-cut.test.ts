@@ -14,12 +14,12 @@ describe("A 200 with a truncated body is requested once more under its key, beca
     ["all but its last character", WHOLE.slice(0, -1)],
     ["a page", "<h1>It works</h1>"],
     ["nothing at all", ""],
-  ])("%s", async (_, body) => {
+  ])("a 200 response is requested once more under its key if it has %s", async (_, body) => {
     const server = scripted(new Response(body), new Response(WHOLE));
     await expect(openAiText(server, "gpt").generate(P, { key: "k" })).resolves.toMatchObject({ text: "Hello.", ending: "whole" });
     expect(server.requests.map(({ headers }) => headers.get("idempotency-key"))).toEqual(["k", "k"]);
 
-    // A cache would answer the key the same for days: the second time it is an outcome.
+    // A cache would return the same body for the key for days: the second truncated body is a final result.
     const twice = scripted(new Response(body), new Response(body));
     await expect(openAiText(twice, "gpt").generate(P, { key: "k" })).resolves.toMatchObject({ ending: "unreadable", text: "" });
     expect(twice.requests).toHaveLength(2);
@@ -31,7 +31,7 @@ it.each([
   ["without its last chunk", { mode: "half" }],
   ["that ends with its connection", { mode: "short" }],
   ["with a truncated Content-Length as well", { text: WHOLE.slice(0, 60) }],
-] as const)("A body %s is asked for again under its key", async (_, treatment) => {
+] as const)("a response body %s is requested again under its key", async (_, treatment) => {
   const hook = fresh("hook");
   await tell(hook, {
     treatments: [
@@ -40,7 +40,7 @@ it.each([
     ],
   });
   const vars = { TEXT_URL: hookUrl(hook), TEXT_TOKEN: "t", TEXT_MODEL: "gpt" };
-  // A connection that broke off is the step's next attempt, under the same key.
+  // A broken connection is repeated by the step's next attempt, under the same key.
   const generate = () => text(vars).generate(P, { key: hook });
   const answer = await generate().catch((error: unknown) => {
     expect(error).toMatchObject({ code: "unavailable" });

@@ -22,7 +22,7 @@ const about = (subject: string): TextRequest => ({ prompt: `Write about ${subjec
 const P: TextRequest = { prompt: "P", maxTokens: 9 };
 
 describe("The embedded writer", () => {
-  it("writes an article from the sources in the prompt", async () => {
+  it("the embedded writer writes an article from the sources in the prompt", async () => {
     const article = await text(env).generate({ system: "You write for shops.", prompt, maxTokens: 4000 }, { key: keyOf("article-1") });
     expect(article.text).toMatch(/^# Green tea: /);
     expect(article.text).toContain("## Steeping, explained\n\n");
@@ -34,7 +34,7 @@ describe("The embedded writer", () => {
     expect(article.usage.output).toBeGreaterThan(100);
   });
 
-  it("answers a known key byte for byte and charges once", async () => {
+  it("the embedded writer returns the same bytes for a known key, and charges once", async () => {
     const ask = () =>
       env.UPSTREAMS.fetch("https://text.embedded/v1/chat/completions", {
         method: "POST",
@@ -46,7 +46,7 @@ describe("The embedded writer", () => {
     expect((await ledger({ match: keyOf("article-2") })).totals.text).toMatchObject({ charged: 1, repeated: 2 });
   });
 
-  it("says that it answers whole, to who would wait for a stream", async () => {
+  it("the embedded writer refuses a request for a stream, and states that it returns complete responses only", async () => {
     const answer = await env.UPSTREAMS.fetch("https://text.embedded/v1/chat/completions", {
       method: "POST",
       headers: { authorization: "Bearer embedded" },
@@ -55,19 +55,19 @@ describe("The embedded writer", () => {
     expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining("is not done here")]);
   });
 
-  it("charges again under another key", async () => {
+  it("the embedded writer charges again under another key", async () => {
     await text(env).generate(about("oolong"), { key: keyOf("article-3") });
     await text(env).generate(about("oolong"), { key: keyOf("article-4") });
     expect((await ledger({ match: `oolong (${RUN})` })).totals.text.charged).toBe(2);
   });
 
-  it("refuses a key that comes back with another request", async () => {
+  it("the embedded writer refuses a used key with another request", async () => {
     await text(env).generate(about("matcha"), { key: keyOf("article-5") });
     const again = text(env).generate(about("sencha"), { key: keyOf("article-5") });
     await expect(again).rejects.toMatchObject({ code: "not_retryable", detail: { upstreamStatus: 422 } });
   });
 
-  it("charges once even when its answer is lost on the way", async () => {
+  it("the embedded writer charges once even if its response is lost", async () => {
     await inject({ upstream: "text", match: `pu-erh (${RUN})`, status: 502, remaining: 1, afterEffect: true });
     const generate = () => text(env).generate(about("pu-erh"), { key: keyOf("article-6") });
     await expect(generate()).rejects.toMatchObject({ code: "unavailable" });
@@ -75,12 +75,12 @@ describe("The embedded writer", () => {
     expect((await ledger({ match: keyOf("article-6") })).totals.text).toMatchObject({ charged: 1, repeated: 1, refused: 0 });
   });
 
-  it("stops at the most tokens that an answer may have", async () => {
+  it("the embedded writer stops at the maximum number of tokens of an answer", async () => {
     const cut = await text(env).generate({ prompt, maxTokens: 20 }, { key: keyOf("article-7") });
     expect(cut).toMatchObject({ ending: "truncated", usage: { output: 20 } });
   });
 
-  it("writes unfit answers on request, once per key, and charges for them", async () => {
+  it("the embedded writer writes invalid answers on request, once per key, and charges for them", async () => {
     await inject({ upstream: "text", match: `hojicha (${RUN})`, answer: "refused", remaining: 2 });
     const ask = (key: string) => text(env).generate(about("hojicha"), { key });
     expect(await ask(keyOf("article-8"))).toMatchObject({ ending: "refused", text: "" });
@@ -97,7 +97,7 @@ const completion = (message: object | null, finish_reason: string | null = "stop
 const ask = (answer: Response, request = P) => openAiText(scripted(answer), "gpt").generate(request, { key: "k" });
 
 describe("OpenAI's format", () => {
-  it("carries the key for the vendor and for AI Gateway", async () => {
+  it("a request in OpenAI's format contains the key for the vendor and for AI Gateway", async () => {
     const openai = scripted(completion({ content: " Hello. " }));
     const written = await openAiText(openai, "gpt").generate({ system: "S", ...P }, { key: "k1" });
     expect(written).toEqual({
@@ -126,7 +126,7 @@ describe("OpenAI's format", () => {
     });
   });
 
-  it("uses a base with a path unchanged", async () => {
+  it("a base URL with a path is used unchanged", async () => {
     const gateway = { ...scripted(completion({ content: "Hi" })), url: "https://gateway.example.com/v1/account/gateway/openai/" };
     await openAiText(gateway, "gpt").generate(P, { key: "k" });
     expect(gateway.requests[0]?.url).toBe("https://gateway.example.com/v1/account/gateway/openai/chat/completions");
@@ -136,24 +136,24 @@ describe("OpenAI's format", () => {
     ["json_schema", { type: "json_schema", json_schema: { name: "n", schema: { type: "object" }, strict: true } }],
     ["json_object", { type: "json_object" }],
     ["none", undefined],
-  ] as const)("asks for JSON by %s", async (format, asked) => {
+  ] as const)("a request in OpenAI's format asks for JSON by %s", async (format, asked) => {
     const server = scripted(completion({ content: "{}" }));
     await openAiText(server, "gpt", { json: format }).generate({ ...P, json: { name: "n", schema: { type: "object" } } }, { key: "k" });
     const body = await server.requests[0]?.json<{ response_format?: object }>();
     expect(body?.response_format).toEqual(asked);
   });
 
-  it("says the most tokens in the older field where only that is known", async () => {
+  it("a request in OpenAI's format has the token limit in the older field if the server only supports that", async () => {
     const server = scripted(completion({ content: "Hi" }));
     await openAiText(server, "gpt", { limit: "max_tokens" }).generate(P, { key: "k" });
     expect(await server.requests[0]?.json()).toEqual({ model: "gpt", messages: [{ role: "user", content: "P" }], max_tokens: 9 });
   });
 
-  it.each(["TEXT_JSON", "TEXT_LIMIT"])("names a word that %s does not know, and those it does", (variable) => {
+  it.each(["TEXT_JSON", "TEXT_LIMIT"])("an unknown value of %s is refused, and the error lists the valid values", (variable) => {
     expect(() => text({ ...env, [variable]: "yaml" })).toThrow(new RegExp(`${variable} is "yaml". Set it to one of: [a-z_]+, [a-z_]+`));
   });
 
-  it("reads its dialect from TEXT_JSON and TEXT_LIMIT", async () => {
+  it("the request format is selected by TEXT_JSON and TEXT_LIMIT", async () => {
     const server = scripted(completion({ content: "Hi" }));
     const dialect = {
       UPSTREAMS: { fetch: (request: Request) => server.fetch(request) },
@@ -173,7 +173,7 @@ describe("OpenAI's format", () => {
     ["filtered", completion({ content: "" }, "content_filter"), { ending: "refused", refusal: null }],
     ["empty", completion({ content: "  " }), { ending: "whole", text: "" }],
     [
-      "null beside a tool call",
+      "null next to a tool call",
       completion({ content: null, tool_calls: [] }, "tool_calls"),
       { ending: "whole", text: "", finish: "tool_calls" },
     ],
@@ -215,17 +215,17 @@ describe("OpenAI's format", () => {
       { usage: { input: 3, output: 4, cached: 2, reasoning: 1 } },
     ],
     ["without a name", Response.json({ choices: [{ message: { content: "Hi" } }] }), { text: "Hi", id: null, model: "gpt", finish: null }],
-  ])("brings home an answer that is %s, because it is paid for", async (_, answer, read) => {
+  ])("an answer that is %s is kept, because it is paid for", async (_, answer, read) => {
     await expect(ask(answer)).resolves.toMatchObject(read);
   });
 
   it.each([
     ["any other JSON", Response.json({ status: "ok" })],
     [
-      "a failure that a gateway has kept",
+      "an error that a gateway has cached",
       Response.json({ error: { code: 502, message: "x" } }, { headers: { "cf-aig-cache-status": "HIT" } }),
     ],
-  ])("takes %s for an answer that cannot be read: the same key would be answered the same", async (_, answer) => {
+  ])("%s is handled as an unreadable answer, because the same key would get the same answer", async (_, answer) => {
     await expect(ask(answer)).resolves.toMatchObject({
       ending: "unreadable",
       text: "",
@@ -243,10 +243,14 @@ describe("OpenAI's format", () => {
       { code: "not_retryable" },
     ],
     ["an account without credit, by 402", failing(402, { code: 402, message: "Insufficient credits" }), { code: "not_retryable" }],
-    ["its speed, without a pause", failing(429, { message: "Slow down", code: "rate_limit_exceeded" }), { detail: { delayMs: 30_000 } }],
-    ["its speed, in seconds", failing(429, { message: "Slow" }, { "retry-after": "7" }), { detail: { delayMs: 7000 } }],
     [
-      "its speed, in milliseconds",
+      "its rate limit, without a Retry-After",
+      failing(429, { message: "Slow down", code: "rate_limit_exceeded" }),
+      { detail: { delayMs: 30_000 } },
+    ],
+    ["its rate limit, in seconds", failing(429, { message: "Slow" }, { "retry-after": "7" }), { detail: { delayMs: 7000 } }],
+    [
+      "its rate limit, in milliseconds",
       failing(429, { message: "Slow" }, { "retry-after-ms": "1234", "retry-after": "2" }),
       { detail: { delayMs: 1234 } },
     ],
@@ -265,16 +269,16 @@ describe("OpenAI's format", () => {
       { detail: { delayMs: 62_500 } },
     ],
     [
-      "an overloaded server's pause",
+      "the Retry-After of an overloaded server",
       failing(503, { message: "Overloaded" }, { "retry-after": "3" }),
       { code: "retry_after", detail: { delayMs: 3000 } },
     ],
     ["an overloaded server", failing(503, { message: "Overloaded" }), { code: "unavailable" }],
     ["a filter before the model", failing(400, { message: "Filtered", code: "content_filter" }), { code: "answer_refused" }],
     ["a request that is too long", failing(400, { message: "Too long", code: "context_length_exceeded" }), { code: "not_retryable" }],
-    ["a failure that came with the status 200", failing(200, { code: 429, message: "Upstream is busy" }), { code: "retry_after" }],
-    ["a failure of unknown kind with the status 200", failing(200, { code: "oops", message: "x" }), { code: "unavailable" }],
-  ])("names %s", async (_, answer, failure) => {
+    ["an error with the status 200", failing(200, { code: 429, message: "Upstream is busy" }), { code: "retry_after" }],
+    ["an error of unknown kind with the status 200", failing(200, { code: "oops", message: "x" }), { code: "unavailable" }],
+  ])("a text server's error is reported as: %s", async (_, answer, failure) => {
     await expect(ask(answer)).rejects.toMatchObject(failure);
   });
 });

@@ -20,12 +20,12 @@ const failureOf = (...answers: (Response | Error)[]) =>
 
 const answering = (status: number, headers: Record<string, string> = {}, body = "{}") => new Response(body, { status, headers });
 
-describe("the meaning of an upstream's answer", () => {
+describe("the meaning of an upstream's response", () => {
   it.each([
     [429, { "retry-after": "7" }, "retry_after", 7_000],
     [429, {}, "retry_after", 30_000],
     [503, { "retry-after": "120" }, "retry_after", 120_000],
-  ])("%i with %o asks us to come back later: nothing happened", async (status, headers, code, delayMs) => {
+  ])("an upstream response of %i with %o requests a later retry: no effect happened", async (status, headers, code, delayMs) => {
     const error = await failureOf(answering(status, headers));
     expect(error).toMatchObject({ code, detail: { delayMs, upstreamStatus: status } });
     expect(isDefiniteRefusal(error)).toBe(true);
@@ -34,21 +34,24 @@ describe("the meaning of an upstream's answer", () => {
   it.each([
     [409, {}, 2_000],
     [425, { "retry-after": "7" }, 7_000],
-  ])("%i with %o means that the key is in progress: retry later, the outcome is still unknown", async (status, headers, delayMs) => {
-    const error = await failureOf(answering(status, headers));
-    expect(error).toMatchObject({ code: "in_progress", detail: { delayMs, upstreamStatus: status } });
-    expect(isDefiniteRefusal(error)).toBe(false);
-  });
+  ])(
+    "an upstream response of %i with %o means that the key is in progress: retry later, the outcome is still unknown",
+    async (status, headers, delayMs) => {
+      const error = await failureOf(answering(status, headers));
+      expect(error).toMatchObject({ code: "in_progress", detail: { delayMs, upstreamStatus: status } });
+      expect(isDefiniteRefusal(error)).toBe(false);
+    },
+  );
 
-  it.each([400, 401, 403, 404, 410, 422])("%i is final: trying again cannot help", async (status) => {
+  it.each([400, 401, 403, 404, 410, 422])("an upstream response of %i is final: a retry cannot succeed", async (status) => {
     expect(await failureOf(answering(status))).toMatchObject({ code: "not_retryable", detail: { upstreamStatus: status } });
   });
 
-  it("another 4xx is a refusal that the step's policy may try again", async () => {
+  it("another 4xx is a refusal that the step's policy may retry", async () => {
     expect(await failureOf(answering(408))).toMatchObject({ code: "upstream_refused" });
   });
 
-  it.each([500, 502, 503])("%i leaves the outcome unknown", async (status) => {
+  it.each([500, 502, 503])("an upstream response of %i leaves the outcome unknown", async (status) => {
     const error = await failureOf(answering(status));
     expect(error).toMatchObject({ code: "unavailable", detail: { upstreamStatus: status } });
     expect(isDefiniteRefusal(error)).toBe(false);
@@ -59,13 +62,13 @@ describe("the meaning of an upstream's answer", () => {
     expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("The outcome is unknown") });
   });
 
-  it("a redirect is not followed, because it would contain the credential", async () => {
+  it("a redirect is not followed, because the redirected request would contain the credential", async () => {
     const upstream = scripted(answering(302, { location: "https://elsewhere.example.com/" }));
     await expect(braveSearch(upstream).search("tea", { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
     expect(upstream.requests).toHaveLength(1);
   });
 
-  it("an answer in another format names the field", async () => {
+  it("a response in another format is an error that names the field", async () => {
     const server = scripted(Response.json({ did: "did:plc:a", accessJwt: 1 }));
     const post = { rkey: "3k2a", text: "Tea.", createdAt: "2026-10-01T12:00:00.000Z" };
     const error = await blueskySocial(server, "odd.example.com")
@@ -79,13 +82,13 @@ describe("the meaning of an upstream's answer", () => {
     expect(isDefiniteRefusal(error)).toBe(false);
   });
 
-  it("an answer that is not JSON says so", async () => {
+  it("a response that is not JSON is reported as such", async () => {
     expect(await failureOf(new Response("<html>"))).toMatchObject({ message: expect.stringContaining("(the whole answer)") });
   });
 });
 
 describe("the text of an error message", () => {
-  it("quotes the upstream's words and names the variable to check", async () => {
+  it("an error message quotes the upstream's text and names the variable to check", async () => {
     const error = await failureOf(Response.json({ error: { message: "Bad token" } }, { status: 401 }));
     expect(error).toMatchObject({ message: "search answered 401 (Bad token). Check SEARCH_TOKEN." });
   });
@@ -98,26 +101,26 @@ describe("the text of an error message", () => {
     [{ error: "AuthMissing", message: 7, detail: "No token" }, "AuthMissing: No token"],
     [{ error: true, message: { text: "x" } }, '{"error":true,"message":{"text":"x"}}'],
     [{ reason: "No such thing" }, '{"reason":"No such thing"}'],
-  ])("quotes %j", async (body, words) => {
+  ])("an error message quotes %j", async (body, words) => {
     expect(await failureOf(Response.json(body, { status: 400 }))).toMatchObject({ message: `search answered 400 (${words}).` });
   });
 
-  it("quotes nothing of a body that says nothing", async () => {
+  it("an error message quotes nothing of a body without an error text", async () => {
     expect(await failureOf(answering(400))).toMatchObject({ message: "search answered 400." });
   });
 
-  it("removes the credential where the upstream echoes it", async () => {
+  it("an error message omits the credential if the upstream repeats it", async () => {
     const error = await failureOf(new Response("no such token: s3cret-token", { status: 403 }));
     expect(error).toMatchObject({ message: expect.stringContaining("no such token: ***") });
   });
 
-  it("cuts a long quote short", async () => {
+  it("an error message truncates a long quote", async () => {
     const error = await failureOf(new Response("x".repeat(5_000), { status: 400 }));
     expect((error as Error).message.length).toBeLessThan(250);
   });
 });
 
-/** Each connector, asked once. */
+/** Each connector, called once. */
 const CONNECTORS: [string, (upstream: ReturnType<typeof scripted>) => Promise<unknown>][] = [
   ["search", (upstream) => braveSearch(upstream).search("tea", { key: "k" })],
   ["text", (upstream) => openAiText(upstream, "m").generate({ prompt: "Tea.", maxTokens: 10 }, { key: "k" })],
@@ -142,7 +145,7 @@ const NO_WAITS: Record<string, string>[] = [
   { "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "0s" },
 ];
 
-/** JSON with half of a surrogate pair in its texts, as escapes, beside a whole pair and an escaped backslash. */
+/** JSON with half of a surrogate pair in its texts, as escapes, next to a whole pair and an escaped backslash. */
 const halved = (answer: unknown) => new Response(JSON.stringify(answer).replaceAll("@", String.raw`\ud83d \ud83c\udf75 \\ud83d`));
 const MENDED = "\ufffd \u{1f375} \\ud83d";
 
@@ -173,7 +176,7 @@ it.each<[string, (upstream: ReturnType<typeof scripted>) => Promise<unknown>, un
       etag: `b${MENDED}`,
     },
   ],
-])("half of a surrogate pair in an answer for %s is read as U+FFFD: no database could keep it", async (_, call, answer, read) => {
+])("half of a surrogate pair in a response for %s is read as U+FFFD, because no database could store it", async (_, call, answer, read) => {
   expect(await call(scripted(halved(answer)))).toMatchObject(read as object);
 });
 
@@ -185,15 +188,15 @@ describe.each(CONNECTORS)("the connector for %s", (_, call) => {
     return detailOf(error).delayMs;
   };
 
-  it.each(NO_WAITS)("waits after a 429 with %o as if it named no time", async (headers) => {
+  it.each(NO_WAITS)("a connector handles a 429 with %o like one without a Retry-After", async (headers) => {
     expect(await delayAfter(429, headers)).toBe(await delayAfter(429, {}));
   });
 
-  it("waits after a 503 with Retry-After: 0 as if it named no time", async () => {
+  it("a connector handles a 503 with Retry-After: 0 like one without a Retry-After", async () => {
     expect(await delayAfter(503, { "retry-after": "0" })).toBe(30_000);
   });
 
-  it("waits as long as a 429 names, at most 12 hours", async () => {
+  it("a connector waits for the time in a 429, at most 12 hours", async () => {
     expect([await delayAfter(429, { "retry-after": "7" }), await delayAfter(429, { "retry-after": "9".repeat(30) })]).toEqual([
       7_000,
       MAX_DELAY_SECONDS * 1000,

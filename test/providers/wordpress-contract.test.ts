@@ -11,7 +11,7 @@ const { created } = published;
 const options = { key: "k" };
 const authorization = `Basic ${btoa("editor:abcd EFGH 1234")}`;
 
-/** Arguments as WordPress reads them from an address: lists by commas, booleans by their names; `_fields` belongs to every route. */
+/** Arguments as WordPress reads them from a URL: lists separated by commas, booleans by their names; `_fields` is valid on every route. */
 function argumentsOf({ query: { _fields, ...query } }: Asked): Record<string, unknown> {
   const lists = ["slug", "status"];
   return Object.fromEntries(
@@ -22,8 +22,8 @@ function argumentsOf({ query: { _fields, ...query } }: Asked): Record<string, un
   );
 }
 
-describe("By the schema that WordPress publishes,", () => {
-  it("every request of the connector is one it describes", async () => {
+describe("The WordPress connector and WordPress's published schema", () => {
+  it("every request of the WordPress connector is described by WordPress's schema", async () => {
     const site = siteOf("contract");
     await site.pages.put(pageOf("tea-1a2b3c"), options);
     await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -47,7 +47,7 @@ describe("By the schema that WordPress publishes,", () => {
     }
   });
 
-  it("errors are found: a title that is a number, an unknown status, an argument of no route", () => {
+  it("the check against WordPress's schema reports a title that is a number, an unknown status, and an argument of no route", () => {
     expect(conforms(contract, "Write", { title: 5 })).not.toEqual([]);
     expect(conforms(contract, "Write", { status: "trash" })).not.toEqual([]);
     expect(conforms(contract, "List", { status: ["published"] })).not.toEqual([]);
@@ -55,7 +55,7 @@ describe("By the schema that WordPress publishes,", () => {
     expect(conforms(contract, "Post", { ...created, id: "4" })).not.toEqual([]);
   });
 
-  it("the posts that the WordPress of the tests answers are posts, as a real one's answer is", async () => {
+  it("the posts of the tests' WordPress conform to the schema, as those of a real WordPress do", async () => {
     const site = siteOf("contract-answers");
     await site.pages.put(pageOf("tea-1a2b3c"), options);
     const list = await fetch(`${site.url}/?rest_route=/wp/v2/posts`, { headers: { authorization } });
@@ -64,7 +64,7 @@ describe("By the schema that WordPress publishes,", () => {
     expect(conforms(contract, "Post", created)).toEqual([]);
   });
 
-  it("a real answer is read, with the post's address", async () => {
+  it("a response of a real WordPress is read, including the post's URL", async () => {
     const real = scripted(Response.json([]), Response.json(created, { status: 201 }));
     const { url } = await wordpressPages(real, "wordpress blog.example.com", "admin").put(pageOf(created.slug), options);
     expect(url).toBe(created.link);

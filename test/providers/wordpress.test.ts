@@ -8,7 +8,7 @@ import { scripted } from "./embedded.ts";
 const options = { key: "k1" };
 
 describe("WordPress", () => {
-  it("has one post for any number of publications, with the newest text", async () => {
+  it("WordPress has one post for any number of publications, with the newest text", async () => {
     const site = siteOf("again");
     const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
     const second = await site.pages.put(pageOf("tea-1a2b3c", "<p>New.</p>"), options);
@@ -18,7 +18,7 @@ describe("WordPress", () => {
     ]);
   });
 
-  it("gets a title as text and a content without shortcodes, for any author", async () => {
+  it("WordPress gets a title as text and a content without shortcodes, for any author", async () => {
     const site = siteOf("injected");
     const title = "<script>alert(1)</script> & tea";
     await site.pages.put({ ...pageOf("tea-1a2b3c", "<p>[gallery ids=1] <a href='/x[y]'>x</a></p>"), title }, options);
@@ -30,7 +30,7 @@ describe("WordPress", () => {
     ]);
   });
 
-  it("would have two without the first query", async () => {
+  it("without the lookup, a repeated publication would create two WordPress posts", async () => {
     const site = siteOf("without-looking");
     const headers = { authorization: `Basic ${btoa("editor:abcd EFGH 1234")}` };
     const body = JSON.stringify({ slug: "tea-1a2b3c", status: "publish" });
@@ -38,7 +38,7 @@ describe("WordPress", () => {
     expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c" }, { slug: "tea-1a2b3c-2" }]);
   });
 
-  it("is found to have a post with a lost answer", async () => {
+  it("a WordPress post whose response was lost is found by the lookup", async () => {
     const site = siteOf("lost-answer");
     await site.behave({ drop: 1 });
     await expect(site.pages.put(pageOf("tea-1a2b3c"), options)).rejects.toMatchObject({ code: "unavailable" });
@@ -48,7 +48,7 @@ describe("WordPress", () => {
     expect(await site.posts()).toHaveLength(1);
   });
 
-  it("keeps one post of three attempts that all read before any wrote", async () => {
+  it("three concurrent attempts, which all read before any wrote, leave one WordPress post", async () => {
     const site = siteOf("beside");
     await site.behave({ awaitLooks: 3 });
     const put = await Promise.all([1, 2, 3].map(() => site.pages.put(pageOf("tea-1a2b3c"), options)));
@@ -56,7 +56,7 @@ describe("WordPress", () => {
     expect(new Set(put.map(({ url }) => url)).size).toBe(1);
   });
 
-  it("keeps one post under another name where a picture has the engine's", async () => {
+  it("a publication leaves one WordPress post under another name if an image has the engine's slug", async () => {
     const site = siteOf("picture");
     await site.behave({ pictures: ["tea-1a2b3c"] });
     const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -65,7 +65,7 @@ describe("WordPress", () => {
     expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toMatchObject({ url: first.url });
   });
 
-  it("moves a post to the trash, and restores the same one from there, at the same address", async () => {
+  it("a removal moves a WordPress post to the trash, and a publication restores the same post, at the same URL", async () => {
     const site = siteOf("trash");
     const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
     await site.pages.remove(pageOf("tea-1a2b3c"), options);
@@ -78,7 +78,7 @@ describe("WordPress", () => {
     expect(await site.posts()).toMatchObject([{ id: 4, slug: "tea-1a2b3c", status: "publish" }]);
   });
 
-  it("without a trash, deletes", async () => {
+  it("a removal deletes the post if WordPress has no trash", async () => {
     const site = siteOf("no-trash");
     await site.behave({ noTrash: true });
     await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -87,7 +87,7 @@ describe("WordPress", () => {
     await expect(site.pages.remove(pageOf("tea-1a2b3c"), options)).resolves.toBeUndefined();
   });
 
-  it("does not change posts of others, with any similar names", async () => {
+  it("the WordPress connector does not change other users' posts, with any similar names", async () => {
     const site = siteOf("others");
     for (const slug of ["tea", "tea-1a2b3c-3", "tea-1a2b3cd"]) await site.pages.put(pageOf(slug, "<p>Not ours.</p>"), options);
     await site.pages.put(pageOf("tea-1a2b3c"), options);
@@ -97,7 +97,7 @@ describe("WordPress", () => {
     );
   });
 
-  it("that refuses the password is reported with the variables to check, and not called again", async () => {
+  it("a password that WordPress refuses is reported with the variables to check, and WordPress is not called again", async () => {
     for (const wrong of [{ password: "wrong" }, { user: "nobody" }]) {
       const put = siteOf("stranger", wrong).pages.put(pageOf("tea-1a2b3c"), options);
       await expect(put).rejects.toMatchObject({
@@ -107,22 +107,25 @@ describe("WordPress", () => {
     }
   });
 
-  it.each(["future", "draft", "pending", "private"])("that makes a post %j has not published it: the error reports that", async (keeps) => {
-    const site = siteOf(`keeps-${keeps}`);
-    await site.behave({ keeps });
-    for (const time of ["made", "changed"]) {
-      await expect(site.pages.put(pageOf("tea-1a2b3c"), options), time).rejects.toMatchObject({
-        code: "not_retryable",
-        message: expect.stringMatching(new RegExp(`"${keeps}"${keeps === "future" ? " for \\d{4}-" : ","}.*not public.*then retry`)),
-      });
-    }
-    expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toBeUndefined();
-    await site.behave({ keeps: "" });
-    await site.pages.put(pageOf("tea-1a2b3c"), options);
-    expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c", status: "publish" }]);
-  });
+  it.each(["future", "draft", "pending", "private"])(
+    "a publication that leaves a WordPress post %j is not done: the error reports that",
+    async (keeps) => {
+      const site = siteOf(`keeps-${keeps}`);
+      await site.behave({ keeps });
+      for (const time of ["made", "changed"]) {
+        await expect(site.pages.put(pageOf("tea-1a2b3c"), options), time).rejects.toMatchObject({
+          code: "not_retryable",
+          message: expect.stringMatching(new RegExp(`"${keeps}"${keeps === "future" ? " for \\d{4}-" : ","}.*not public.*then retry`)),
+        });
+      }
+      expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toBeUndefined();
+      await site.behave({ keeps: "" });
+      await site.pages.put(pageOf("tea-1a2b3c"), options);
+      expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c", status: "publish" }]);
+    },
+  );
 
-  it("that answers a removal with a post that is still scheduled has not removed it", async () => {
+  it("a removal that returns a WordPress post which is still scheduled is not done", async () => {
     const post = { id: 1, slug: "tea-1a2b3c", status: "future", link: "http://w.example/?p=1", modified_gmt: null };
     const upstream = scripted(Response.json([post]), Response.json(post));
     await expect(wordpressPages(upstream, "store", "editor").remove(pageOf("tea-1a2b3c"), options)).rejects.toMatchObject({
@@ -131,17 +134,17 @@ describe("WordPress", () => {
     });
   });
 
-  it.each(["Tea", "tea_1", "tea--1", "", "x".repeat(181)])("is not sent the slug %j, which it would change", async (slug) => {
+  it.each(["Tea", "tea_1", "tea--1", "", "x".repeat(181)])("WordPress is not sent the slug %j, which it would change", async (slug) => {
     await expect(siteOf("slugs").pages.put(pageOf(slug), options)).rejects.toMatchObject({ code: "not_retryable" });
     expect(await siteOf("slugs").posts()).toEqual([]);
   });
 
   it.each([
-    ["where the site is", { PAGES_PROVIDER: "wordpress" }, "PAGES_URL"],
-    ["as whom", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_TOKEN: "t" }, "PAGES_USER"],
-    ["with which password", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_USER: "u" }, "PAGES_TOKEN"],
-    ["which of the two", { PAGES_PROVIDER: "drupal" }, '"http" or "wordpress"'],
-  ])("requires %s", (_, settings, words) => {
+    ["the address of the site", { PAGES_PROVIDER: "wordpress" }, "PAGES_URL"],
+    ["the user name", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_TOKEN: "t" }, "PAGES_USER"],
+    ["the password", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_USER: "u" }, "PAGES_TOKEN"],
+    ["a valid PAGES_PROVIDER", { PAGES_PROVIDER: "drupal" }, '"http" or "wordpress"'],
+  ])("a WordPress site requires %s", (_, settings, words) => {
     const attempt = () => pages({ ...env, ...settings });
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
   });

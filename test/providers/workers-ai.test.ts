@@ -28,18 +28,18 @@ describe("Workers AI", () => {
       { model: "m", text: "Hello." },
     ],
     ["its own format without usage", { response: "Hello." }, { text: "Hello.", usage: { input: null, output: null } }],
-    ["JSON that is parsed already", { response: { title: "T" }, usage }, { text: '{"title":"T"}' }],
+    ["JSON that is already parsed", { response: { title: "T" }, usage }, { text: '{"title":"T"}' }],
     ["half of a surrogate pair", { response: "Tea \ud83d", usage }, { text: "Tea \ufffd" }],
     ["nothing", { response: null, usage }, { text: "" }],
-  ])("answers in %s", async (_, answer, read) => {
+  ])("a Workers AI answer is read from %s", async (_, answer, read) => {
     expect(await answering(answer)).toMatchObject({ ending: "whole", ...read });
   });
 
-  it("treats an invalid answer of a model as unreadable", async () => {
+  it("an invalid Workers AI answer is treated as unreadable", async () => {
     expect(await answering({ shape: "other" })).toMatchObject({ ending: "unreadable", text: "" });
   });
 
-  it("uses a gateway with the key, and has a limit and a schema", async () => {
+  it("a Workers AI call passes the key to a gateway, and has a token limit and a schema", async () => {
     asked.length = 0;
     await answering({ response: "x", usage }, { ...P, json: { name: "n", schema: { type: "object" } } });
     await workersAi(async () => ({ response: "x", usage }), { TEXT_GATEWAY: "none" }).generate(P, { key: "k" });
@@ -54,11 +54,11 @@ describe("Workers AI", () => {
     expect(asked[1]?.options).not.toHaveProperty("gateway");
   });
 
-  it("treats a used-up allowance as a truncated text", async () => {
+  it("a used-up Workers AI allowance is treated as a truncated text", async () => {
     expect(await answering({ response: "Hel", usage }, { ...P, maxTokens: 4 })).toMatchObject({ ending: "truncated" });
   });
 
-  it("treats a model that did not keep to the schema as one with another text", async () => {
+  it("a Workers AI answer that does not match the schema is treated as invalid text", async () => {
     const failed = workersAi(() => Promise.reject(new Error("5024: JSON Mode couldn't be met"))).generate(P, { key: "k" });
     await expect(failed).resolves.toMatchObject({ ending: "whole", text: expect.stringContaining("JSON Mode"), usage: { output: null } });
   });
@@ -67,7 +67,7 @@ describe("Workers AI", () => {
     ["3040: Capacity temporarily exceeded, please try again.", "retry_after"],
     ["AiError: 5007: No such model @cf/m or task", "not_retryable"],
     ["Network connection lost", "unavailable"],
-  ])("names the failure %s", async (message, code) => {
+  ])("the Workers AI error %s is reported by name", async (message, code) => {
     const failed = workersAi(() => Promise.reject(new Error(message))).generate(P, { key: "k" });
     await expect(failed).rejects.toMatchObject({ code });
   });

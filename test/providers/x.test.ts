@@ -15,7 +15,7 @@ afterEach(async () => {
 
 const keys = { consumerKey: "app", consumerSecret: "app secret", token: "user", tokenSecret: "user secret" };
 
-/** An account of a brand that no other test has, by the embedded server; each exchange is held against the description. */
+/** An account of a brand that no other test has, on the embedded server; each exchange is checked against the API description. */
 function account() {
   const tenantId = fresh("tenant");
   const UPSTREAMS = {
@@ -33,14 +33,14 @@ function account() {
 }
 
 describe("A post on X", () => {
-  it("is made, and says where it is", async () => {
+  it("a post on X is created, and the result has its URL", async () => {
     const { tenantId, port } = account();
     const { uri, url } = await port.post("Tea is here.", { key: "k" });
     expect(url).toBe(`https://x.com/i/web/status/${uri}`);
     expect((await ledger({ upstream: "x", match: tenantId })).totals.x).toMatchObject({ created: 1 });
   });
 
-  it("is refused as a duplicate, with a hint at the first one", async () => {
+  it("a post on X is refused as a duplicate, with a reference to the first post", async () => {
     const { tenantId, port } = account();
     await port.post("Tea is here.", { key: "k" });
     const again = port.post("Tea is here.", { key: "k" });
@@ -48,7 +48,7 @@ describe("A post on X", () => {
     expect((await ledger({ upstream: "x", match: tenantId })).totals.x).toMatchObject({ created: 1, refused: 1 });
   });
 
-  it("is refused, without an effect, where it is too long", async () => {
+  it("a post on X that is too long is refused without an effect", async () => {
     const { tenantId, port } = account();
     await expect(port.post("茶".repeat(141), { key: "k" })).rejects.toMatchObject({ code: "not_retryable", message: /too long/ });
     await expect(port.post("茶".repeat(140), { key: "k" })).resolves.toBeDefined();
@@ -60,7 +60,7 @@ describe("A post on X", () => {
     ["the user's secret", { tokenSecret: "wrong" }],
     ["the app", { consumerKey: "wrong" }],
     ["the user", { token: "wrong" }],
-  ])("is refused for a signature with another value of %s", async (_, wrong) => {
+  ])("a post on X is refused for a signature with another value of %s", async (_, wrong) => {
     const embedded = { consumerKey: "embedded", consumerSecret: "embedded", token: "embedded.t.b.n", tokenSecret: "embedded" };
     const upstream = {
       name: "birds",
@@ -84,15 +84,15 @@ describe("A post on X", () => {
       },
       3_600_000,
     ],
-    ["a limit that says no remainder", { "x-rate-limit-reset": "1790000060" }, 60_000],
+    ["a limit without a remainder", { "x-rate-limit-reset": "1790000060" }, 60_000],
     ["no header", {}, 30_000],
-  ])("waits for %s", async (_, headers, delayMs) => {
+  ])("a post on X waits for %s", async (_, headers, delayMs) => {
     vi.useFakeTimers({ toFake: ["Date"], now: 1_790_000_000_000 });
     const busy = scripted(Response.json({ title: "Too Many Requests", type: "about:blank", status: 429 }, { status: 429, headers }));
     await expect(xAccount(busy, keys).post("Hi.", { key: "k" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs } });
   });
 
-  it("waits for the embedded server too, whose 429 has the headers of X", async () => {
+  it("a post on X waits for the embedded server too, whose 429 has the headers of X", async () => {
     const { port } = account();
     await inject({ upstream: "x", match: "tweets", status: 429, remaining: 1, retryAfter: 60 });
     const posted = await port.post("Hi.", { key: "k" }).catch((error) => error);
@@ -104,13 +104,13 @@ describe("A post on X", () => {
     ["a 503", Response.json({ title: "Service Unavailable" }, { status: 503 })],
     ["a 201 without an id", Response.json({ data: {} }, { status: 201 })],
     ["a lost connection", new Error("reset")],
-  ])("has an unknown outcome after %s", async (_, answer) => {
+  ])("a post on X has an unknown outcome after %s", async (_, answer) => {
     await expect(xAccount(scripted(answer), keys).post("Hi.", { key: "k" })).rejects.toMatchObject({ code: "unavailable" });
   });
 });
 
 describe("An OAuth 1.0a signature", () => {
-  it("is that of RFC 5849, section 1.2, and its header is read as it was written", async () => {
+  it("an OAuth 1.0a signature equals the example of RFC 5849, section 1.2, and its header is parsed", async () => {
     const own = {
       oauth_consumer_key: "dpf43f3p2l4k3l03",
       oauth_token: "nnch734d00sl2jdk",
@@ -127,7 +127,7 @@ describe("An OAuth 1.0a signature", () => {
     expect(oauth1Parameters("Bearer abc")).toBeUndefined();
   });
 
-  it("is another for each request: a repeated nonce would be refused", async () => {
+  it("an OAuth 1.0a signature is different for each request: a repeated nonce would be refused", async () => {
     const header = () => oauth1Header(keys, { method: "POST", url: "https://api.x.com/2/tweets" });
     expect(await header()).not.toBe(await header());
   });
@@ -138,20 +138,20 @@ describe("The length of a post on X, by the cases of twitter-text", () => {
     ["latin letters", "This is a test.", 15],
     ["a link", "Hi http://test.co", 26],
     ["a domain without a scheme", "Test https://test.com test https://test.com test.com test", 86],
-    ["a letter and its mark", "A\u0301B", 2],
-    ["a letter that NFC takes apart", "A\ufb2c", 4],
+    ["a letter and a combining mark", "A\u0301B", 2],
+    ["a letter that NFC decomposes", "A\ufb2c", 4],
     ["Chinese letters", "故人西辞黄鹤楼", 14],
     ["emoji", "😷👾😡🔥💩", 10],
     ["an emoji with a skin tone, and a profession", "🙋🏽👨‍🎤", 4],
-    ["a family, as one emoji", "👨‍👩‍👧‍👦", 2],
+    ["a family as one emoji", "👨‍👩‍👧‍👦", 2],
     ["a flag and a key", "🇫🇷#️⃣", 4],
     ["quotes and dashes", "– — ‘ ’ “ ” …", 14],
     ["an emoji joined to another without a meaning", "😷\u200d😷", 5],
-  ])("counts %s", (_, text, length) => {
+  ])("the length of a post on X counts %s", (_, text, length) => {
     expect(xLength(text)).toBe(length);
   });
 
-  it("is at least the known length for a word that only looks like a domain", () => {
+  it("the length of a post on X is at least the known length for a word that looks like a domain", () => {
     expect(xLength("node.js")).toBe(23);
     expect(xLength("x".repeat(X_CHARACTERS))).toBe(X_CHARACTERS);
   });

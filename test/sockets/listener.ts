@@ -3,7 +3,7 @@ import { WebSocket } from "ws";
 import { roomTicket } from "../../packages/millrace/src/rooms/ticket.ts";
 import { KEY } from "./runtime.ts";
 
-/** A client as docs/rooms.md describes one: it keeps the number of the last message, and says it when it comes again. */
+/** A client as described in docs/rooms.md: it stores the number of the last message, and sends it when it reconnects. */
 export class Listener {
   readonly name: string;
   /** Every received message, in order. */
@@ -21,7 +21,7 @@ export class Listener {
     return this.#socket?.readyState === WebSocket.OPEN;
   }
 
-  /** Joins, and receives the missed messages. */
+  /** Joins the room, and receives the missed messages. */
   async enter(base: URL): Promise<void> {
     const ticket = roomTicket({ MILLRACE_KEY: KEY }, { name: "desk" }, "front", "acme", { name: this.name, maySend: true });
     const address = new URL(`/rooms/desk/front${this.last > 0 ? `?since=${this.last}` : ""}`, base);

@@ -12,7 +12,7 @@ import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";
 import { startRuntime } from "./runtime.ts";
 
-it("the client of docs/pull.md outlives an unresponsive address, receives a Worker's messages, each once, and returns unprocessable ones", async () => {
+it("the client of docs/pull.md survives an unresponsive server, receives a Worker's messages once each, and returns those it cannot process", async () => {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-pull-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const runtime = await startRuntime(folder);
@@ -39,7 +39,7 @@ it("the client of docs/pull.md outlives an unresponsive address, receives a Work
   expect((await left()).messages).toEqual([]);
 });
 
-/** The address of a way there that is cut at first, then fails, then is busy. */
+/** The address of a proxy that first cuts connections, then fails, then is busy. */
 async function troubled(base: string): Promise<string> {
   const refusals = [undefined, 502, 429];
   const server = createServer(async (request, response) => {
@@ -53,7 +53,7 @@ async function troubled(base: string): Promise<string> {
       const answer = await fetch(`${base}${url}`, sent);
       response.writeHead(answer.status).end(await answer.text());
     };
-    // The runtime ends before the client, in the middle of its request.
+    // The runtime ends before the client, in the middle of the client's request.
     await passOn().catch(() => response.destroy());
   });
   onTestFinished(() => void server.close());

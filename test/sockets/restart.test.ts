@@ -7,9 +7,9 @@ import { Listener } from "./listener.ts";
 import { poll } from "./poll.ts";
 import { startRuntime } from "./runtime.ts";
 
-/** MILLRACE_FULL_SIZE=true npx vitest run --project node test/sockets: as many sockets as the promise names. */
+/** To open the full number of sockets: MILLRACE_FULL_SIZE=true npx vitest run --project node test/sockets */
 const SOCKETS = process.env.MILLRACE_FULL_SIZE === "true" ? 500 : 50;
-/** Sockets that are opened at once. */
+/** Sockets that are opened concurrently. */
 const AT_ONCE = 25;
 
 async function enterAll(listeners: readonly Listener[], url: URL): Promise<void> {
@@ -36,10 +36,10 @@ it(`${SOCKETS} real WebSockets get every message once and in order, through a re
   await hear(listeners, 11);
   const heard = performance.now();
   first.kill9();
-  await poll(() => !listeners.some(({ isOpen }) => isOpen), "every socket has dropped");
+  await poll(() => !listeners.some(({ isOpen }) => isOpen), "every socket is closed");
   const second = await startRuntime(folder);
   onTestFinished(() => second.stop());
-  // Sent again after the restart, a message is still the same; others come without a listener.
+  // A message that is sent again after the restart is still the same message; messages also arrive while no listener is connected.
   await say(second.url, 10, 15);
   await enterAll(listeners, second.url);
   await say(second.url, 16, 20);

@@ -8,10 +8,10 @@ import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";
 import { KEY, startRuntime } from "./runtime.ts";
 
-/** Read in place: it is a browser's, and has no types. */
+/** Read from its folder: it is code for a browser, and has no types. */
 const CLIENT = "../docs/examples/room-client.js";
 
-it("the client of docs/rooms.md outlives a refused ticket, and sends more than the room's rate accepts, once and in order", async () => {
+it("the client of docs/rooms.md survives a refused ticket, and sends more messages than the room's rate accepts, once and in order", async () => {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-room-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const runtime = await startRuntime(folder);
@@ -21,7 +21,7 @@ it("the client of docs/rooms.md outlives a refused ticket, and sends more than t
   const heard: RoomMessage[] = [];
   let asked = 0;
   const ticketOf = async () => {
-    if (++asked === 1) throw new Error("The back end is away.");
+    if (++asked === 1) throw new Error("The back end is unavailable.");
     return roomTicket({ MILLRACE_KEY: KEY }, { name: "desk" }, "front", "acme", { name: "Ada", maySend: true });
   };
   const { enterRoom } = await import(CLIENT);

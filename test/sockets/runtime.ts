@@ -8,18 +8,18 @@ import { wranglerEnv } from "../../packages/millrace/cli/local/wrangler.ts";
 import { serveArgs } from "../../packages/millrace/cli/local/wrangler-dev.ts";
 import { poll } from "./poll.ts";
 
-/** As in wrangler.jsonc beside this file. */
+/** As in the wrangler.jsonc in this folder. */
 export const KEY = "a key of the tests";
 
 interface Runtime {
   url: URL;
   pid: number;
-  /** Kills everything of it without warning. */
+  /** Kills all its processes without warning. */
   kill9(): void;
   stop(): Promise<void>;
 }
 
-/** Starts the Worker beside this file on a separate workerd, which stores its objects in `folder`. */
+/** Starts the Worker in this folder on a separate workerd, which stores its objects in `folder`. */
 export async function startRuntime(folder: string): Promise<Runtime> {
   const port = await freePort();
   const url = new URL(`http://127.0.0.1:${port}`);

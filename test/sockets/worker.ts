@@ -8,7 +8,7 @@ import { announce, desk } from "../docs/examples/room.ts";
 export { PullQueues } from "../docs/examples/pull.ts";
 export { Rooms } from "../docs/examples/room.ts";
 
-/** Rooms and pull queues in an app that has nothing else of the engine, but the table of tokens. */
+/** Rooms and pull queues in an app that uses no other part of the engine, except the table of tokens. */
 const app = new Hono<{ Bindings: HttpEnv["Bindings"] & RoomEnv & PullEnv }>();
 app.route("/", roomRoutes([desk]));
 app.route("/", pullRoutes([renders]));

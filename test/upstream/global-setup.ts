@@ -4,12 +4,12 @@ import { startUpstream } from "./start.ts";
 declare module "vitest" {
   interface ProvidedContext {
     upstreamUrl: string;
-    /** How many commands the test of a burst asks for. */
+    /** The number of commands that the test of a burst requests. */
     burst: number;
   }
 }
 
-/** One outside world for all test files; each test uses its own subjects. */
+/** One upstream for all test files; each test uses its own subjects. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const upstream = await startUpstream();
   project.provide("upstreamUrl", upstream.url);

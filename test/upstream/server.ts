@@ -3,25 +3,25 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 
-// The outside world, in a separate process: it executes effects, appends each to a durable ledger, and is the only judge of how
-// often something happened. Run it with: node test/upstream/server.ts --ledger FILE [--port N]
+// The upstream, in a separate process: it executes effects, and appends each to a durable ledger, which is the only record of how often an
+// effect happened. Run it with: node test/upstream/server.ts --ledger FILE [--port N]
 
 /** One effect that happened. */
 export interface LedgerEntry {
   kind: "keyed" | "plain" | "natural";
   subject: string;
   key: string;
-  /** The upstream's own id of the effect, as in its answer. */
+  /** The upstream's own id of the effect, as in its response. */
   id: string;
 }
 
-/** How the upstream treats the next requests about a subject. */
+/** The upstream's treatment of the next requests about a subject. */
 export interface Behaviour {
   subject: string;
   /**
-   * `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after
-   * `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`; `garble` does it and
-   * answers half of its answer; `cut` does it and ends the connection in the midst of its answer; `flood` does it and answers 10 MB.
+   * `refuse` has no effect and responds with `status`. The others have the effect: `drop` never responds; `fail` responds with `status`;
+   * `slow` has the effect after `delayMs`; `busy` responds that it is still running; `late` responds after `delayMs`; `garble` responds
+   * with half of its response; `cut` ends the connection in the middle of its response; `flood` responds with 10 MB.
    */
   mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late" | "garble" | "cut" | "flood";
   status?: number;
@@ -31,7 +31,7 @@ export interface Behaviour {
 }
 
 const { values } = parseArgs({ options: { ledger: { type: "string" }, port: { type: "string", default: "0" } } });
-if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+if (!values.ledger) throw new Error("Name the file of the ledger: --ledger FILE");
 const file = openSync(values.ledger, "a+");
 const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
   .split("\n")
@@ -39,12 +39,12 @@ const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
   .map((line) => JSON.parse(line));
 const behaviours: Behaviour[] = [];
 const inProgress = new Set<string>();
-/** Subjects of all requested effects, in order, also of those that did not happen. */
+/** Subjects of all requested effects, in order, including effects that did not happen. */
 const calls: string[] = [];
 /** The number of replays of each run's code, as reported by the runs. */
 const passes = new Map<string, number>();
 
-// A connection that closes as the next request goes out looks like a lost network.
+// A connection that closes as the next request is sent looks like a network failure.
 createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   try {
     await answer(request, response);
@@ -79,7 +79,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   await perform(area as LedgerEntry["kind"], subject, String(request.headers["idempotency-key"] ?? ""), response);
 }
 
-/** The ledger's entries of a subject; of all with a prefix, where it ends with a slash; or all. */
+/** The ledger's entries of a subject; of all subjects with a prefix, if it ends with a slash; or all entries. */
 function about(subject: string): LedgerEntry[] {
   if (subject === "") return ledger;
   return ledger.filter((entry) => (subject.endsWith("/") ? entry.subject.startsWith(subject) : entry.subject === subject));
@@ -109,7 +109,7 @@ async function perform(kind: LedgerEntry["kind"], subject: string, key: string, 
   if (behaviour?.mode === "late") await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs ?? 0));
   if (behaviour?.mode === "busy") return send(response, 409, { error: "in progress" });
   if (behaviour?.mode === "drop") return void response.destroy();
-  if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after doing it" });
+  if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after the effect" });
   if (behaviour?.mode === "garble") return void response.writeHead(200, { "content-type": "application/json" }).end('{"id":"');
   if (behaviour?.mode === "cut") {
     response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });

@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The outside world, started as its own process. */
+/** The upstream, started as a separate process. */
 export interface UpstreamProcess {
   url: string;
   stop(): void;
 }
 
-/** Starts the upstream, or another program with a ledger, on a free port, with a fresh ledger by default. */
+/** Starts the upstream, or another program with a ledger, on a free port, by default with a new ledger. */
 export function startUpstream(
   ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl"),
   program = join(dirname(fileURLToPath(import.meta.url)), "server.ts"),

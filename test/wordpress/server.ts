@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
-// WordPress's posts API, in a separate process, modelled on the observed behaviour of 6.5.5. Each first segment of a path is a site;
-// POST and GET of /{site}/control configure a site, and return its content and requests. Run it with: node test/wordpress/server.ts
+// WordPress's posts API, in a separate process, modelled on the observed behaviour of 6.5.5. Each first segment of a path is a site; POST
+// and GET of /{site}/control configure a site, and return its content and requests. Run it with: node test/wordpress/server.ts
 
 export const USER = "editor";
 export const PASSWORD = "abcd EFGH 1234";
@@ -17,7 +17,7 @@ export interface StoredPost {
   modified: string;
 }
 
-/** One request as it came. */
+/** One request as received. */
 export interface Asked {
   method: string;
   route: string;
@@ -25,19 +25,18 @@ export interface Asked {
   body: unknown;
 }
 
-/** How a site behaves from now on. */
+/** The behaviour of a site from now on. */
 export interface Behaviour {
-  /** Slugs that pictures have. */
+  /** Slugs of images. */
   pictures?: string[];
   /** Deletes at once: EMPTY_TRASH_DAYS is 0. */
   noTrash?: boolean;
-  /** The number of writes that are done and not answered. */
+  /** The number of writes that are executed but not answered. */
   drop?: number;
   /** New posts wait until this number of reads have been answered. */
   awaitLooks?: number;
   /**
-   * The status that each write gets, for any request: of a date ahead, or of a plugin that reviews posts. Empty for the requested
-   * one.
+   * The status that each write gets, for any request: of a future date, or of a plugin that reviews posts. Empty for the requested status.
    */
   keeps?: string;
 }
@@ -56,8 +55,8 @@ interface Answer {
 
 const sites = new Map<string, Site>();
 
-// A connection that closes as the next request starts looks like a lost network. A client that disconnects halfway ends that
-// request, not this process.
+// A connection that closes as the next request starts looks like a network failure. A client that disconnects early ends that request, not
+// this process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
   0,
   "127.0.0.1",
@@ -115,7 +114,7 @@ async function handle(site: Site, { method, route, query, body }: Asked, known: 
   return remove(site, post, query.force === "true");
 }
 
-/** `any` is every status but the trash; a slug is compared as it is, so a post in the trash has another. */
+/** `any` is every status but the trash; a slug is compared exactly, so a post in the trash has another slug. */
 function list(site: Site, { slug, status = "publish" }: Record<string, string>): Answer {
   const [slugs, statuses] = [slug?.split(","), status.split(",")];
   const asked = (post: StoredPost) => statuses.includes(post.status) || (statuses.includes("any") && post.status !== "trash");
@@ -145,7 +144,7 @@ function remove(site: Site, post: StoredPost, force: boolean): Answer {
   return { status: 200, body: shown(post) };
 }
 
-/** Where the name is taken, by a post or by a picture, WordPress takes the next: this makes the second post. */
+/** If a post or an image has the slug, WordPress uses the next free slug, which creates the second post. */
 function uniqueSlug(site: Site, id: number, slug: string): string {
   const taken = (name: string) => site.pictures.includes(name) || site.posts.some((post) => post.id !== id && post.slug === name);
   for (let number = 1; ; number++) {
@@ -154,7 +153,7 @@ function uniqueSlug(site: Site, id: number, slug: string): string {
   }
 }
 
-/** A wrong password makes an anonymous request; one for drafts is answered so. */
+/** A wrong password makes the request anonymous; this is the response to an anonymous request for drafts. */
 function stranger(): Answer {
   const details = { status: { code: "rest_forbidden_status", message: "Status is forbidden.", data: { status: 401 } } };
   const body = { code: "rest_invalid_param", message: "Invalid parameter(s): status", data: { status: 400, details } };

@@ -21,7 +21,7 @@ export function siteOf(name: string, { user = USER, password = PASSWORD } = {}) 
   };
 }
 
-/** A page as WordPress needs it. */
+/** A page in the form that WordPress requires. */
 export function pageOf(slug: string, content = "<p>Tea.</p>"): Page {
   return { path: `acme/${slug}`, slug, title: "Green tea & more", content, document: "" };
 }

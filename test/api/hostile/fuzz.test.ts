@@ -17,18 +17,18 @@ declare module "vitest" {
 const { seed, inputs } = inject("fuzz");
 /** The number of concurrent requests. */
 const AT_ONCE = 24;
-/** Requests of one token. */
+/** Requests per token. */
 const PER_TOKEN = 500;
-/** The timeout of an answer. */
+/** The timeout of a response. */
 const ANSWER_WITHIN_MS = 20_000;
-/** The maximum read of an endless answer, such as a stream of events. */
+/** The maximum number of bytes read of an endless response, such as a stream of events. */
 const READ_BYTES = 1_000_000;
 const READ_MS = 300;
 
-/** Forbidden texts of an answer: internals, and secrets. */
+/** Text that no response may contain: internals, and secrets. */
 const TELLS = /D1_ERROR|SQLITE_|\bat (async )?\S+ \(\S+:\d+:\d+\)|node_modules|\/src\/|TypeError|ReferenceError|RangeError|SyntaxError/;
 
-/** A tenant's items, one of each kind. */
+/** One item of each kind that a tenant has. */
 async function possessions(tenantId: string): Promise<string[]> {
   const instance = await seedInstance(tenantId, { status: "complete" });
   const doubtful = await seedInstance(tenantId, { status: "in_doubt" });
@@ -41,7 +41,7 @@ async function possessions(tenantId: string): Promise<string[]> {
   return [instance, doubtful, effect, letter, approval, batch];
 }
 
-/** Sends one, and returns the error of its answer as a sentence; undefined for none. */
+/** Sends one input, and returns the error of its response as a sentence; undefined if the response is correct. */
 async function wrongWith(input: Input, secrets: readonly string[]): Promise<string | undefined> {
   let request: Request;
   const { method, headers } = input;
@@ -49,7 +49,7 @@ async function wrongWith(input: Input, secrets: readonly string[]): Promise<stri
   try {
     request = new Request(`http://localhost${input.path}`, { method, headers, redirect: "manual", ...(body !== undefined && { body }) });
   } catch {
-    // No client can send it either.
+    // No HTTP client can send this input.
     return undefined;
   }
   const sentAs = { method: request.method, path: input.path, headers: new Headers(request.headers), body };
@@ -58,12 +58,12 @@ async function wrongWith(input: Input, secrets: readonly string[]): Promise<stri
   const text = await textOf(response);
   if (response.status >= 500) return `${response.status}: ${text.slice(0, 300)}`;
   const told = secrets.find((secret) => text.includes(secret)) ?? TELLS.exec(response.status >= 400 ? text : "")?.[0];
-  if (told !== undefined) return `the answer (${response.status}) tells ${told}: ${text.slice(0, 300)}`;
+  if (told !== undefined) return `the response (${response.status}) contains ${told}: ${text.slice(0, 300)}`;
   const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
   const answer: Json = { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
   if (isEndless(response)) return undefined;
   const faults = await undocumented(sentAs, answer);
-  // Public pages are read with any query of a link.
+  // Public pages accept any query parameter.
   return faults.find((fault) => input.path.startsWith("/v1/") || !fault.includes("the query has"));
 }
 
@@ -90,7 +90,10 @@ function shown({ method, path, headers, body }: Input): string {
   return `${method} ${path.slice(0, 300)} ${JSON.stringify(headers)} ${JSON.stringify(body)?.slice(0, 500)}`;
 }
 
-/** Work that the inputs started continues after the test unless it is ended: a forgetting alone searches all stored data. */
+/**
+ * Work that the inputs started continues after the test unless it is ended. Erasure of a person is the most expensive: it searches all
+ * stored data.
+ */
 async function quiet({ tenantId, post }: Caller): Promise<void> {
   for (const table of ["millrace_schedules", "webhook_versions"]) {
     await env.DB.prepare(`DELETE FROM ${table} WHERE tenant_id = ?1`).bind(tenantId).run();
@@ -103,7 +106,8 @@ async function quiet({ tenantId, post }: Caller): Promise<void> {
   await Promise.all(results.map(({ id }) => post(`/v1/instances/${id}/cancel`, { reason: "the test is over" })));
 }
 
-// MILLRACE_FUZZ_SEED=4711 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app test/api/hostile/fuzz.test.ts: other inputs, and more.
+// To run more inputs, or other inputs: MILLRACE_FUZZ_SEED=4711 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app
+// test/api/hostile/fuzz.test.ts
 it(`${inputs} hostile requests over every route cause no internal error, no hang and no leaked secret, and get documented answers`, {
   timeout: 120_000 + inputs * 60,
 }, async () => {
@@ -117,11 +121,11 @@ it(`${inputs} hostile requests over every route cause no internal error, no hang
   const began = Date.now();
   const found: string[] = [];
   const asked = new Set<string>();
-  // A token has a rate limit per ten seconds: several share the work, each with the tenant's items.
+  // A token has a rate limit per ten seconds: several tokens share the work, each with the tenant's items.
   const tokens = await Promise.all(
     Array.from({ length: Math.ceil(inputs / PER_TOKEN) }, () => callerWith(scopes, owner.tenantId).then(({ token }) => token)),
   );
-  // Public routes have few inputs, and the document is long: a few repeats suffice.
+  // Public routes have few inputs, and the OpenAPI document is long: a few repeats are sufficient.
   const known = all.filter(({ scopes }) => scopes.length > 0);
   let next = 0;
   const lane = async (): Promise<void> => {

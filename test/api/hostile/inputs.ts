@@ -3,7 +3,7 @@ import type { Operation } from "../operations.ts";
 import type { Random } from "./random.ts";
 import { BODIES, sample, spoiled, TEXTS } from "./values.ts";
 
-/** A request as it is sent. */
+/** A request in the form in which it is sent. */
 export interface Input {
   method: string;
   path: string;
@@ -11,7 +11,7 @@ export interface Input {
   body: string | undefined;
 }
 
-/** The parts of inputs: ids of existing items, the tenant's own and another's; and tokens. */
+/** The parts of inputs: ids of existing items of the tenant and of another tenant, and tokens. */
 export interface World {
   resolve: (schema: Json) => Json;
   ids: readonly string[];
@@ -46,7 +46,7 @@ const HEADERS: readonly [name: string, values: readonly string[]][] = [
 
 const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"];
 
-/** A request to an operation that is wrong in one place, in several, or in none. */
+/** A request to an operation with one error, several errors, or none. */
 export function inputOf({ method, path, parameters, bodies }: Operation, { resolve, ids, token }: World, random: Random): Input {
   const valueFor = (schema: Json) =>
     random.chance(0.5) ? hostileText(random) : random.chance(0.3) ? random.pick(ids) : String(sample(schema, resolve, random));
@@ -91,7 +91,7 @@ function bodyOf(bodies: Operation["bodies"], headers: Record<string, string>, by
 /** Characters with a meaning in SQL, markup, a shell, a URL, or JSON. */
 const EVERY_SIGN = `'"<>&;|\`$(){}[]%\\--/*?#:@=+~^,.!_ \t`;
 
-/** A text that has broken other programs, or several in a row. */
+/** A text that has broken other programs, or several such texts in a row. */
 function hostileText(random: Random): string {
   if (random.chance(0.25)) return EVERY_SIGN;
   return random.chance(0.4) ? [1, 2, 3].map(() => random.pick(TEXTS)).join("") : random.pick(TEXTS);

@@ -1,4 +1,4 @@
-/** Pseudo-random numbers that are equal for equal seeds, and choices by them. */
+/** Pseudo-random numbers that are equal for equal seeds, and choices based on them. */
 export interface Random {
   below: (most: number) => number;
   /** True with this probability. */

@@ -71,7 +71,7 @@ const VALUES: readonly unknown[] = [
   ...[{ $ref: "#" }, { toString: 1 }, { length: -1 }, { $gt: "" }, { "": 1 }, { "a.b": { "c[0]": 1 } }],
 ];
 
-/** Whole bodies that are no JSON, or exceed the limit. */
+/** Whole bodies that are not JSON, or exceed the limit. */
 export const BODIES: readonly string[] = [
   ...[
     "",
@@ -139,7 +139,7 @@ function text({ format, minLength = 0, maxLength = 60 }: Json, random: Random): 
   return word.padEnd(minLength, "x").slice(0, maxLength);
 }
 
-/** The value with one place in it, or the whole of it, replaced by an invalid part. */
+/** The value with one place, or the whole, replaced by an invalid part. */
 export function spoiled(value: unknown, random: Random): unknown {
   const anything = () => (random.chance(0.6) ? random.pick(TEXTS) : random.pick(VALUES));
   if (typeof value !== "object" || value === null || random.chance(0.1)) return anything();

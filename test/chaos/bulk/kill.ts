@@ -7,9 +7,9 @@ import type { Answer } from "../worker.ts";
 import { type Workshop, withEngine } from "../workshop.ts";
 
 interface KillOptions {
-  /** The number of instances that have failed, and are retried; and of those that wait, and are cancelled. */
+  /** The number of failed instances to retry; also the number of waiting instances to cancel. */
   instances: number;
-  /** The number of kills of the engine's runtime during each of both. */
+  /** The number of kills of the engine's runtime during each bulk action. */
   kills: number;
   say?: (line: string) => void;
 }
@@ -29,23 +29,26 @@ interface Bulk {
 /** The result of a bulk action under kills. */
 export interface Killed {
   bulk: Omit<Bulk, "id">;
-  /** Deaths while it was running. */
+  /** Process deaths while the bulk action was running. */
   kills: number;
   seconds: number;
   /** Histogram of actions per item: by the audit, and by the upstream's effects. */
   audited: Record<number, number>;
   happened: Record<number, number>;
-  /** The instances, by status and number of runs. */
+  /** The number of instances by status and number of runs. */
   stand: Record<string, number>;
 }
 
-/** The poll interval before a kill, which must not come late; and otherwise, since a poll costs a processor a few milliseconds. */
+/**
+ * The poll interval shortly before a kill, which must not be late; and at other times, since a poll costs a few milliseconds of processor
+ * time.
+ */
 const LOOK_MS = 50;
 const LATER_MS = 250;
 const REQUEST_MS = 3000;
 /** The timeout without progress. */
 const PATIENCE_MS = 60_000;
-/** The number per request. */
+/** The number of instances per request. */
 const TOGETHER = 50;
 const CLASSES = ["keyed", "lookup"] as const;
 
@@ -68,7 +71,7 @@ class Run {
     this.#options = options;
   }
 
-  /** Each fails permanently at first; the upstream is fixed, and all are retried. */
+  /** Each instance fails permanently at first; the upstream is fixed, and all are retried. */
   async retry(): Promise<Killed> {
     const names = this.#names("retry");
     const refused = names.map((name) => behaviour(`${name}/r`, { is: "never", times: 1 }));
@@ -78,7 +81,7 @@ class Run {
     return this.#killed("retry", { status: "errored" }, (subject) => subject);
   }
 
-  /** Each waits after its effect; all are cancelled, which undoes that. */
+  /** Each instance waits after its effect; all are cancelled, which undoes the effect. */
   async cancel(): Promise<Killed> {
     const act = (nth: number): Program => ({ do: CLASSES[nth % CLASSES.length] ?? "keyed" });
     await this.#ask(this.#names("cancel"), (nth) => ({
@@ -104,7 +107,7 @@ class Run {
     return remoteStage({ url: () => engine.url, upstreamUrl, database, disturbedUntil: () => this.#disturbedAt, asked: () => undefined });
   }
 
-  /** Waits until all of them have this status. */
+  /** Waits until all instances have this status. */
   async #all(verb: string, status: string): Promise<void> {
     const { instances } = this.#options;
     const stand = async () => (await this.#stand(verb))[`${status}, run 1`] ?? 0;
@@ -123,7 +126,7 @@ class Run {
       const acted = (await this.#audited(verb, id)).filter((times) => times > 0).length;
       if (acted > last) [movedAt, last] = [Date.now(), acted];
       if (Date.now() - movedAt > PATIENCE_MS) throw new Error(`No progress: ${JSON.stringify(bulk)}`);
-      // In the middle of the items, each at its place of the list.
+      // The kill happens in the middle of the items, each at its own place in the list.
       if (died < kills && acted > (bulk.matched * died) / kills) died += await this.#kill();
       else await sleep(died < kills ? LOOK_MS : LATER_MS);
     }
@@ -143,7 +146,7 @@ class Run {
     };
   }
 
-  /** Kills the runtime, and restarts it: its claims are released, as they would be half a minute later. */
+  /** Kills the runtime and restarts it. Its claims are released at once, instead of 30 s later. */
   async #kill(): Promise<1> {
     const { engine, database } = this.#workshop;
     await engine.kill("runtime");
@@ -153,7 +156,7 @@ class Run {
     return 1;
   }
 
-  /** Waits until no run is active any more: a slow item counts as done by then. */
+  /** Waits until no run is active: a slow item counts as done by then. */
   async #settled(verb: string): Promise<void> {
     const open = () =>
       this.#workshop.database.rows(
@@ -163,7 +166,7 @@ class Run {
     for (const begunAt = Date.now(); (await open()).length > 0 && Date.now() - begunAt < PATIENCE_MS; ) await sleep(LATER_MS);
   }
 
-  /** The number of actions per item in the bulk action's name. */
+  /** The number of actions per item that the bulk action caused. */
   async #audited(verb: string, bulkId: string): Promise<number[]> {
     const found = await this.#workshop.database.rows<{ n: number }>(
       `SELECT (SELECT count(*) FROM millrace_actions a WHERE a.tenant_id = i.tenant_id AND a.instance_id = i.id AND a.verb = ?2
@@ -184,7 +187,7 @@ class Run {
     return Object.fromEntries(found.map(({ status, run, n }) => [`${status}, run ${run}`, n]));
   }
 
-  /** Calls the API as a client does: repeats until it answers. */
+  /** Calls the API and repeats until it responds, as a client does. */
   async #api<T>(path: string, body?: object, headers: Record<string, string> = {}): Promise<T> {
     for (const begunAt = Date.now(); ; await sleep(LOOK_MS)) {
       try {
@@ -213,7 +216,7 @@ class Run {
 
 class Refused extends Error {}
 
-/** The frequency of each number. */
+/** The number of items by number of actions. */
 function counted(numbers: readonly number[]): Record<number, number> {
   const counts: Record<number, number> = {};
   for (const one of numbers) counts[one] = (counts[one] ?? 0) + 1;

@@ -1,6 +1,6 @@
 import type { OnFailure } from "millrace";
 
-/** The tested lanes: one of each policy, all with these retries and this size of a batch. */
+/** The tested lanes: one per policy, all with these retries and this batch size. */
 export const LANES = { blocking: "block", parking: "park", holding: "hold" } as const satisfies Record<string, OnFailure>;
 export type LaneName = keyof typeof LANES;
 export const RETRIES = { limit: 2, initial: 20, max: 100 } as const;
@@ -22,14 +22,14 @@ interface Of {
   n: number;
 }
 
-/** A lane's answer to its sender. */
+/** A lane's response to its sender. */
 export interface Accepted extends Of {
   is: "accepted";
   id: string;
   duplicate: boolean;
 }
 
-/** A message that its handler is processing, in a process (`life`), and in one call of its own there. */
+/** A message that its handler is processing, in a process (`life`), and in one call there. */
 export interface Told extends Body {
   lane: LaneName;
   life: string;
@@ -38,35 +38,35 @@ export interface Told extends Body {
   attempts: number;
 }
 
-/** A delivery, as the ledger ends it. */
+/** A completed delivery, as recorded in the ledger. */
 export interface Delivery extends Told {
   is: "delivery";
-  /** The number of refusals of a message. */
+  /** The number of failed attempts of a message. */
   did: "done" | "refused";
-  /** True when another delivery of the same key and life had no answer yet: two calls of the handler at once. */
+  /** True when another delivery of the same key and life was still running: two concurrent calls of the handler. */
   beside: boolean;
 }
 
-/** A dead letter on its way out of its lane. */
+/** A dead letter that is leaving its lane. */
 export interface ToldLetter extends Of {
   life: string;
   id: string;
   reason: "exhausted" | "skipped";
 }
 
-/** A dead letter that was handed over, or refused, so that it must come again. */
+/** A dead letter that was accepted, or refused, so that it must be sent again. */
 export interface Letter extends ToldLetter {
   is: "letter";
   taken: boolean;
 }
 
-/** An operator's next action on a lane that holds. */
+/** An operator's next action on a blocked lane. */
 export interface Freed extends Of {
   is: "freed";
   how: "resume" | "retry" | "skip";
 }
 
-/** A run behind a lane was requested, begins, or ends. */
+/** An instance behind a lane was requested, has started, or has ended. */
 export interface Turn {
   is: "turn";
   key: string;

@@ -7,27 +7,27 @@ type OfKey = Accepted | Delivery | Letter | Freed;
 interface Known {
   id: string | undefined;
   accepted: boolean;
-  /** The process of its last success. */
+  /** The process of the message's last success. */
   doneIn: number | undefined;
-  /** True once its handler was called again after its success: it had been removed before. */
+  /** True once the handler was called again after the message's success: the lane had removed the message before. */
   isRemoved: boolean;
   failures: number;
-  /** Failures since an operator released it. */
+  /** Failures since an operator released the message. */
   failuresInARow: number;
-  /** The process that was running when it became the head. */
+  /** The process that was running when the message became the head. */
   headSince: number;
   /** The running process at the last release by an operator. */
   freedIn: number;
   isSkipped: boolean;
-  /** The process that handed its dead letter over last. */
+  /** The last process that handed over the message's dead letter. */
   laidIn: number | undefined;
   letters: number;
 }
 
-/** Judges one key of a lane by the ledger's lines about it. */
+/** Checks one key of a lane by the ledger's lines about it. */
 export class KeyJudge {
   readonly problems: string[] = [];
-  /** By process: successes of those before that it repeated. */
+  /** By process: successes of earlier processes that it repeated. */
   readonly repeats: number[];
   readonly #name: string;
   readonly #policy: OnFailure;
@@ -75,19 +75,23 @@ export class KeyJudge {
     const one = this.#about(n, id);
     const before = this.#now;
     this.#now = this.#lives.indexOf(life);
-    if (beside) this.#wrong(`${n} was handled while another one was`);
+    if (beside) this.#wrong(`message ${n} was handled while another one was being handled`);
     for (; this.#head < n; this.#head++) {
-      if (!this.#isOver(this.#about(this.#head))) this.#wrong(`${n} passed ${this.#head}, which was neither done nor given up`);
+      if (!this.#isOver(this.#about(this.#head)))
+        this.#wrong(`message ${n} passed message ${this.#head}, which was neither done nor dropped`);
       this.#about(this.#head + 1).headSince = before;
     }
-    if (this.#last?.life === life && n < this.#last.n) this.#wrong(`${n} came behind ${this.#last.n}`);
+    if (this.#last?.life === life && n < this.#last.n) this.#wrong(`message ${n} came after message ${this.#last.n}`);
     if (this.#last?.call !== call) this.#begin(life);
     this.#last = delivery;
     if (did === "done") this.#succeed(n, one);
     else this.#fail(n, one);
   }
 
-  /** A call begins in the process of the last one: messages processed there are removed by now. Those of a killed process may not be. */
+  /**
+   * A call begins in the process of the last call: messages processed there have been removed. Messages of a killed process may not have
+   * been.
+   */
   #begin(life: string): void {
     if (this.#last?.life === life) for (const one of this.#inCall) one.isRemoved = true;
     this.#inCall = [];
@@ -95,30 +99,31 @@ export class KeyJudge {
 
   #succeed(n: number, one: Known): void {
     this.#inCall.push(one);
-    if (one.isRemoved) this.#wrong(`${n} was done again, after it had been removed`);
-    if (one.doneIn === this.#now) this.#wrong(`${n} was done twice by one process`);
+    if (one.isRemoved) this.#wrong(`message ${n} was done again, after it had been removed`);
+    if (one.doneIn === this.#now) this.#wrong(`message ${n} was done twice by one process`);
     else if (one.doneIn !== undefined) this.repeats[this.#now] = (this.repeats[this.#now] ?? 0) + 1;
     one.doneIn = this.#now;
   }
 
   #fail(n: number, one: Known): void {
-    if (n < this.#head && one.doneIn === undefined) this.#wrong(`${n} came again behind ${this.#head}, after it had been given up`);
+    if (n < this.#head && one.doneIn === undefined)
+      this.#wrong(`message ${n} came again after message ${this.#head}, although it had been dropped`);
     one.failures++;
     one.failuresInARow++;
-    // One more where it failed in a batch, without a faulty message.
+    // One more attempt is allowed if the message failed in a batch without a faulty message.
     const most = RETRIES.limit + 2 + (this.#now - Math.max(one.freedIn, one.headSince));
-    if (this.#policy !== "block" && one.failuresInARow > most) this.#wrong(`${n} was tried on after ${most} failures`);
+    if (this.#policy !== "block" && one.failuresInARow > most) this.#wrong(`message ${n} was retried after ${most} failures`);
   }
 
   #lay({ n, id, life, reason, taken }: Letter): void {
     const one = this.#about(n, id);
     this.#now = Math.max(this.#now, this.#lives.indexOf(life));
-    if (this.#policy === "block") this.#wrong(`${n} became a dead letter of a lane that blocks`);
+    if (this.#policy === "block") this.#wrong(`message ${n} became a dead letter of a lane that blocks`);
     if (this.#policy === "park" && (reason !== "exhausted" || !this.#mayBeGivenUp(one)))
-      this.#wrong(`${n} was given up after ${one.failures} failures`);
-    if (this.#policy === "hold" && !one.isSkipped) this.#wrong(`${n} was given up, and no person had skipped it`);
+      this.#wrong(`message ${n} was dropped after ${one.failures} failures`);
+    if (this.#policy === "hold" && !one.isSkipped) this.#wrong(`message ${n} was dropped, and no operator had skipped it`);
     if (!taken) return;
-    if (one.laidIn === this.#now) this.#wrong(`the letter of ${n} came again to the process that had handed it over`);
+    if (one.laidIn === this.#now) this.#wrong(`the dead letter of message ${n} came again to the process that had handed it over`);
     one.laidIn = this.#now;
     one.letters++;
   }
@@ -132,8 +137,8 @@ export class KeyJudge {
 
   #end(): void {
     for (const [n, { accepted, doneIn, letters }] of this.#known) {
-      if (!accepted) this.#wrong(`${n} was handled, and nobody had sent it`);
-      if (doneIn === undefined && letters === 0) this.#wrong(`${n} is lost: neither done nor a dead letter`);
+      if (!accepted) this.#wrong(`message ${n} was handled, but never sent`);
+      if (doneIn === undefined && letters === 0) this.#wrong(`message ${n} is lost: neither done nor a dead letter`);
     }
     for (const [life, count] of this.repeats.entries())
       if (count > BATCH_SIZE) this.#wrong(`process ${life + 1} repeated ${count} successes: more than a batch`);
@@ -144,7 +149,7 @@ export class KeyJudge {
     return this.#policy === "park" ? this.#mayBeGivenUp(one) : one.isSkipped;
   }
 
-  /** A process that died in the middle of a delivery may have cost its head an unrecorded try. */
+  /** A process that was killed during a delivery may have used an unrecorded attempt of its head. */
   #mayBeGivenUp({ failures, headSince }: Known): boolean {
     return failures + (this.#now - headSince) > RETRIES.limit;
   }
@@ -165,7 +170,7 @@ export class KeyJudge {
     };
     this.#known.set(n, one);
     one.id ??= id;
-    if (id !== undefined && one.id !== id) this.#wrong(`${n} is two messages, ${one.id} and ${id}`);
+    if (id !== undefined && one.id !== id) this.#wrong(`message ${n} is two messages, ${one.id} and ${id}`);
     return one;
   }
 
@@ -182,7 +187,7 @@ export class KeyJudge {
   }
 }
 
-/** Lines of a dying process may arrive after the first lines of its successor. */
+/** Lines of a killed process may arrive after the first lines of its successor. */
 function inOrderOfLives(told: readonly OfKey[], lives: readonly string[]): OfKey[] {
   let latest = 0;
   const ranked = told.map((one) => {

@@ -2,15 +2,15 @@ import type { Entry, Turn } from "./entries.ts";
 
 interface TurnsVerdict {
   problems: string[];
-  /** Runs that have ended. */
+  /** Instances that have ended. */
   turns: number;
-  /** Kills between the first beginning and the last end. */
+  /** Kills between the first start and the last end of an instance. */
   kills: number;
-  /** Repeated reports of beginnings and ends. */
+  /** Repeated reports of starts and ends. */
   repeats: number;
 }
 
-/** The evidence of a ledger about lanes before a workflow: of one key, each run begins when the one before has ended. */
+/** Checks the ledger's lines about lanes in front of a workflow: per key, each instance starts after the previous one has ended. */
 export function judgeTurns(entries: readonly Entry[]): TurnsVerdict {
   const told = entries.filter((one) => one.is === "turn");
   const isUnderWay = (one: Entry) => one.is === "turn" && one.at !== "asked";
@@ -31,14 +31,14 @@ function judgeKey(key: string, told: readonly Turn[]) {
   let last = 1;
   for (const { n, at } of told) {
     if (at !== "asked") {
-      if (n < last) problems.push(`turns of ${key}: ${n} ${at} behind ${last}`);
-      for (; last < n; last++) if (!said.has(`${last} ends`)) problems.push(`turns of ${key}: ${n} ${at} before ${last} ends`);
+      if (n < last) problems.push(`instances of ${key}: ${n} ${at} after ${last}`);
+      for (; last < n; last++) if (!said.has(`${last} ends`)) problems.push(`instances of ${key}: ${n} ${at} before ${last} ends`);
     }
-    if (at === "ends" && !said.has(`${n} begins`)) problems.push(`turns of ${key}: ${n} ends and has not begun`);
+    if (at === "ends" && !said.has(`${n} begins`)) problems.push(`instances of ${key}: ${n} ends and has not begun`);
     if (said.has(`${n} ${at}`)) repeats++;
     said.add(`${n} ${at}`);
   }
   const asked = told.filter(({ at, n }) => at === "asked" && !said.has(`${n} ends`));
-  problems.push(...asked.map(({ n }) => `turns of ${key}: ${n} is lost`));
+  problems.push(...asked.map(({ n }) => `instances of ${key}: ${n} is lost`));
   return { problems, repeats, ended: [...said].filter((one) => one.endsWith("ends")).length };
 }

@@ -2,7 +2,7 @@ import type { Entry } from "./entries.ts";
 import { KeyJudge } from "./judge-key.ts";
 import { judgeTurns } from "./judge-turns.ts";
 
-/** The evidence of a ledger about the lanes' contract. */
+/** The check of a ledger against the guarantees of lanes. */
 export interface Verdict {
   /** The violations; empty for none. */
   problems: string[];
@@ -14,25 +14,25 @@ export interface Verdict {
   deliveries: number;
   failures: number;
   letters: number;
-  /** Successes that a process repeated of the ones before it. */
+  /** Successes of an earlier process that a process repeated. */
   duplicates: number;
-  /** Most of them of one key after one kill: at most a batch. */
+  /** The maximum of repeats of one key after one kill: at most a batch. */
   most_duplicates: number;
   /** Dead letters that were handed over again after they had been accepted. */
   duplicate_letters: number;
-  /** Sends that were answered again with the same message. */
+  /** Sends that were answered a second time for the same message. */
   duplicate_sends: number;
-  /** Messages that nothing was wrong with, and that killed processes used all retries of. */
+  /** Valid messages whose retries were all used up by killed processes. */
   given_up_by_kills: number;
-  /** Ended runs behind a lane. */
+  /** Ended instances behind a lane. */
   turns: number;
-  /** Kills between the first beginning and the last end of these. */
+  /** Kills between the first start and the last end of these instances. */
   turn_kills: number;
-  /** Repeated reports of beginnings and ends of runs. */
+  /** Repeated reports of starts and ends of instances. */
   turn_repeats: number;
 }
 
-/** Judges lanes by their ledger alone. */
+/** Checks lanes by their ledger alone. */
 export function judge(entries: readonly Entry[]): Verdict {
   const lives = [...new Set(entries.flatMap((one) => ("life" in one ? [one.life] : [])))];
   const kills = entries.filter(({ is }) => is === "kill").length;

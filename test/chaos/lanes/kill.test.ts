@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { killLanes } from "./kill.ts";
 
-/** MILLRACE_FULL_SIZE=true npx vitest run --project node test/chaos/lanes/kill: as many as the promise names. */
+/** To run the full number of messages: MILLRACE_FULL_SIZE=true npx vitest run --project node test/chaos/lanes/kill */
 const SIZE =
   process.env.MILLRACE_FULL_SIZE === "true"
     ? { messages: 5000, keys: 50, kills: 20, power: 5, turns: { keys: 10, each: 10 }, looks: false }

@@ -16,16 +16,16 @@ interface KillOptions {
   messages: number;
   keys: number;
   kills: number;
-  /** Keys of the lane in front of a workflow, and runs of each. */
+  /** Keys of the lane in front of a workflow, and instances per key. */
   turns: { keys: number; each: number };
-  /** One of this number of kills includes wrangler; 0 for none. */
+  /** One in this number of kills includes the wrangler process; 0 means none. */
   power: number;
-  /** True has all lanes polled, repeatedly; otherwise lanes wake after a kill by their alarm alone. */
+  /** If true, all lanes are polled repeatedly; otherwise lanes wake after a kill by their alarm alone. */
   looks: boolean;
   say?: (line: string) => void;
 }
 
-/** The report of the ledger's process about the lanes, and their own status at the end. */
+/** The report of the ledger's process about the lanes, and the lanes' own status at the end. */
 export interface Killed extends Verdict {
   seconds: number;
   /** Lanes that are not empty. */
@@ -34,14 +34,14 @@ export interface Killed extends Verdict {
 
 const REQUEST_MS = 5000;
 const AGAIN_MS = 50;
-/** How long nothing may be done before a run is given up. */
+/** The timeout without progress, after which a run is aborted. */
 const PATIENCE_MS = 60_000;
-/** Longest run of messages in one call for one key. */
+/** The largest number of messages in one call for one key. */
 const MOST_AT_ONCE = 20;
-/** Most messages that wait at once, as a share of all. */
+/** The largest number of messages that wait at once, as a fraction of all. */
 const AHEAD = 0.4;
 
-/** Sends messages to lanes while their process is killed, frees those that hold, and has the ledger's process judge the result. */
+/** Sends messages to lanes while their process is killed, releases blocked lanes, and lets the ledger's process check the result. */
 export async function killLanes(options: KillOptions): Promise<Killed> {
   const ledger = await startUpstream(undefined, join(import.meta.dirname, "ledger.ts"));
   try {
@@ -57,12 +57,12 @@ class Run {
   readonly #options: KillOptions;
   readonly #random: Random;
   readonly #streams: Stream[];
-  /** How many messages there are. */
+  /** The number of messages. */
   readonly #total: number;
   readonly #turns: { key: string; n: number }[];
   #far: Far = { over: 0, lives: 0 };
   #sent = 0;
-  /** True once all is over, or has been given up. */
+  /** True once all messages are done, or the run has been aborted. */
   #ended = false;
 
   constructor(engine: ChaosEngine, ledger: string, options: KillOptions) {
@@ -86,11 +86,11 @@ class Run {
     return { ...verdict, seconds, left };
   }
 
-  /** Before any kill: a message that the keeper sends to a lane comes after those sent meanwhile. */
+  /** Runs before the first kill: a message that the keeper resends to a lane comes after messages sent meanwhile. */
   async #askForTurns(): Promise<void> {
     if (this.#turns.length === 0) return;
     await this.#tell(...this.#turns.map((turn): Entry => ({ is: "turn", at: "asked", ...turn })));
-    if (!(await this.#ask("askForTurns", this.#turns))) throw new Error("The runs behind a lane were not accepted.");
+    if (!(await this.#ask("askForTurns", this.#turns))) throw new Error("The instances behind a lane were not accepted.");
   }
 
   async #watch(): Promise<void> {
@@ -111,7 +111,7 @@ class Run {
     return !this.#ended;
   }
 
-  /** Sends all messages, of each key in their order: an unanswered one is sent again before the next. */
+  /** Sends all messages, in the order of each key: an unanswered message is sent again before the next one. */
   async #sendAll(): Promise<void> {
     const left = this.#streams.map(({ lane, bodies }) => ({ lane, bodies: [...bodies], next: [] as Body[] }));
     while (await this.#until(() => this.#sent - this.#far.over < this.#total * AHEAD)) {
@@ -132,14 +132,14 @@ class Run {
     await this.#tell(...answers.map(({ key, n, id, duplicate }): Accepted => ({ is: "accepted", lane, key, n, id, duplicate })));
     const kept = new Set(answers.map(({ key }) => key));
     for (const one of some.filter(({ next }) => kept.has(next[0]?.key ?? ""))) {
-      // Some senders have lost the answer.
+      // Some senders have lost the response.
       if (this.#random.chance(0.1)) continue;
       this.#sent += one.next.length;
       one.next = [];
     }
   }
 
-  /** An operator who checks the lanes that hold, and decides. */
+  /** An operator who polls for blocked lanes, and decides. */
   async #free(): Promise<void> {
     for (; !this.#ended; await sleep(AGAIN_MS * 4)) {
       for (const [lane, streams] of this.#byLane()) {
@@ -154,7 +154,7 @@ class Run {
     }
   }
 
-  /** Kills while messages are handled, each time a process that has handled some. */
+  /** Kills processes while they handle messages, each after it has handled some. */
   async #kill(): Promise<void> {
     const { kills, power, say } = this.#options;
     for (let kill = 1; kill <= kills; kill++) {
@@ -169,7 +169,7 @@ class Run {
     }
   }
 
-  /** Lanes that are not empty: removing a done message may need a moment. */
+  /** Lanes that are not empty: the removal of a done message may need a moment. */
   async #left(): Promise<string[]> {
     for (const until = Date.now() + REQUEST_MS * 3; ; await sleep(AGAIN_MS)) {
       const stands = await Promise.all(this.#byLane().map(([lane, streams]) => this.#look(lane, streams)));
@@ -197,7 +197,7 @@ class Run {
     await fetch(this.#ledger, { method: "POST", body: JSON.stringify(entries) });
   }
 
-  /** Asks the engine; undefined where it did not answer. */
+  /** Sends a request to the engine; undefined if it did not respond. */
   async #ask<T>(door: string, ...args: unknown[]): Promise<T | undefined> {
     const init = { method: "POST", body: JSON.stringify(args), signal: AbortSignal.timeout(REQUEST_MS) };
     const answer = await fetch(`${this.#engine.url}/door/${door}`, init)

@@ -2,7 +2,7 @@ import { defineLane, type LaneDefinition, type LaneEnv, type LaneLetter, type La
 import { type LaneLook, laneObjectOf } from "millrace/operate";
 import { BATCH_SIZE, type Body, type Freed, LANES, type LaneName, RETRIES, type Told, type ToldLetter } from "./entries.ts";
 
-// The lanes whose process is killed. Their handlers report each delivery to the ledger, and fail where it refuses the message.
+// The lanes whose process is killed. Their handlers report each delivery to the ledger, and fail if it refuses the message.
 
 export interface LedgerEnv {
   LEDGER_URL: string;
@@ -11,13 +11,13 @@ export interface LedgerEnv {
 const TELL_MS = 10_000;
 
 let ownLife: string | undefined;
-/** Names this process. */
+/** The name of this process. */
 export function life(): string {
   ownLife ??= crypto.randomUUID();
   return ownLife;
 }
 
-/** Returns whether the ledger has accepted it. */
+/** Returns whether the ledger has accepted the line. */
 async function tell({ LEDGER_URL }: LedgerEnv, what: "deliveries" | "letters", told: Told | ToldLetter): Promise<boolean> {
   const init = { method: "POST", body: JSON.stringify(told), signal: AbortSignal.timeout(TELL_MS) };
   const answer = await fetch(`${LEDGER_URL}/${what}`, init);
@@ -30,7 +30,7 @@ async function handle(batch: MessageBatch<Body>, env: LedgerEnv): Promise<void> 
   for (const message of batch.messages) {
     const { id, attempts, body } = message;
     if (await tell(env, "deliveries", { ...body, ...about, id, attempts })) message.ack();
-    // The messages after it are acknowledged by the return, unprocessed: it has to come again.
+    // The return acknowledges the messages after this one, unprocessed: this message has to be delivered again.
     else if (body.n % 2 === 0) return message.retry();
     else throw new Error(`${body.n} was refused.`);
   }
@@ -38,7 +38,7 @@ async function handle(batch: MessageBatch<Body>, env: LedgerEnv): Promise<void> 
 
 async function lay({ key, lane, id, reason, body: { n } }: LaneLetter<Body>, env: LedgerEnv): Promise<void> {
   const isTaken = await tell(env, "letters", { lane: lane as LaneName, key, n, life: life(), id, reason });
-  if (!isTaken) throw new Error(`The letter of ${n} was refused.`);
+  if (!isTaken) throw new Error(`The dead letter of message ${n} was refused.`);
 }
 
 const lanes = Object.fromEntries(
@@ -50,14 +50,14 @@ const lanes = Object.fromEntries(
 
 export const laneList = Object.values(lanes);
 
-/** A lane's state, and the message that it is held for. */
+/** A lane's state, and the message that blocks it. */
 export type Stand = LaneLook & { heldFor: Body | undefined };
 
-/** The outside interface of the lanes. */
+/** The HTTP interface of the lanes. */
 export function laneDoors(env: LaneEnv) {
   const object = (lane: LaneName, key: string) => laneObjectOf(env, { lane, tenant: null, key });
   return {
-    /** Sends messages, of each key in their order, under idempotency keys. Returns the results of the kept ones. */
+    /** Sends messages, in the order of each key, under idempotency keys. Returns the results of the stored messages. */
     async sendToLanes(lane: LaneName, bodies: readonly Body[]): Promise<(Body & LaneSent)[]> {
       const messages = bodies.map((body) => ({ key: body.key, body, idempotencyKey: `message ${body.n}` }));
       return (await sendToLanes(env, lanes[lane], messages)).flatMap((one) => {

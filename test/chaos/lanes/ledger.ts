@@ -6,10 +6,10 @@ import { parseArgs } from "node:util";
 import type { Entry, Told, ToldLetter } from "./entries.ts";
 import { judge } from "./judge.ts";
 
-// The records of the lanes' handlers, senders and operators, in a process that is never killed: it appends each line to a file and
-// syncs it before it answers, and judges the lanes by these lines alone. Run it with: node test/chaos/lanes/ledger.ts --ledger FILE
+// The records of the lanes' handlers, senders and operators, in a process that is never killed. It appends each line to a file and syncs it
+// before it responds, and checks the lanes by these lines alone. Run it with: node test/chaos/lanes/ledger.ts --ledger FILE
 
-/** How far the lanes have come. */
+/** The progress of the lanes. */
 export interface Far {
   /** Messages that are done, or dead letters. */
   over: number;
@@ -21,17 +21,17 @@ export interface Far {
 const WORK_MS = 3;
 
 const { values } = parseArgs({ options: { ledger: { type: "string" } } });
-if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+if (!values.ledger) throw new Error("Name the file of the ledger: --ledger FILE");
 const file = openSync(values.ledger, "a");
 const entries: Entry[] = [];
 const over = new Set<string>();
 const lives = new Set<string>();
-/** Handlers that wait for the answer to a delivery. */
+/** Handlers that wait for the response to a delivery. */
 const atWork = new Set<string>();
-/** The refusals of each message, by its id, and of each dead letter, by its message's. */
+/** The refusals of each message by its id, and of each dead letter by its message's id. */
 const refusals = new Map<string, number>();
 
-// A connection that closes as the next request starts looks like a lost network.
+// A connection that closes as the next request starts looks like a network failure.
 createServer({ keepAliveTimeout: 0 }, (request, response) => {
   answer(request, response).catch((error) => send(response, 500, { error: String(error) }));
 }).listen(0, "127.0.0.1", function (this: import("node:net").Server) {
@@ -58,7 +58,7 @@ async function deliver(told: Told): Promise<boolean> {
   return isDone;
 }
 
-/** The first hand-off of some is refused. */
+/** The first hand-over of some dead letters is refused. */
 function lay(told: ToldLetter): boolean {
   const taken = !refuses(`letter ${told.id}`, told.n % 3 === 0 ? 1 : 0);
   write({ is: "letter", ...told, taken });

@@ -8,11 +8,11 @@ export interface Stream {
   bodies: Body[];
 }
 
-/** One of this number of messages fails, and may become a head that its policy applies to. */
+/** One in this number of messages fails, and may become a head that its policy applies to. */
 const FAILS = 1 / 12;
 const NAMES = Object.keys(LANES) as LaneName[];
 
-/** Draws messages, as many of each key, for keys that are spread over the lanes. */
+/** Generates messages, the same number per key, for keys that are spread over the lanes. */
 export function drawStreams(random: Random, { messages, keys }: { messages: number; keys: number }): Stream[] {
   return Array.from({ length: keys }, (_, at) => {
     const lane = NAMES[at % NAMES.length] as LaneName;
@@ -22,14 +22,14 @@ export function drawStreams(random: Random, { messages, keys }: { messages: numb
   });
 }
 
-/** The failures of a message. In the middle of each key one fails as its lane's policy expects. */
+/** The failures of a message. In the middle of each key one message fails as its lane's policy expects. */
 function failsOf(random: Random, lane: LaneName, n: number, count: number): number {
   const isSure = n === Math.floor(count / 2);
   if (!isSure && !random.chance(FAILS)) return 0;
   const isGivenUp = isSure || random.chance(0.5);
   if (!isGivenUp) return random.between(1, RETRIES.limit);
   if (lane === "parking") return ALWAYS;
-  // Past its retries, and an operator's one more try.
+  // More failures than its retries and an operator's additional attempt.
   const isForGood = lane === "holding" && random.chance(0.5);
   return isForGood ? ALWAYS : RETRIES.limit + random.between(1, 3);
 }

@@ -5,7 +5,7 @@ import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enq
 import type { Turn } from "./entries.ts";
 import { type LedgerEnv, life } from "./lanes.ts";
 
-// A lane before a workflow, whose runs report their begin and end to the ledger.
+// A lane in front of a workflow, whose instances report their start and end to the ledger.
 
 const queue = defineLaneQueue({ name: "turning" });
 
@@ -42,7 +42,7 @@ export const takeTurn = defineWorkflow({
 
 export const turnConsumer = defineConsumer({ queue, starts: [takeTurn], onFailure: "block", retries: { limit: 2, initial: 20, max: 100 } });
 
-/** Its outside interface. */
+/** The ledger's HTTP interface. */
 export function turnDoors(env: EngineEnv, app: Catalog) {
   return {
     askForTurns: (turns: readonly { key: string; n: number }[]) =>

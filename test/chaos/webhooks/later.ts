@@ -8,28 +8,31 @@ import type { Received } from "../../systems/webhooks/receiver.ts";
 import { ChaosEngine } from "../engine.ts";
 
 interface LaterOptions {
-  /** The number of facts that came while the endpoint was disabled. */
+  /** The number of facts that were recorded while the endpoint was disabled. */
   facts: number;
-  /** The number of kills of the engine while they are delivered. */
+  /** The number of kills of the engine during the deliveries. */
   kills: number;
-  /** Deliveries started per second. A faster start than the machine delivers leaves thousands open at a kill, which all resume at once. */
+  /**
+   * Deliveries started per second. A rate above the machine's delivery rate leaves thousands open at a kill, and all of them resume at
+   * once.
+   */
   perSecond: number;
   say?: (line: string) => void;
 }
 
-/** The result, as the receiver's own process has seen it. */
+/** The result, as seen by the receiver's separate process. */
 export interface Later {
   state: string;
   matched: number;
   kills: number;
   seconds: number;
-  /** Facts that the receiver was sent, and their `webhook-id`s. */
+  /** Facts that the receiver got, and their `webhook-id`s. */
   facts: number;
   ids: number;
   /** Facts with more than one id, and requests without a valid signature. */
   doubles: number;
   unsigned: number;
-  /** Requests beyond one for each id: an attempt whose answer a kill has lost. */
+  /** Requests beyond one per id: an attempt whose response was lost in a kill. */
   repeats: number;
 }
 
@@ -114,7 +117,7 @@ async function startReceiver(ledger: string): Promise<{ url: string; stop: () =>
 // biome-ignore lint/suspicious/noExplicitAny: answers of several routes
 type Answer = any;
 
-/** Calls the API as a client does: repeats until it answers. */
+/** Calls the API and repeats until it responds, as a client does. */
 function apiOf(engine: ChaosEngine) {
   return async (method: "GET" | "POST", path: string, body?: object, key?: string): Promise<Answer> => {
     for (const begunAt = Date.now(); ; await sleep(LOOK_MS)) {
@@ -134,7 +137,7 @@ function apiOf(engine: ChaosEngine) {
   };
 }
 
-/** Repeats while the answer changes. Errors: after five minutes with the same answer. */
+/** Repeats while the response changes. Errors: after five minutes with the same response. */
 async function until<T>(look: () => Promise<T>, isIt: (found: T) => boolean | Promise<boolean>): Promise<T> {
   let [last, changedAt] = ["", Date.now()];
   for (;;) {

@@ -15,13 +15,13 @@ export interface Asked {
   number: number;
 }
 
-/** The answer to a request that is refused. */
+/** The response to a request that is refused. */
 export interface Refused {
   status: number;
   code: number;
   message: string;
   retryAfter?: number | string;
-  /** A text in place of the answer. */
+  /** A text instead of the response. */
   page?: string;
 }
 
@@ -59,7 +59,7 @@ export class Account {
   readonly unknown: string[] = [];
   /** Refuses requests. */
   refuse: (asked: Asked) => Refused | undefined = () => undefined;
-  /** Runs after a request had its effect and before it is answered. */
+  /** Runs after a request had its effect and before the response. */
   before: (asked: Asked) => void | Promise<void> = () => undefined;
   url = "";
 
@@ -80,7 +80,7 @@ export class Account {
     return this;
   }
 
-  /** The environment in which wrangler asks this account. */
+  /** The environment variables with which wrangler calls this account. */
   get env(): Record<string, string> {
     return { CLOUDFLARE_API_BASE_URL: this.url, CLOUDFLARE_API_TOKEN: "none", CLOUDFLARE_ACCOUNT_ID: "acc" };
   }
@@ -231,7 +231,7 @@ export class Account {
     return { result: { id: name } };
   }
 
-  /** Accepts a version of a Worker where everything exists that it binds. */
+  /** Accepts a version of a Worker if all its bound resources exist. */
   #upload(name: string, form: FormData): Answer {
     const metadata = JSON.parse(String(form.get("metadata"))) as { bindings: Binding[] };
     const known = this.scripts.get(name);
@@ -261,7 +261,7 @@ export class Account {
     return undefined;
   }
 
-  /** The `/healthz` of a deployed Worker, as the engine answers it. */
+  /** The `/healthz` of a deployed Worker, as the engine returns it. */
   #health(name: string) {
     const script = this.scripts.get(name);
     const answer = (status: number, body: object) => ({ status, headers: {}, body: JSON.stringify(body) });

@@ -7,7 +7,7 @@ import type { Account, Asked, Refused } from "./account.ts";
 
 const LAUNCH = join(ROOT, "packages/millrace/cli/launch.js");
 
-/** A Worker as small as an engine's classes allow: the account never runs it. */
+/** A minimal Worker with the engine's classes: the account never runs it. */
 const WORKER = `import { DurableObject, WorkflowEntrypoint } from "cloudflare:workers";
 export class Recorder extends DurableObject {}
 export class Keeper extends DurableObject {}
@@ -27,7 +27,7 @@ export const resources = (prefix = "") => ({
   },
 });
 
-/** The configuration of a shop in which nothing is missing. */
+/** The complete configuration of a shop. */
 export const configuration = () => ({
   name: "shop",
   main: "worker.js",
@@ -44,7 +44,7 @@ export const configuration = () => ({
   ...resources(),
 });
 
-/** A folder with a shop. */
+/** A folder with a shop project. */
 export function shop(config: object = configuration()): string {
   const folder = emptyFolder();
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
@@ -62,7 +62,7 @@ interface Ran {
   said: string;
 }
 
-/** Runs a command of Millrace in a folder, against an account. */
+/** Runs a Millrace command in a folder, against an account. */
 export function millrace(
   folder: string,
   account: Account,
@@ -77,7 +77,7 @@ export function millrace(
   });
 }
 
-/** Runs a command, and kills it with all its children once the account has carried out a request. */
+/** Runs a command, and kills it with all its children once the account has executed a request. */
 export async function killedAt(folder: string, account: Account, args: readonly string[], request: RegExp): Promise<boolean> {
   const options = { cwd: folder, env: { ...process.env, ...account.env }, detached: true, stdio: "ignore" } as const;
   const child = spawn(process.execPath, [LAUNCH, ...args], options);
@@ -95,7 +95,7 @@ export async function killedAt(folder: string, account: Account, args: readonly 
 /** The arguments of a deployment of the shop. */
 export const deploy = (account: Account, ...more: string[]) => ["deploy", "--url", `${account.url}/worker/shop`, ...more];
 
-/** For `refuse` of an account: refuses requests, at most so many times. */
+/** For `refuse` of an account: refuses requests, at most this many times. */
 export const refusing =
   (which: RegExp, refused: Refused, times = Number.POSITIVE_INFINITY) =>
   ({ method, path }: Asked) =>

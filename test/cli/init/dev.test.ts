@@ -33,7 +33,7 @@ function dev(root: string, port: number, ...more: string[]) {
   return { says: (what: string) => vi.waitFor(() => expect(said).toContain(what), WITHIN), said: () => said, end };
 }
 
-it("an empty folder with the package completes init, dev, the printed command, a save, Ctrl-C, and a start with the same state", async () => {
+it("in an empty folder with the package, these succeed: init, dev, the printed command, a saved change, Ctrl-C, and a start with the same state", async () => {
   const root = userFolder(built.folder, {});
   const times: [string, number][] = [];
   const began = Date.now();

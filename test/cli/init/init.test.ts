@@ -23,7 +23,7 @@ const TSCONFIG = JSON.stringify({
   include: ["src", "worker", "index.ts"],
 });
 
-/** True where every word, text and bracket of a text is in the other one, in the same order: comments, too. */
+/** True if every word, string and bracket of a text is in the other text, in the same order, including comments. */
 function isKept(before: string, after: string): boolean {
   const tokens = (text: string) => text.match(/"(?:[^"\\\n]|\\.)*"|[^\s,{}[\]"]+|[{}[\]]/g) ?? [];
   const all = tokens(after).values();
@@ -52,7 +52,7 @@ it.each(SHAPES)("init adds the engine to $title, and changes nothing the second 
   expect(second.out).toContain(isEdited ? "Nothing to change" : "Not complete: paste");
   expect(readFileSync(join(root, name), "utf8")).toBe(after);
 
-  // Shown once, and never printed.
+  // The key is shown once, and never printed.
   const [, key = ""] = /MILLRACE_KEY=(\S+)/.exec(readFileSync(join(root, ".dev.vars"), "utf8")) ?? [];
   expect(key).toMatch(/^[\w-]{43}$/);
   expect(refused.out + first.out + second.out).not.toContain(key);
@@ -63,7 +63,7 @@ it.each(SHAPES)("init adds the engine to $title, and changes nothing the second 
   expect(run(root, "tsc", "-p", root).out).toBe("");
 });
 
-/** A source after the steps that `init` prints: one line that is replaced, lines at the top, and lines at the end. */
+/** A source after the manual steps that `init` prints: one replaced line, lines at the top, and lines at the end. */
 function pasted(source: string, out: string): string {
   const [, put = "", place = ""] = /: write `([^`]+)` in place of `([^`]+)`/.exec(out) ?? [];
   const [, top = "", end = ""] = /at the top:\n\n([^\n]+)\n\n[^\n]+\n\n([\s\S]+?\nexport default [^\n]+\n)/.exec(out) ?? [];
@@ -112,7 +112,7 @@ it("init writes the settings that production needs", () => {
   expect(readFileSync(join(root, ".gitignore"), "utf8").split("\n")).toEqual(expect.arrayContaining([".dev.vars", ".millrace"]));
 });
 
-it("init binds a database under another name as DB too, and a Worker's cron runs at its own times alone", () => {
+it("init also binds a database with another binding name as DB, and a Worker's cron handler runs at its own times only", () => {
   const { root, config } = initialized(2);
   const [tasks, own] = config.d1_databases ?? [];
   expect(own).toEqual({ ...tasks, binding: "DB" });
@@ -131,7 +131,7 @@ it("init keeps the objects in exports when the Worker binds an object of another
   expect(changes.map(({ path }) => path.join("."))).not.toContain("durable_objects.bindings");
 });
 
-it("init binds the engine's objects beside migrations of Durable Objects, with a migration", () => {
+it("init adds the engine's objects to existing migrations of Durable Objects, with a new migration", () => {
   const { config } = initialized(3);
   expect(Object.keys(config.exports ?? {})).toEqual(["Runs"]);
   expect(config.durable_objects?.bindings?.map(({ class_name }) => class_name)).toEqual(["Room", "Recorder", "Keeper"]);
@@ -167,7 +167,7 @@ it("init --env adds the bindings of an environment, and doctor finds no mistake 
   }
 });
 
-it("init --env in a Worker without the engine sets up both, and lists the environment overrides that get the engine's items", () => {
+it("init --env in a Worker without the engine sets up both, and lists the environment overrides that get the engine's bindings", () => {
   const root = userFolder(built.folder, {
     "wrangler.jsonc": `{
   "name": "both", "main": "i.ts", "compatibility_date": "2026-10-01",
@@ -232,7 +232,7 @@ it("init undoes the first file after an error in the second", () => {
     { file: join(root, "new.ts"), before: "", after: "new" },
     { file: join(root, "worker.ts"), before: "own\n", after: "x" },
   ];
-  // A folder in the place of a file cannot be replaced by a rename.
+  // A folder at the path of a file cannot be replaced by a rename.
   const between = () => {
     rmSync(join(root, "worker.ts"));
     mkdirSync(join(root, "worker.ts/folder"), { recursive: true });
@@ -259,7 +259,7 @@ it("init writes secrets with the mode 0600, keeps the variables of .env, and loa
   expect(run(root, "millrace", "init", "--yes").out).toContain("Nothing to change");
 });
 
-it("init does not change a section that is written twice, prints the lines, and changes nothing the second time", () => {
+it("init does not change a section that occurs twice, prints the lines to add, and changes nothing the second time", () => {
   const root = userFolder(built.folder, {
     ...HELLO,
     "wrangler.jsonc":
@@ -272,7 +272,7 @@ it("init does not change a section that is written twice, prints the lines, and 
   expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(after);
 });
 
-it("init writes a wrangler.json as JSON, and names a section that is null", () => {
+it("init writes a wrangler.json as JSON, and reports a section that is null", () => {
   const { "wrangler.jsonc": text, ...files } = HELLO;
   const root = userFolder(built.folder, { ...files, "wrangler.json": text });
   expect(run(root, "millrace", "init", "--yes").code).toBe(0);
@@ -281,7 +281,7 @@ it("init writes a wrangler.json as JSON, and names a section that is null", () =
   expect(run(other, "millrace", "init", "--yes").err).toContain('wrangler.jsonc: "queues" is null. Remove it');
 });
 
-it("init names the choice between two databases, which --database makes, and the line of an old compatibility date", () => {
+it("init reports that --database selects one of two databases, and reports the line of an old compatibility date", () => {
   const databases = '"d1_databases": [{ "binding": "A", "database_name": "one" }, { "binding": "B", "database_name": "two" }]';
   const root = userFolder(built.folder, {
     ...HELLO,
@@ -294,7 +294,7 @@ it("init names the choice between two databases, which --database makes, and the
   expect(configured(root).d1_databases?.[2]).toEqual({ binding: "DB", database_name: "two" });
 });
 
-it("init names the line of a mistake in a configuration, and changes nothing", () => {
+it("init reports the line of a syntax error in a configuration, and changes nothing", () => {
   const root = userFolder(built.folder, { "wrangler.jsonc": '{\n  "name": "x"\n  "main": "a.ts"\n}\n' });
   const { code, err } = run(root, "millrace", "init", "--yes");
   expect([code, err]).toEqual([1, expect.stringContaining("wrangler.jsonc:3 is not JSON")]);
@@ -318,7 +318,7 @@ it("init in an empty folder creates a Worker that compiles and bundles, and init
   expect(modes).toEqual([0o755, 0o644, 0o600]);
 });
 
-it("init . beside the package alone creates a Worker, and init NAME uses the package from its place of installation", () => {
+it("init . next to the package alone creates a Worker, and init NAME uses the package from its installed location", () => {
   const manifest = { dependencies: { millrace: "file:millrace-0.1.0.tgz", hono: "^4.13.0", zod: "^4.6.0" } };
   const root = userFolder(built.folder, {
     "package.json": JSON.stringify(manifest),
@@ -337,7 +337,7 @@ it("init . beside the package alone creates a Worker, and init NAME uses the pac
   expect(run(root, "tsc", "-p", root).out).toBe("");
 });
 
-it("init without wrangler names the package to install, and changes nothing", () => {
+it("init without wrangler reports the package to install, and changes nothing", () => {
   const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });
   rmSync(join(root, "node_modules/wrangler"));
   const before = readFileSync(join(root, "src/index.ts"), "utf8");
@@ -346,7 +346,7 @@ it("init without wrangler names the package to install, and changes nothing", ()
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toBe(before);
 });
 
-it("the files and the types of docs/own-worker.md pass the check that init writes", () => {
+it("the files and the types of docs/own-worker.md pass the type check that init writes", () => {
   const root = userFolder(built.folder, {});
   for (const name of ["vitest", "@cloudflare/vitest-pool-workers"]) {
     mkdirSync(dirname(join(root, "node_modules", name)), { recursive: true });
@@ -363,7 +363,7 @@ it("the files and the types of docs/own-worker.md pass the check that init write
   expect(run(folder, "tsc", "--noEmit")).toEqual({ code: 0, out: "", err: "" });
 }, 60_000);
 
-it("init and dev with an old wrangler name a version that works before they do anything else", () => {
+it("init and dev with an old wrangler report a compatible version before they do anything else", () => {
   const root = userFolder(built.folder, { "package.json": "{}", ...SHAPES[1]?.files });
   rmSync(join(root, "node_modules/wrangler"));
   mkdirSync(join(root, "node_modules/wrangler"));
@@ -385,7 +385,7 @@ it("init without a terminal prints the command with its folder, and a new .gitig
   expect(readFileSync(join(root, ".gitignore"), "utf8")).toBe("node_modules\n.dev.vars\n.millrace\n.wrangler\n");
 });
 
-it("init names a list or a table that TOML cannot extend with its value, and writes the rest", () => {
+it("init reports a list or a table that TOML cannot extend with its value, and writes the rest", () => {
   const root = userFolder(built.folder, {
     "wrangler.toml": 'name = "x"\nmain = "i.ts"\nqueues = { producers = [] }\ncompatibility_date = "2026-10-01"\n',
     "i.ts": "export default { fetch: () => new Response() };\n",

@@ -7,7 +7,7 @@ import { onTestFinished } from "vitest";
 const ROOT = resolve(import.meta.dirname, "../../..");
 const PACKAGE = join(ROOT, "packages/millrace");
 
-/** The package as npm would install it, built once for a file of tests. */
+/** The package as npm installs it, built once per test file. */
 export function builtPackage(): { folder: string; remove: () => void } {
   const folder = mkdtempSync(join(tmpdir(), "millrace-installed-"));
   execFileSync(process.execPath, [join(PACKAGE, "build/package.ts"), join(folder, "dist")], { stdio: "pipe" });
@@ -29,12 +29,12 @@ export function userFolder(installed: string, files: Record<string, string>): st
     mkdirSync(dirname(join(root, "node_modules", name)), { recursive: true });
     symlinkSync(join(ROOT, "node_modules", name), join(root, "node_modules", name), "dir");
   }
-  // As files, and no link: packages are found from where it is.
+  // The package is copied, not linked: packages are resolved from its location.
   cpSync(installed, join(root, "node_modules/millrace"), { recursive: true });
   return root;
 }
 
-/** Runs a program of the folder's packages to its end. */
+/** Runs a program of the folder's packages until it exits. */
 export function run(root: string, program: "millrace" | "wrangler" | "tsc", ...args: string[]) {
   const file = { millrace: "millrace/millrace.js", wrangler: "wrangler/bin/wrangler.js", tsc: "typescript/bin/tsc" }[program];
   const env = { ...process.env, CI: "1", NO_COLOR: "1", WRANGLER_SEND_METRICS: "false", WRANGLER_LOG_PATH: join(root, ".wrangler/logs") };

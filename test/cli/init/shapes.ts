@@ -1,8 +1,8 @@
-/** Workers like those of public starter templates: their files, in this project's words. */
+/** Workers similar to public starter templates: their files, rewritten for this project. */
 export interface Shape {
   title: string;
   files: Record<string, string>;
-  /** False where the source has a shape that `init` does not edit. */
+  /** False if the source has a form that `init` does not edit. */
   isEdited?: boolean;
 }
 
@@ -49,7 +49,7 @@ export default {
     },
   },
   {
-    title: "a Hono app with a comment behind a line and a comma at the end",
+    title: "a Hono app with a comment after a line and a trailing comma",
     files: {
       "wrangler.jsonc": `{
   "name": "hono-app",
@@ -193,7 +193,7 @@ export default {
     },
   },
   {
-    title: "a site of React and Vite with a Worker beside it",
+    title: "a site of React and Vite with a Worker",
     files: {
       "wrangler.jsonc": `{
   "name": "site",
@@ -255,7 +255,7 @@ export default class extends WorkerEntrypoint {
     },
   },
   {
-    title: "a handler of another file",
+    title: "a handler imported from another file",
     isEdited: false,
     files: {
       "wrangler.jsonc": `{ "name": "again", "main": "src/index.ts", "compatibility_date": "2026-10-01" }\n`,
@@ -279,7 +279,7 @@ export default wrap({
     },
   },
   {
-    title: "handlers that the engine does not have, and its names",
+    title: "handlers that the engine does not have, and variables with the engine's names",
     files: {
       "wrangler.jsonc": `{ "name": "mail", "main": "src/index.ts", "compatibility_date": "2026-10-01" }\n`,
       "src/index.ts": `const worker = 1;
@@ -296,7 +296,7 @@ export default {
     },
   },
   {
-    title: "a handler with a declared type, with line ends of Windows and a byte order mark",
+    title: "a handler with a declared type, CRLF line endings and a byte order mark",
     files: {
       "wrangler.toml": `\ufeffname = "typed"\r
 main = "src/index.ts"\r
@@ -322,7 +322,7 @@ export default handler;\r
     },
   },
   {
-    title: "a text of several lines that looks like a table",
+    title: "a multi-line string that looks like a TOML table",
     files: {
       "wrangler.toml": `name = "text"
 main = "src/index.ts"

@@ -48,7 +48,7 @@ export const welcome = defineWorkflow({
 });
 `;
 
-it("a new user's ten minutes succeed: init, a chain of 30 lines, dev, a command, a failure in the console, and its retry by a click", async () => {
+it("a new user's first ten minutes succeed: init, a chain of 30 lines, dev, a command, a failure in the console, and its retry by a click", async () => {
   const began = Date.now();
   const times: string[] = [];
   const reached = (what: string) => times.push(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${what}`);
@@ -96,9 +96,9 @@ it("a new user's ten minutes succeed: init, a chain of 30 lines, dev, a command,
   await vi.waitFor(() => expect(said).toContain("Stop   "), { timeout: 90_000, interval: 200 });
   expect(said).not.toContain("✗");
   expect(await (await fetch(`http://localhost:${port}/`)).text()).toBe("Hello Hono!");
-  reached("dev runs, and answers as before");
+  reached("dev runs, and responds as before");
 
-  // Beside this process, which serves the mails.
+  // Runs concurrently with this process, which serves the mails.
   const millrace = (...args: string[]) =>
     new Promise<string>((resolve) =>
       execFile(process.execPath, [join(root, "node_modules/millrace/millrace.js"), ...args], { cwd: root }, (_, out, err) =>
@@ -116,14 +116,14 @@ it("a new user's ten minutes succeed: init, a chain of 30 lines, dev, a command,
   const [link = ""] = /http:\S+\/console#code=\S+/.exec(said) ?? [];
   await page.goto(link);
   await page.getByText("unknown sender").first().waitFor();
-  reached("the failure in the console");
+  reached("the failure is in the console");
 
   isRefusing = false;
   await page.getByRole("navigation").getByRole("link", { name: "Instances" }).click();
   await page.getByRole("link", { name: "welcome" }).first().click();
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: /Retry/ });
-  await dialog.getByRole("textbox").first().fill("The sender is known now.");
+  await dialog.getByRole("textbox").first().fill("The sender is registered now.");
   await dialog.getByRole("button", { name: "Retry", exact: true }).click();
   await vi.waitFor(async () => expect(await millrace("instances", "show", "latest")).toContain("complete"), {
     timeout: 60_000,
@@ -131,7 +131,7 @@ it("a new user's ten minutes succeed: init, a chain of 30 lines, dev, a command,
   });
   expect(mails).toHaveLength(1);
   expect(said).not.toContain("starting again");
-  reached("retried by a click, complete");
+  reached("retried by a click, and complete");
 
   expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(configured);
   process.stdout.write(`${times.join("\n")}\n`);

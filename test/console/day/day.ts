@@ -19,17 +19,17 @@ interface Listed {
 }
 
 const order = (number: number, pieces: number): Order => ({ order: `order-${number}`, to: "12 Mill Lane", pieces });
-/** The courier refuses these at first. */
+/** The orders whose booking the courier refuses at first. */
 const FAILED = Array.from({ length: 20 }, (_, at) => order(at + 1, at + 1));
-/** 400 pieces need an approval. */
+/** The order of 400 pieces, which need an approval. */
 const LARGE = order(21, 400);
-/** The answer to its mail gets lost. */
+/** The order whose mail gets no response. */
 const LOST = order(22, 2);
 const WELL = Array.from({ length: 12 }, (_, at) => order(101 + at, 1 + (at % 7)));
 
 /**
- * Starts an engine and simulates a shop's day: 20 failures of one cause, an approval, an unknown outcome, dead letters of three
- * causes. And a held lane, a parcel in each kind of wait, 12 complete orders. Returns the link that signs a browser in.
+ * Starts an engine and simulates a shop's day: 20 failures of one cause, an approval, an unknown outcome, dead letters of three causes, a
+ * blocked lane, a parcel in each kind of wait, and 12 complete orders. Returns the link that signs a browser in.
  */
 export async function dayLink(): Promise<string> {
   const outside = await startOutside();
@@ -58,7 +58,7 @@ export async function dayLink(): Promise<string> {
         .entries()
         .map(([status, { length }]) => [status, length]),
     );
-  /** Another program puts a message on the queue. */
+  /** Another program sends a message to the queue. */
   async function outsider(key: string, payload: Order, type = "order.ship"): Promise<void> {
     const message = {
       ...{ schema_version: 1, message_type: type, kind: "command", source: "the old shop", tenant_id: "acme" },
@@ -80,7 +80,7 @@ export async function dayLink(): Promise<string> {
     ...[4, 5].map((number) => outsider(`old-${number}`, order(number, 3), "order.shp")),
   ]);
   await expect.poll(() => counts("ship-order")).toEqual({ errored: FAILED.length, waiting: 1 });
-  // A known key with another payload.
+  // A used key with another payload.
   await outsider("order-1", { ...order(1, 7) });
   await expect.poll(async () => (await list("/v1/dead-letters/causes")).length).toBe(3);
   await expect.poll(async () => (await list("/v1/lanes")).length).toBe(1);

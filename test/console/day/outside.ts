@@ -2,9 +2,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 
-/** Its scales are broken for this parcel. */
+/** The parcel for which the depot's scales fail. */
 const HEAVY = "parcel-2";
-/** The depot refuses the addresses of this customer. */
+/** The customer whose addresses the depot refuses. */
 export const REFUSED = "grace";
 
 const SAYS = { 200: "all is well", 422: "there is no such street", 503: "the scales are being repaired" };
@@ -12,9 +12,9 @@ const SAYS = { 200: "all is well", 422: "there is no such street", 503: "the sca
 /** The shop's upstreams: warehouse, courier, mail and depot. */
 export interface Outside {
   url: string;
-  /** True if the courier accepts bookings. It does not at first. */
+  /** True if the courier accepts bookings. Initially false. */
   letBook(open: boolean): void;
-  /** Sends the next mail of this order, and closes the connection instead of answering. */
+  /** Sends the next mail of this order, and closes the connection without a response. */
   loseAnswer(order: string): void;
   stop(): void;
 }

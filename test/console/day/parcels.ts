@@ -17,7 +17,7 @@ const parcelCommands = defineQueue({ name: "parcel-commands" });
 const parcelEvents = defineQueue({ name: "parcel-events" });
 const customers = defineLaneQueue({ name: "customers" });
 
-/** Follow a parcel until its customer has unpacked it. */
+/** The command that follows a parcel until its customer has unpacked it. */
 const ParcelFollow = defineCommand({
   type: "parcel.follow",
   payload: z.object({ parcel: z.string().min(1).max(64), signed: z.boolean() }),
@@ -26,7 +26,7 @@ const ParcelFollow = defineCommand({
   queue: parcelCommands,
 });
 
-/** A parcel was signed for. */
+/** The event that a parcel was signed for. */
 const ParcelSigned = defineEvent({
   type: "parcel.signed",
   payload: z.object({ parcel: z.string().min(1).max(64), by: z.string().min(1).max(200) }),
@@ -35,7 +35,7 @@ const ParcelSigned = defineEvent({
   door: { scope: "enqueue" },
 });
 
-/** A customer has a new address: the changes of one are reported in sequence. */
+/** The command that reports a customer's new address. The changes of one customer are reported in sequence. */
 const AddressChange = defineCommand({
   type: "address.change",
   payload: z.object({ customer: z.string().min(1).max(64), change: z.int().min(1), address: z.string().min(1).max(200) }),
@@ -46,7 +46,7 @@ const AddressChange = defineCommand({
 
 type DepotCall = EffectCall<{ what: string; about: string }>;
 
-/** A request to the depot. A refused one is not done; a failed one has an unknown outcome. */
+/** A request to the depot. A refused request has no effect; a failed one has an unknown outcome. */
 async function askDepot({ input: { what, about }, env, key, fetch }: DepotCall): Promise<string> {
   const { DEPOT_URL } = env as unknown as { DEPOT_URL: string };
   const asked = { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify({ about }) };
@@ -57,7 +57,7 @@ async function askDepot({ input: { what, about }, env, key, fetch }: DepotCall):
   return said;
 }
 
-/** Retried long enough to be seen; the depot has a list of the parcels that it has weighed. */
+/** Retried long enough to be visible; the depot has a list of the parcels that it has weighed. */
 const weigh = defineStep({
   effect: "lookup",
   retries: { limit: 500, delay: "20 seconds", backoff: "constant" },

@@ -14,7 +14,7 @@ import * as z from "zod";
 
 const orderCommands = defineQueue({ name: "order-commands" });
 
-/** Ship an order. */
+/** The command to ship an order. */
 const OrderShip = defineCommand({
   type: "order.ship",
   payload: z.object({ order: z.string().min(1).max(64), to: z.string().min(1).max(200), pieces: z.int().min(1).max(1000) }),
@@ -23,7 +23,7 @@ const OrderShip = defineCommand({
   queue: orderCommands,
 });
 
-/** A request to an outside service, and its answer. Its error reports whether an effect happened. */
+/** A request to an upstream, and its response. Its error reports whether an effect happened. */
 async function ask<Answer>(what: string, body: object, { env, key, fetch }: EffectCall<unknown>): Promise<Answer> {
   const { OUTSIDE_URL } = env as unknown as { OUTSIDE_URL: string };
   const headers = { "idempotency-key": key };
@@ -31,14 +31,14 @@ async function ask<Answer>(what: string, body: object, { env, key, fetch }: Effe
   if (answer.ok) return answer.json<Answer>();
   const { error } = await answer.json<{ error: string }>();
   if (answer.status < 500) throw notRetryable(`${error} Nothing was done for ${(body as { order: string }).order}.`, answer.status);
-  throw new Error(`${error} Whether it did anything is unknown.`);
+  throw new Error(`${error} Whether the request had an effect is unknown.`);
 }
 
 interface Made {
   id: string;
 }
 
-/** Reserves the items of an order; its undo releases them. */
+/** Reserves the items of an order; the `undo` handler releases them. */
 const reserveStock = defineStep({
   effect: "keyed",
   run: (call: EffectCall<{ order: string; pieces: number }>) => ask<Made>("reservations", call.input, call),
@@ -54,7 +54,7 @@ const bookCourier = defineStep({
   run: (call: EffectCall<{ order: string; to: string }>) => ask<Made>("bookings", call.input, call),
 });
 
-/** Writes to the customer. A mail leaves no trace that could be looked for, and twice is a nuisance. */
+/** Writes to the customer. A mail cannot be looked up afterwards, and a duplicate is harmless. */
 const sendMail = defineStep({
   effect: "once",
   output: z.object({ id: z.string() }),

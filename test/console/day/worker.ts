@@ -1,4 +1,4 @@
-// The Worker of the pictures in docs/console.md: a shop's orders, its parcels, and a lane of address changes for each customer.
+// The Worker of the screenshots in docs/console.md: a shop's orders, its parcels, and a lane of address changes for each customer.
 import { bulkAction } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
@@ -19,7 +19,7 @@ const api = engineRoutes(app);
 const consume = dispatch(app);
 
 export default {
-  /** `POST /outsider` puts a message on the queue unchecked, as another program would. All other requests are the engine's. */
+  /** `POST /outsider` sends a message to the queue without validation, as another program would. The engine handles all other requests. */
   async fetch(request, env, ctx) {
     armKeeper(env, ctx);
     if (new URL(request.url).pathname !== "/outsider") return api.fetch(request, env, ctx);

@@ -1,5 +1,5 @@
-// An engine with features that the app lacks: a lane before a workflow (the changes of an order are made in sequence), a step that
-// can be in doubt, a lock and a limit. And bulk actions.
+// An engine with features that the app does not use: a lane in front of a workflow (the changes of an order are made in sequence), a step
+// that can have an unknown outcome, a lock, a limit and bulk actions.
 import {
   BulkActionRun,
   bulkAction,
@@ -21,8 +21,8 @@ import * as z from "zod";
 const orders = defineLaneQueue({ name: "orders" });
 
 /**
- * Change an order. `refused` is one that the warehouse does not make, `lost` one whose letter is cut off after its request, `torn`
- * one whose letter cannot be recorded.
+ * The command to change an order. The warehouse does not make a `refused` change; the letter of a `lost` one is cut off after its request;
+ * the letter of a `torn` one cannot be recorded.
  */
 const OrderChange = defineCommand({
   type: "order.change",
@@ -46,7 +46,7 @@ const tellWarehouse = defineStep<{ refused: boolean }, null>({
   },
 });
 
-/** Writes to the customer; twice would be a nuisance. */
+/** Writes to the customer; a duplicate letter would be a nuisance. */
 const writeLetter = defineStep<{ to: string; lost: boolean }, { sent: boolean }>({
   effect: "once",
   output: z.object({ sent: z.boolean() }),
@@ -106,7 +106,7 @@ async function hold({ tenant: tenantId, name }: Held, env: LimitEnv & LockEnv, c
 }
 
 export default {
-  /** `POST /hold` is the shop's own. */
+  /** `POST /hold` is a route of the shop, not of the engine. */
   async fetch(request, env, ctx) {
     armKeeper(env, ctx);
     if (new URL(request.url).pathname !== "/hold") return api.fetch(request, env, ctx);

@@ -79,7 +79,7 @@ function audit(
   ).bind(one.action, by.tenantId, by.actor, one.verb, one.target, one.commandId, one.eventType, one.reason, Date.now());
 }
 
-/** Executes promised actions on the platform: one, or all that a crash left open. */
+/** Executes stored actions on the platform: one, or all that a crash left open. */
 export async function applyActions(env: RawEnv, action?: string): Promise<void> {
   const { results } = await env.DB.prepare(
     "SELECT id, verb, command_id, event_type FROM actions WHERE applied_at IS NULL AND (?1 IS NULL OR id = ?1)",

@@ -9,7 +9,7 @@ export interface Welcoming {
   worker: { queue(batch: MessageBatch, env: never, ctx: ExecutionContext): unknown };
   tenantId: string;
   token: string;
-  /** SQL that ends the claims of dead attempts, as time would. */
+  /** SQL that expires the claims of dead attempts, as the passage of time would. */
   expire: string;
   /** The table of its audit. */
   audit: string;
@@ -17,7 +17,7 @@ export interface Welcoming {
   command: string;
   /** The name of its queue. */
   queue: string;
-  /** The event at its end. The chain of the page emits none. */
+  /** The final event. The chain of the page emits none. */
   event: string | undefined;
 }
 
@@ -27,11 +27,11 @@ Object.assign(env, { DESK_URL: deskUrl });
 let customers = 0;
 
 /**
- * The contract of the chain of docs/write-a-chain.md, tested on any implementation: through HTTP and queues, with the desk as the
- * judge.
+ * The contract of the chain of docs/write-a-chain.md, tested on any implementation through HTTP and queues, with the desk's record as the
+ * evidence.
  */
 export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
-  it("asked twice and delivered three times, it opens one account, sends one mail, and says so once", async () => {
+  it("a command requested twice and delivered three times opens one account, sends one mail, and emits one event", async () => {
     const world = await enter(opened);
     const first = await world.welcome();
     expect(first).toMatchObject({ status: 202, body: { replayed: false } });
@@ -42,7 +42,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
   });
 
-  it("takes commands that others put on the queue, and captures malformed ones at once while the rest of the batch goes on", async () => {
+  it("a command that another program sends to the queue is executed, and a malformed one is captured while the rest of the batch continues", async () => {
     const world = await enter(opened);
     const bad = { ...world.envelope(), idempotency_key: `${world.id}-bad`, payload_inline: { customer_id: world.id, email: "nowhere" } };
     const unknown = { ...world.envelope(), idempotency_key: `${world.id}-odd`, message_type: "customer.wellcome" };
@@ -56,7 +56,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     expect(reasons).toEqual(["invalid_envelope", "invalid_payload", "unknown_message_type"]);
   });
 
-  it("performs a captured command when it is replayed corrected, and not when it is still wrong", async () => {
+  it("a captured command is executed when it is replayed with a correction, and not when it is still invalid", async () => {
     const world = await enter(opened);
     await world.deliver([{ ...world.envelope(), payload_inline: { customer_id: world.id, email: "nowhere" } }]);
     const { body } = await world.call("GET", "/v1/dead-letters");
@@ -69,7 +69,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
   });
 
-  it("refuses a key that another payload has taken, at the door and on the queue", async () => {
+  it("a key that another payload uses is refused, by the API and on the queue", async () => {
     const world = await enter(opened);
     await world.welcome();
     await world.reaches("complete");
@@ -81,7 +81,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
   });
 
-  it("whose account was opened but not heard of, asks before it repeats: one account", async () => {
+  it("an account whose response was lost is looked up before a repeat: one account is opened", async () => {
     const world = await enter(opened);
     await world.trouble({ what: "accounts", how: "hangs up", times: 1 });
     await world.welcome();
@@ -90,7 +90,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     expect(await world.row()).toMatchObject({ account: (await world.did("accounts"))[0]?.id });
   });
 
-  it("whose mail was sent but not heard of, never repeats it: a person confirms, and what was confirmed is recorded", async () => {
+  it("a mail whose response was lost is never repeated: an operator confirms it, and the confirmation is recorded", async () => {
     const world = await enter(opened);
     await world.trouble({ what: "mails", how: "hangs up", times: 1 });
     await world.welcome();
@@ -102,7 +102,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     expect(await world.row()).toMatchObject({ mail: "seen by tess" });
   });
 
-  it("that dies between the mail and its record, does not send it again: a person decides", async () => {
+  it("a mail whose process died before the record is not sent again: an operator decides", async () => {
     const world = await enter(opened);
     const death = failOnce("INSERT INTO customers", "before");
     await world.welcome();
@@ -114,7 +114,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
   });
 
-  it("whose record was committed but not heard of, believes the record", { timeout: 60_000 }, async () => {
+  it("a step whose record was committed, but whose commit response was lost, uses the record", { timeout: 60_000 }, async () => {
     const world = await enter(opened);
     const loss = failOnce("INSERT INTO customers", "after");
     await world.welcome();
@@ -123,7 +123,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
   });
 
-  it("whose mail a person says was not sent, sends it", async () => {
+  it("a mail that an operator reports as not sent is sent", async () => {
     const world = await enter(opened);
     await world.trouble({ what: "mails", how: "hangs up", times: 1 });
     await world.welcome();
@@ -133,7 +133,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     await world.expectDone({ accounts: 1, mails: 2, rows: 1, events: 1 });
   });
 
-  it("whose mail is refused to the end, says which step failed and why; a retry keeps the account and sends one mail", async () => {
+  it("a mail that is refused until its retries end is reported with its step and the reason; a retry keeps the account and sends one mail", async () => {
     const world = await enter(opened);
     await world.trouble({ what: "mails", how: "refuses", times: 2 });
     await world.welcome();
@@ -151,7 +151,7 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
   });
 }
 
-/** Makes the next atomic write with this SQL in it fail: before it had an effect, or after. */
+/** Makes the next atomic write that contains this SQL fail, before or after it had an effect. */
 function failOnce(sql: string, when: "before" | "after"): { happened: () => Promise<boolean> } {
   const prototype = Object.getPrototypeOf(env.DB) as D1Database;
   const original = prototype.batch;
@@ -236,14 +236,14 @@ async function enter(opened: () => Promise<Welcoming>) {
       const output = verb === "confirm" ? { output: { id: "seen by tess" } } : {};
       return call("POST", `/v1/effects/${body.items[0].key}/${verb}`, { reason: "their books say so", ...output });
     },
-    /** The desk's own record; and the chain's: rows, and events confirmed by their consumer. */
+    /** The desk's own record, and the chain's records: rows, and events confirmed by their consumer. */
     async expectDone(expected: { accounts: number; mails: number; rows: number; events: number }) {
       const look = async () => {
         const { body } = await call("GET", `/v1/instances/${instance}/events`);
         const events = body.items.filter(({ confirmed }: Json) => confirmed).length;
         return { accounts: (await did("accounts")).length, mails: (await did("mails")).length, rows: (await rows()).length, events };
       };
-      // An event with an interrupted relay is sent again by the sweep, some ten seconds later.
+      // The sweep resends an event with an interrupted relay about ten seconds later.
       const events = event === undefined ? 0 : expected.events;
       await vi.waitFor(async () => expect(await look()).toEqual({ ...expected, events }), { timeout: 40_000, interval: 100 });
       const { body } = await call("GET", `/v1/instances/${instance}/events`);

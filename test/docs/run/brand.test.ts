@@ -11,17 +11,17 @@ it("every command of docs/brand.md prints the output under it", { timeout: 90_00
   const count = await followDocument(document, {
     given: { TOKEN: caller.token },
     async before({ url }) {
-      // A reader of the second cycle has the first one's articles.
+      // A reader has the first cycle's articles when the second cycle starts.
       if (url.endsWith("/v1/brands/coffee/keywords")) await stands(caller, "coffee", { live: 3 });
     },
   });
   expect(count).toBe(21);
 });
 
-it("docs/brand.md names every verdict and every default", () => {
+it("docs/brand.md lists every verdict and every default", () => {
   for (const verdict of VERDICTS) expect(document).toContain(`\n| \`${verdict}\``);
   for (const [name, value] of Object.entries(DEFAULT_SETTINGS)) {
-    // Of a list of targets, the names.
+    // The names of a list of targets.
     const said = Array.isArray(value) ? value.map((target) => target.name).join() : value;
     expect(document.replaceAll("`", ""), name).toMatch(new RegExp(`\\| ${name} +\\| ${said} +\\|`));
   }

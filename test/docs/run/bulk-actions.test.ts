@@ -10,7 +10,7 @@ it("every command of docs/bulk-actions.md prints the output under it", { timeout
   const caller = await callerWith(["enqueue", "read", "operate", "embedded"], TENANT);
   for (const step of ["send mail", "send mail", "send parcel"])
     await seedEffect(await seedInstance(TENANT, { status: "in_doubt" }), { step });
-  // On the platform too: a retry of a run that it has still to end is deferred.
+  // The platform, too, must have ended the run: a retry of a run that it has not ended is deferred.
   const failed = async () => {
     const { items } = (await caller.get("/v1/instances?status=errored&workflow=publish-article")).body;
     const whole = await Promise.all(items.map(({ id }: Json) => caller.get(`/v1/instances/${id}`)));

@@ -28,7 +28,7 @@ it("every command of docs/callbacks.md prints the output under it, and the call 
   const said = JSON.parse(call?.body ?? "{}");
   const shown = JSON.parse(sample);
   expect([Object.keys(said), Object.keys(said.data)]).toEqual([Object.keys(shown), Object.keys(shown.data)]);
-  // The page's openssl, with this tenant's name.
+  // The page's openssl command, with this tenant's name.
   const parts = '["callback secret","acme"]'.replace("acme", caller.tenantId);
   expect(document).toContain(`printf %s '["callback secret","acme"]' | openssl dgst -sha256 -hmac`);
   expect(secret).toBe(`whsec_${createHmac("sha256", env.MILLRACE_KEY).update(parts).digest("base64")}`);

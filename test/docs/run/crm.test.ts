@@ -6,7 +6,7 @@ import { followDocument } from "./follow.ts";
 
 it("every command of docs/crm.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token, tenantId } = await callerWith(["enqueue", "read", "operate", "embedded"]);
-  // The document's reader is the tenant `acme`, which the embedded CRM notifies by default.
+  // The document's tenant is `acme`, which the embedded CRM notifies by default.
   const own = crm.replaceAll("webhooks/acme", `webhooks/${tenantId}`);
   expect(own).not.toBe(crm);
   await crmTells(`http://localhost:8787/crm/hubspot/webhooks/${tenantId}`);

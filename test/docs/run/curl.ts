@@ -1,4 +1,4 @@
-/** One curl command of a document, and the expected answer in the comment under it. */
+/** One curl command of a document, and the expected response in the comment under it. */
 export interface Curl {
   /** Verbatim. */
   text: string;
@@ -8,13 +8,13 @@ export interface Curl {
   headers: string[];
   body: string | undefined;
   status: number;
-  /** A part of the answer's body; undefined when the comment has none. */
+  /** A part of the response's body; undefined when the comment has none. */
   answer: unknown;
 }
 
 const CURL = /^(curl [\s\S]*?)^# (\d{3})(?: (.+))?$/gm;
 
-/** The curl commands of a shell text, in order. Under each is a line such as `# 202`, optionally with JSON after the status. */
+/** The curl commands of a shell script, in order. Under each is a line such as `# 202`, optionally with JSON after the status. */
 export function curlsOf(shell: string): Curl[] {
   const curls = [...shell.matchAll(CURL)].map(([, text = "", status, answer]) => ({
     text: text.trim(),
@@ -27,14 +27,14 @@ export function curlsOf(shell: string): Curl[] {
   return curls;
 }
 
-/** Fills in the variables that `wordsOf` marked. */
+/** Replaces the variables that `wordsOf` marked with their values. */
 export function filled(text: string, lookUp: (name: string) => string): string {
   return text.replaceAll(/\0(\w+)\0/g, (_, name) => filled(lookUp(name), lookUp));
 }
 
 /**
- * Shell words: quotes, line ends after a backslash, and `$NAME` marked for `filled` where the shell would insert a value. Nothing
- * else of a shell.
+ * Shell words: quotes, line continuations, and `$NAME` marked for `filled` where the shell would insert a value. Other shell syntax is not
+ * supported.
  */
 function wordsOf(command: string): string[] {
   const words = command.replaceAll("\\\n", " ").matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g);
@@ -50,7 +50,7 @@ function parse([, ...words]: string[]): Pick<Curl, "method" | "url" | "headers" 
   const headers: string[] = [];
   const found: { method?: string; url?: string; body?: string } = {};
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
-    // The answer is shown as it arrives: irrelevant for a reader of the whole.
+    // curl shows the response as it arrives: irrelevant for a reader of the whole response.
     if (word === "-N") continue;
     if (word === "-X") found.method = words.shift();
     else if (word === "-d" || word === "--data-binary") found.body = words.shift();

@@ -9,8 +9,8 @@ import { BRAND_AGENT } from "../../../src/messages/brand.ts";
 import { fresh } from "../../api/client.ts";
 
 it.each([
-  ["is made again, because its class is `natural`,", "W03 effect done, not recorded", 2],
-  ["is not made again", "W05 recorded, step result lost", 1],
+  ["is executed again, because its class is `natural`,", "W03 effect done, not recorded", 2],
+  ["is not executed again", "W05 recorded, step result lost", 1],
 ] as const)("a search %s when its process dies: %s", async (_, point, searches) => {
   const [tenantId, keyword] = [fresh("tenant"), fresh("mint")];
   const id = instanceId(tenantId, "research-keyword", keyword);

@@ -9,7 +9,7 @@ it("the catalog of docs/authoring.md starts, and lists its handlers and the mess
   expect(shop.consumers.map(({ queue }) => queue.name)).toEqual(["order-commands", "order-events"]);
 });
 
-it("its command accepts version 1 payloads, and keeps their key", () => {
+it("the command of docs/authoring.md accepts payloads of version 1, and keeps their key", () => {
   const payload = decodePayload(OrderShip, 1, { order_id: "4711", email: "ada@example.com", parcel: "box" });
   expect(OrderShip.from(payload)).toMatchObject({ version: 2, key: "4711", payload: { parcels: ["box"] } });
 });

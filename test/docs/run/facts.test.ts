@@ -12,7 +12,7 @@ it("every command of docs/facts.md prints the output under it", { timeout: 90_00
   expect(count).toBe(7);
 });
 
-it("docs/facts.md has every type of fact, and marks the processed ones", () => {
+it("docs/facts.md lists every type of fact, and marks the processed types", () => {
   const rows = rowsOf(facts, "type").map(([types = "", , to = ""]) => ({
     types: [...types.matchAll(/`(\w+)`/g)].map(([, type]) => type),
     to,

@@ -17,18 +17,18 @@ const kib = (size: string | undefined) => {
   return { full, over: `${full}x` };
 };
 
-it("docs/messages.md shows an envelope that is valid, and refused with a field more", () => {
+it("docs/messages.md shows a valid envelope, which is refused with an additional field", () => {
   const shown = JSON.parse(fencesOf(messages).find(({ comment }) => comment === "envelope")?.text ?? "null");
   expect(parseEnvelope(shown)).toEqual(shown);
   expect(() => parseEnvelope({ ...shown, extra: 1 })).toThrow(expect.objectContaining({ code: "invalid_envelope" }));
 });
 
-it("has a line for every field of the envelope, and for no other", () => {
+it("docs/messages.md has a line for every field of the envelope, and for no other", () => {
   const fields = rowsOf(messages, "field").map(([field]) => field?.replaceAll("`", ""));
   expect(fields.sort()).toEqual(Object.keys(envelopeSchema.shape).sort());
 });
 
-it("names the limits that hold", async () => {
+it("docs/messages.md lists the limits of the code", async () => {
   expect(limit("body of `POST /v1/commands`")).toBe(`${INTAKE_LIMITS.maxBytes / 1024 / 1024} MiB`);
   expect(limit("nesting, keys and items")).toBe(`${INTAKE_LIMITS.maxDepth} levels, ${INTAKE_LIMITS.maxKeys.toLocaleString("en")}`);
 

@@ -10,8 +10,8 @@ const TENANT = "acme";
 const shells = fencesOf(operating).filter(({ language }) => language === "sh");
 
 /**
- * The reader's state before the first command, and the items that no HTTP request can create: three unknown outcomes, a question and
- * three dead letters.
+ * The state of the tutorial's reader before the first command, and the items that no HTTP request can create: three unknown outcomes, a
+ * question and three dead letters.
  */
 async function world() {
   const caller = await callerWith(["enqueue", "read", "operate", "embedded", "tokens"], TENANT);
@@ -30,7 +30,7 @@ async function world() {
   return { caller, variables };
 }
 
-/** The ids that a reader would copy from an answer. Each unknown outcome is resolved once, so `$KEY` iterates over the list. */
+/** The ids that a reader would copy from a response. Each unknown outcome is resolved once, so `$KEY` iterates over the list. */
 function copyIds(variables: Map<string, string>, keys: string[], { method, url }: Curl, body: Json): void {
   if (method === "POST" && url.endsWith("/v1/tokens")) variables.set("MINTED", body.id);
   const first = body?.items?.[0];
@@ -47,13 +47,13 @@ it("every command of docs/operating.md prints the output under it", { timeout: 9
   const keys: string[] = [];
   const lookUp = (name: string) => {
     const value = name === "KEY" ? keys.shift() : variables.get(name);
-    if (value === undefined) throw new Error(`Nothing above says what $${name} is.`);
+    if (value === undefined) throw new Error(`No earlier text defines $${name}.`);
     return value;
   };
   const curls = shells.flatMap(({ text }) => (text.includes("curl ") ? curlsOf(text) : []));
   expect(curls.length).toBeGreaterThan(20);
   for (const curl of curls) {
-    // An early read is retried; a write is sent once.
+    // A read that is too early is retried; a write is sent once.
     const ask = () => follow(curl, lookUp);
     const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 30_000, interval: 100 }) : ask());
     copyIds(variables, keys, curl, body);

@@ -13,7 +13,7 @@ it("every command of docs/queues.md prints the output under it", async () => {
   expect(await followDocument(queues, { given: { TOKEN: token } })).toBe(3);
 });
 
-it("its options are valid options, with their resolved values", () => {
+it("the queue options of docs/queues.md are valid options, with their resolved values", () => {
   expect(shipping).toMatchObject({
     concurrency: 3,
     deadlineMs: 300_000,
@@ -28,7 +28,7 @@ it("its options are valid options, with their resolved values", () => {
   });
 });
 
-it("its one line for several queues equals the output under it", () => {
+it("the line for several queues in docs/queues.md has the output under it", () => {
   const queueOf = (tenant_id: string) => queueFor(exportCommands, { tenant_id, subject: "" });
   const tenants = Array.from({ length: 50 }, (_, index) => `t${index}`);
   expect(queueOf("acme")).toBe("export-commands-acme");
@@ -41,7 +41,7 @@ it.each([
   ["events", "brand-events"],
   ["bulk import", "batch"],
   ["an API with a rate limit", "crm-commands"],
-])("its case of %s is the consumer of %s, figure for figure", (name, queue) => {
+])('the case "%s" in docs/queues.md is the consumer of %s, value for value', (name, queue) => {
   const consumer = app.consumers.find((one) => one.queue.name === queue);
   if (!consumer) throw new Error(`Nobody consumes ${queue}.`);
   const { batch, concurrency, retries } = consumer;
@@ -53,7 +53,7 @@ it.each([
   ]);
 });
 
-it("its example of dead letters equals the consumer of each", () => {
+it("the example of dead letters in docs/queues.md equals the consumer of each queue", () => {
   const { consumers } = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")).queues as { consumers: Record<string, unknown>[] };
   const letters = consumers.filter(({ queue }) => String(queue).endsWith("-dlq"));
   expect(letters).toHaveLength(app.consumers.length);
@@ -64,7 +64,7 @@ it("its example of dead letters equals the consumer of each", () => {
   }
 });
 
-/** The figures of a case: batch and wait, at once, retries. */
+/** The values of a case: batch and wait, concurrency, retries. */
 function caseOf(name: string): string[] {
   const line = queues.split("\n").find((one) => one.startsWith(`| ${name}`)) ?? "";
   return line

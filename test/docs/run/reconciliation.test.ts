@@ -18,7 +18,7 @@ it("docs/reconciliation.md lists each kind of disagreement once, and marks each 
   expect(new Set(ALL.map(({ name }) => name)).size).toBe(ALL.length);
 });
 
-it("its commands print the output under them", async () => {
+it("the commands of docs/reconciliation.md print the output under them", async () => {
   const { tenantId, token } = await callerWith(["read"]);
   await env.DB.prepare(
     `INSERT INTO millrace_divergences (kind, what, tenant_id, found_by, place, says, state, first_at, seen_at, times, look_at)

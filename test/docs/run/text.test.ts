@@ -14,7 +14,7 @@ it("every command of docs/text.md prints the output under it", { timeout: 90_000
   expect(count).toBeGreaterThan(7);
 });
 
-it("docs/text.md lists which bad answers are requested once more", () => {
+it("docs/text.md lists the invalid responses that are requested once more", () => {
   const rows = rowsOf(document, "code").map(([code = "", , repeat = ""]) => [code, repeat.startsWith("once")]);
   const kinds = ["truncated", "malformed", "empty", "refused"] as const;
   expect(rows).toEqual(kinds.map((kind) => [`\`answer_${kind}\``, mayAskAgain(1, kind)]));

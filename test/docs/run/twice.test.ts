@@ -5,7 +5,7 @@ import worker from "../../../src/worker.ts";
 import { fresh } from "../../api/client.ts";
 import { envelopeFor } from "../../api/seed.ts";
 
-it("a command that is delivered twice is performed once, and paid for once", async () => {
+it("a command that is delivered twice is executed once, and paid for once", async () => {
   const tenantId = fresh("tenant");
   const keyword = fresh("mint");
   const body = envelopeFor(tenantId, keyword);

@@ -13,7 +13,7 @@ import { fencesOf, rowsOf } from "../markdown.ts";
 
 const page = readFileSync(join(ROOT, "docs/command-line.md"), "utf8");
 
-/** A command of the page, its exit code there, and a part of its output. */
+/** A command of the page, its documented exit code, and a part of its output. */
 interface Command {
   text: string;
   code: number;
@@ -31,7 +31,7 @@ function emptyFolder(): string {
   return folder;
 }
 
-it("every command of docs/command-line.md ends with the code under it, and prints the output after that", async () => {
+it("every command of docs/command-line.md ends with the documented exit code, and prints the documented output", async () => {
   const at = await app();
   const ada = caller(at);
   const [letter] = await letters(
@@ -42,7 +42,7 @@ it("every command of docs/command-line.md ends with the code under it, and print
   const commands = fencesOf(page).flatMap(({ text, language }) => (language === "sh" ? commandsOf(text) : []));
   expect(commands.length).toBeGreaterThan(15);
   const folder = emptyFolder();
-  // In one shell, which keeps variables from one command to the next. The cost of npx itself is tested below, once.
+  // Runs in one shell, which keeps variables from one command to the next. The start of npx itself is tested once, below.
   const script = [
     `npx() { shift; "${process.execPath}" packages/millrace/cli/launch.js "$@"; }`,
     ...commands.map(({ text }, at) => `{ ${text}\n} >"$FOLDER/${at}" 2>&1; echo $? >>"$FOLDER/codes"`),
@@ -57,7 +57,7 @@ it("every command of docs/command-line.md ends with the code under it, and print
   }
 });
 
-it("the page and the help have every noun, with its verbs", () => {
+it("docs/command-line.md and the help of the command have every noun, with its verbs", () => {
   const lines = Object.entries(nounLines());
   expect(rowsOf(page, "noun")).toEqual(lines.map(([noun, verbs]) => [`\`${noun}\``, verbs]));
   const verbs = Object.entries(NOUNS).filter(([, verbs]) => !(NO_VERB in verbs));

@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
 const FOLDER = join(ROOT, "docs/console");
-/** The size of all pictures together: every clone of the repository has them. */
+/** The maximum size of all pictures together: every clone of the repository downloads them. */
 const MOST_BYTES = 1_500_000;
 
 const page = readFileSync(join(ROOT, "docs/console.md"), "utf8");
@@ -21,7 +21,7 @@ it("docs/console.md has a line and a picture of each screen of the console", () 
   const sources = readFileSync(join(ROOT, "packages/millrace/console/screens/index.ts"), "utf8");
   const titles = new Set([...sources.matchAll(/title: "([^"]+)"/g)].map(([, title = ""]) => title));
   expect(titles.size).toBeGreaterThan(10);
-  // The text after a screen's name, until the next one's.
+  // The text after a screen's name, until the next screen's name.
   const parts = new Map(page.split(/^\*\*/m).map((part) => [part.slice(0, part.indexOf("**")), part]));
   expect([...titles].filter((title) => !/!\[/.test(parts.get(title) ?? ""))).toEqual([]);
 });

@@ -10,7 +10,7 @@ import { rowsOf } from "../markdown.ts";
 const ROOT = resolve(import.meta.dirname, "../../..");
 const page = readFileSync(join(ROOT, "docs/cost.md"), "utf8");
 
-/** The run on the page: two keyed effects and a commit, sent over HTTP. */
+/** The instance on the page: two keyed effects and a commit, sent over HTTP. */
 const run = instanceCost({
   id: "run",
   workflow: "three-steps",
@@ -33,13 +33,13 @@ const run = instanceCost({
 const parts = Object.entries(run.parts).map(([part, used]) => ({ part, ...used }));
 const inWords = (name: string) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
-it("its worked example equals the formula for such a run", () => {
+it("the worked example of docs/cost.md equals the formula for such an instance", () => {
   const shown = rowsOf(page, "part").map(([part = "", amount, mark, usd]) => [part.replaceAll("`", ""), Number(amount), mark, Number(usd)]);
   const said = parts.map(({ part, amount, mark, usd }) => [inWords(part).replaceAll(" ", "_"), amount, mark, Number(usd.toFixed(12))]);
   expect(shown.sort()).toEqual(said.sort());
 });
 
-it("its formula has the list prices", () => {
+it("the formula of docs/cost.md has the list prices", () => {
   const formula = /^`(8e-6 × steps.*)`$/m.exec(page)?.[1] ?? "";
   const terms = formula.split(" + ").map((term) => term.split(" × "));
   const { steps, rowsWritten, rowsRead, queueOperations, requests, objectRequests, logLines, cpuMs } = PRICES;
@@ -47,11 +47,11 @@ it("its formula has the list prices", () => {
   expect(terms.map(([price]) => Number(price))).toEqual(prices.map(({ usd }) => usd));
 });
 
-/** Bytes that a run leaves in D1: an instance and its entries for a month, a tombstone for 400 days (docs/retention.md). */
+/** Bytes that an instance leaves in D1: an instance and its entries for a month, a tombstone for 400 days (docs/retention.md). */
 const STORED = { month: 1202 + 3 * 143, tombstone: 63 * (400 / 30) };
 const RECORDERS = 2;
 
-it("its table by scale equals the bill of such a month", () => {
+it("the table by scale in docs/cost.md equals the bill of such a month", () => {
   const used = Object.fromEntries(parts.map(({ part, amount }) => [part, amount]));
   const perRun = addUsage(used, { rowsWritten: run.removalRows });
   for (const [runs = "", usd, perThousand, beyond] of rowsOf(page, "runs a month")) {
@@ -68,7 +68,7 @@ it("its table by scale equals the bill of such a month", () => {
   }
 });
 
-it("usage within the plan is free, and the rest is charged beyond it", () => {
+it("usage within the plan is free, and only usage beyond it is charged", () => {
   expect(monthlyBill({ steps: 500_000 }).usd).toBe(5);
   expect(monthlyBill({ steps: 1_500_000 }).beyond).toEqual({ steps: 8 });
   expect(marginalUsd({ steps: 1_000_000 })).toBe(8);

@@ -14,7 +14,7 @@ afterAll(() => rmSync(out, { recursive: true, force: true }));
 const settings = readFileSync(join(ROOT, "docs/settings.md"), "utf8");
 const wrangler = JSON.parse(readFileSync(join(ROOT, "wrangler.jsonc"), "utf8").replaceAll(/^\s*\/\/.*$/gm, ""));
 
-it("docs/settings.md names every variable of the providers, and no other", () => {
+it("docs/settings.md lists every variable of the providers, and no other", () => {
   const providers = readFileSync(join(ROOT, "src/providers/env.ts"), "utf8");
   const account = readFileSync(join(ROOT, "src/providers/crm-account.ts"), "utf8");
   const embedded = readFileSync(join(ROOT, "src/embedded/env.ts"), "utf8");
@@ -23,7 +23,7 @@ it("docs/settings.md names every variable of the providers, and no other", () =>
   expect(named.sort()).toEqual([...new Set(read)].sort());
 });
 
-it("the configured Worker passes a dry run of its deployment, and the local one is the same to the byte", async () => {
+it("the configured Worker passes a dry run of its deployment, and is identical to the local Worker, byte for byte", async () => {
   const args = ["deploy", "--dry-run", "--outdir", out];
   const said = execFileSync(join(BIN, "wrangler"), args, {
     cwd: ROOT,

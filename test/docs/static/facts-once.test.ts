@@ -25,7 +25,7 @@ interface Line {
   readonly header: string;
 }
 
-/** The lines of prose, tables and diagrams: examples are code, and tests run them. */
+/** The lines of prose, tables and diagrams. Examples are code, and other tests run them. */
 function linesOf(page: string, markdown = read(page)): Line[] {
   let fence: string | undefined;
   let header = "";
@@ -42,12 +42,12 @@ function linesOf(page: string, markdown = read(page)): Line[] {
   });
 }
 
-/** A fact: the page that states it, and how a statement of it is recognised. */
+/** A fact: the page that states it, and the pattern that recognises a statement of it. */
 interface Fact {
   readonly fact: string;
   readonly home: string;
   readonly states: (line: Line) => boolean;
-  /** Other facts in equal words, by page. */
+  /** Other facts in the same words, by page. */
   readonly others?: Readonly<Record<string, RegExp>>;
 }
 
@@ -59,7 +59,7 @@ const has = (...patterns: readonly RegExp[]) => {
 /** The days of all rules of retention. */
 const DAYS = [...new Set(rowsOf(read("docs/retention.md"), "rule").map(([, days]) => Number(days)))];
 
-/** Headers of tables whose words are not statuses: a batch has a `state`, an undo a `verdict`, a stream events, the log lines. */
+/** Headers of tables whose words are not statuses: a batch has a `state`, an undo a `verdict`, a stream events, a log its lines. */
 const NO_STATUS = ["state", "verdict", "field", "event", "log"];
 
 /** One row of a table for one status. */
@@ -114,7 +114,7 @@ const FACTS: readonly Fact[] = [
     home: "docs/cost.md",
     states: has(/(?:^|[^\w"'{`])\$ ?\d/, /\b\d[\d.]* dollars\b/),
     others: {
-      // The costs of a part, each on the page of the part.
+      // The costs of a part, each on the page of that part.
       "docs/lanes.md": /^\| (?:one by one|many at once to one key|by `sendBatch`)/,
       "docs/pull.md": /202 rows and three requests, about \$0\.0002/,
       "docs/reconciliation.md": /^\| (?:1,000,000 instances|100,000 sleeping|a possibly referenced|the scan's position)/,
@@ -146,7 +146,7 @@ const FACTS: readonly Fact[] = [
   },
 ];
 
-/** Statements outside the home of their fact. */
+/** Statements of a fact on another page than the fact's own. */
 function repeated({ fact, home, states, others }: Fact, lines: readonly Line[]): string[] {
   return lines
     .filter((line) => line.page !== home && states(line) && !others?.[line.page]?.test(line.text))
@@ -155,11 +155,11 @@ function repeated({ fact, home, states, others }: Fact, lines: readonly Line[]):
 
 const lines = PAGES.flatMap((page) => linesOf(page));
 
-describe("Each fact once", () => {
+describe("Each fact of the documentation is stated once", () => {
   it.each(FACTS)("$home alone states $fact", (fact) => {
     expect(
       lines.some((line) => line.page === fact.home && fact.states(line)),
-      "Its own page states it.",
+      "This fact's own page states it.",
     ).toBe(true);
     expect(repeated(fact, lines)).toEqual([]);
     for (const [page, text] of Object.entries(fact.others ?? {}))
@@ -181,14 +181,14 @@ describe("Each fact once", () => {
     "It writes 10 rows per run.",
     "| `retries` | 5, from 10 seconds, exponential |",
     "A message is retried: 3, 30 s … 10 m.",
-  ])("a second statement is found: %s", (text) => {
+  ])("a second statement of a fact is found: %s", (text) => {
     const planted = linesOf("docs/limits.md", `# A page\n\n| status | meaning |\n| --- | --- |\n${text}\n`);
     const found = FACTS.flatMap((fact) => repeated(fact, planted));
     expect(found).toHaveLength(1);
     expect(found[0]).toMatch(/^docs\/limits\.md:5 states /);
   });
 
-  it("an example and a state of something else are no statements", () => {
+  it("an example, and the state of another item, are not statements of a fact", () => {
     const planted = linesOf(
       "docs/limits.md",
       "```ts\nstep.sleep('90 days');\n```\n\n| state | meaning |\n| --- | --- |\n| `errored` | a batch |\n",
@@ -197,14 +197,14 @@ describe("Each fact once", () => {
   });
 });
 
-describe("The page's values are the code's", () => {
+describe("The values on the pages equal the values in the code", () => {
   it("README.md has each effect class, and docs/operating.md each status, in one row", () => {
     const cells = (page: string, header: string) => rowsOf(read(page), header).map(([cell = ""]) => cell.replaceAll("`", ""));
     expect(cells("README.md", "class").toSorted()).toEqual([...RECORDED_CLASSES, "read"].toSorted());
     expect(cells("docs/operating.md", "status")).toEqual(INSTANCE_STATUSES);
   });
 
-  it("the default retries", () => {
+  it("the default retries on the pages equal those in the code", () => {
     const option = (page: string) => rowsOf(read(page), "option").find(([name]) => name === "`retries`")?.[1];
     const { limit, delay, backoff } = DEFAULT_RETRIES;
     expect(option("docs/authoring.md")).toBe(`${limit}, from ${delay}, ${backoff}`);
@@ -218,15 +218,15 @@ describe("The page's values are the code's", () => {
     expect(option("docs/lanes.md")).toBe(constant("packages/millrace/src/lanes/definition.ts", "DEFAULT_LANE_RETRIES").join(", "));
   });
 
-  it("what the platform keeps", () => {
+  it("the retention of the platform on the pages equals that in the code", () => {
     const rows = rowsOf(read("docs/retention.md"), "run");
     const kept = (run: string) => rows.find(([name]) => name === run)?.[1] ?? "";
     const [days = ""] = /\d+ days/.exec(kept("complete")) ?? [];
-    expect(durationMs(days as "2 days")).toBe(resultsKeptMs("a workflow without its own"));
+    expect(durationMs(days as "2 days")).toBe(resultsKeptMs("a workflow without its own retention"));
     expect(kept("errored")).toContain(`${REMEMBERED_DAYS} days`);
   });
 
-  /** The rules that remove the rows of a table; of an object or a folder of files. */
+  /** The rules that remove the rows of a table, or of an object or a folder of files. */
   const RULES: Record<string, string[]> = {
     "`millrace_actions`": ["actions"],
     "`millrace_alerts`": ["alerts resolved"],
@@ -266,7 +266,7 @@ describe("The page's values are the code's", () => {
     );
     for (const [name, rules] of Object.entries(RULES)) expect(told.get(name), name).toEqual(rules.map((rule) => ages.get(rule)));
     const other = [...told].filter(([name, days]) => !(name in RULES) && days.some((one) => ages.values().some((age) => age === one)));
-    // A budget's own storage, and messages of pull queues and lanes.
+    // Excluded: a budget's own storage, and messages of pull queues and lanes.
     expect(other.map(([name]) => name).filter((name) => /^`/.test(name))).toEqual(["`Budget`"]);
   });
 });

@@ -20,7 +20,7 @@ const PARTS: Record<string, [page: string[], raw: string[]]> = {
   wiring: [["src/worker.ts"], ["worker.ts", "env.ts", "wrangler.jsonc"]],
 };
 
-/** The lines that a reader of the page writes into a file: the whole of a new one, the additions to an old one. */
+/** The lines that a reader of the page writes into a file: all lines of a new file, the added lines of an existing file. */
 function written(file: string): number {
   const texts = movesOf(page).flatMap((move) => {
     if (move.do === "run" || move.file !== file) return [];
@@ -40,15 +40,15 @@ function written(file: string): number {
 const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
 const rawLines = (file: string) => linesOf(readFileSync(join(ROOT, RAW, file), "utf8"));
 
-it("the table of docs/write-a-chain.md counts the lines that are there", () => {
+it("the table of docs/write-a-chain.md has the correct numbers of lines", () => {
   const counted = Object.entries(PARTS).map(([part, [ours, raw]]) => [part, sum(ours.map(written)), sum(raw.map(rawLines))] as const);
   const total = ["all", sum(counted.map(([, ours]) => ours)), sum(counted.map(([, , raw]) => raw))] as const;
   const shown = rowsOf(page, "part").map(([part, ours, raw]) => [part, Number(ours), Number(raw)]);
-  expect(shown, "Write these figures into the table.").toEqual([...counted, total]);
+  expect(shown, "Write these numbers into the table.").toEqual([...counted, total]);
 });
 
-it("leaves no file out of the count", () => {
-  // The relay is of an event at the end, which the chain of the page does not emit.
+it("the line count of docs/write-a-chain.md includes every file", () => {
+  // The relay sends the final event, which the chain of the page does not emit.
   const tests = ["promises.ts", "raw.test.ts", "relay.ts"];
   const raw = readdirSync(join(ROOT, RAW), { recursive: true, encoding: "utf8" }).filter(
     (name) => /\.\w+$/.test(name) && !tests.includes(name),
@@ -62,7 +62,7 @@ it("leaves no file out of the count", () => {
   expect(new Set(Object.values(PARTS).flatMap(([files]) => files))).toEqual(new Set(pages));
 });
 
-it("the product's own chains are no longer than the page says", () => {
+it("the product's own workflows are no longer than docs/write-a-chain.md states", () => {
   const rows = rowsOf(page, "chain");
   expect(rows.length).toBeGreaterThan(4);
   for (const [chain = "", most] of rows) {

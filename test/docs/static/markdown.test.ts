@@ -16,7 +16,7 @@ function documents(folder = ""): string[] {
 
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 
-/** The anchors of a document, as GitHub makes them from its headings. */
+/** The anchors of a document, as GitHub generates them from its headings. */
 function anchorsOf(markdown: string): string[] {
   const headings = markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/^#+ (.+)$/gm);
   return [...headings].map(([, heading = ""]) =>
@@ -30,17 +30,17 @@ function anchorsOf(markdown: string): string[] {
 describe.each(documents())("%s", (document) => {
   const markdown = read(document);
 
-  it("shows files as they are", () => {
+  it("a Markdown page shows files unchanged", () => {
     for (const { comment, text } of fencesOf(markdown)) {
       if (comment?.includes("/")) expect(text.trim(), `The block behind <!-- ${comment} --> is not that file.`).toBe(read(comment).trim());
     }
   });
 
-  it("has no empty block", () => {
+  it("a Markdown page has no empty block", () => {
     expect(fencesOf(markdown).filter(({ text }) => text.trim() === "")).toEqual([]);
   });
 
-  it("links to existing targets", () => {
+  it("a Markdown page links to existing targets", () => {
     const links = [...markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link);
     const broken = links
       .filter((link) => !/^[a-z]+:/.test(link))
@@ -54,17 +54,17 @@ describe.each(documents())("%s", (document) => {
   });
 });
 
-/** Words outside of code. */
+/** The number of words outside of code. */
 const wordsOf = (markdown: string) => markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").match(/\S*\w\S*/g)?.length ?? 0;
 
-it("a page of docs has at most 1,500 words beside its code, and all have at most 45,000", () => {
+it("a page of docs has at most 1,500 words outside its code, and all pages have at most 45,000", () => {
   const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
   const words = pages.map((name) => [name, wordsOf(read(`docs/${name}`))] as const);
   expect(words.filter(([, count]) => count > 1_500)).toEqual([]);
   expect(words.reduce((sum, [, count]) => sum + count, 0)).toBeLessThanOrEqual(45_000);
 });
 
-it("docs/README.md leads to every page", () => {
+it("docs/README.md links to every page, directly or through other pages", () => {
   const links = [...read("docs/README.md").matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, link = ""]) => link);
   const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md") && name !== "README.md");
   expect(links.toSorted()).toEqual(pages.toSorted());

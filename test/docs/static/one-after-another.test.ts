@@ -5,7 +5,7 @@ import { ROOT } from "../../../packages/millrace/cli/local/wrangler.ts";
 
 const DOCS = join(ROOT, "docs");
 
-it("following one document after another publishes no fact twice: each names different facts", () => {
+it("running the commands of one document after another publishes no fact twice, because each document names different facts", () => {
   const stated = readdirSync(DOCS)
     .filter((name) => name.endsWith(".md"))
     .flatMap((document) => {

@@ -13,10 +13,10 @@ import { curlsOf } from "../run/curl.ts";
 import { apply, movesOf } from "../walk.ts";
 
 const page = OWN_WORKER;
-/** The commands that the test runs. Commands that need a registry or an account are left out. */
+/** The commands that the test runs. Commands that need a registry or an account are excluded. */
 const shells = fencesOf(page)
   .filter(({ language, comment, text }) => language === "sh" && comment !== "install" && !text.startsWith("npx wrangler login"))
-  // `init.test.ts` runs the check of types: it needs the declarations of a built package.
+  // `init.test.ts` runs the type check: it needs the declarations of a built package.
   .map(({ text }) => ({ text: text.replace("npm run check\n", "") }));
 
 it("the versions that docs/own-worker.md installs are the engine's own", () => {
@@ -49,7 +49,7 @@ async function callsOf(url: string, token: string): Promise<void> {
   expect(await answered.json()).toEqual({ status: "complete", said: "Good morning, Cid." });
 }
 
-it("docs/own-worker.md leads to a Worker that uses the engine's entry points alone, with its own token and tables", async () => {
+it("docs/own-worker.md builds a Worker that uses only the engine's entry points, with its own token and tables", async () => {
   const [folder, port] = [greeter(), String(await freePort())];
   const env = { ...wranglerEnv(join(folder, "logs")), PATH: withPrograms().PATH, PORT: port, NO_COLOR: "1" };
   // The programs are installed: npx needs no registry.

@@ -13,7 +13,7 @@ const FOLDER = join(ROOT, "docs/prometheus");
 const page = readFileSync(join(ROOT, "docs/metrics.md"), "utf8");
 const SERIES = { ...COUNTERS, ...HISTOGRAMS, ...GAUGES };
 
-/** Every series that the engine has, once. */
+/** Every series of the engine, once. */
 function everySeries(): string {
   const tally: Tally = {};
   const labelled = (labels: readonly string[]) => Object.fromEntries(labels.map((label) => [label, `a "${label}"`]));
@@ -24,9 +24,9 @@ function everySeries(): string {
 }
 
 const isThere = spawnSync("promtool", ["--version"]).status === 0;
-if (!isThere) console.warn("SKIPPED: promtool is not installed, so no real Prometheus has judged the format, the rules and their tests.");
+if (!isThere) console.warn("SKIPPED: promtool is not installed, so the format, the rules and their tests were not checked.");
 
-it("every series is readable, and documented on the page with its type and labels", () => {
+it("every Prometheus series is readable, and documented on docs/metrics.md with its type and labels", () => {
   const read = new Set(readMetrics(everySeries()).map(({ name }) => name.replace(/^millrace_|_(bucket|sum|count)$/g, "")));
   expect([...read].sort()).toEqual(Object.keys(SERIES).sort());
   const told = rowsOf(page, "series").map(([name = "", type, labels = ""]) => ({
@@ -38,14 +38,14 @@ it("every series is readable, and documented on the page with its type and label
   expect(told).toEqual(Object.entries(SERIES).map(([name, { labels }]) => ({ name, type: typeOf(name), labels: [...labels] })));
 });
 
-it("the alert rules name series that there are", () => {
+it("the Prometheus alert rules use existing series", () => {
   const rules = readFileSync(join(FOLDER, "alerts.yml"), "utf8");
   const named = [...rules.matchAll(/millrace_(\w+?)(?:_bucket)?\b(?=[\s[)])/g)].map(([, name = ""]) => name);
   expect(named.length).toBeGreaterThan(10);
   expect(named.filter((name) => !(name in SERIES))).toEqual([]);
 });
 
-it.skipIf(!isThere)("promtool finds nothing wrong with the series, the rules and the configuration", () => {
+it.skipIf(!isThere)("promtool reports no error in the series, the rules and the configuration", () => {
   const said = spawnSync("promtool", ["check", "metrics"], { input: everySeries(), encoding: "utf8" });
   expect(`${said.stdout}${said.stderr}`).toBe("");
   expect(said.status).toBe(0);

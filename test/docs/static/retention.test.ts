@@ -8,8 +8,8 @@ import { rowsOf } from "../markdown.ts";
 const ROOT = resolve(import.meta.dirname, "../../..");
 
 /**
- * Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these or of
- * kept-days.ts, or a sum of such.
+ * Every retention rule of the code: `name: "…", keepDays: N`, in files named retention.ts. N is a number, a constant of these files or of
+ * kept-days.ts, or a sum of such values.
  */
 function rules(): { name: string; days: number }[] {
   const text = sources(/(^|\/)(retention|kept-days)\.ts$/)
@@ -26,7 +26,7 @@ function rules(): { name: string; days: number }[] {
   return [...text.matchAll(/name: "([^"]+)",\s+keepDays: (\w+)/g)].map(([, name = "", said = ""]) => ({ name, days: days(said) }));
 }
 
-it("docs/retention.md names every rule of the code with its age, and no other", () => {
+it("docs/retention.md lists every rule of the code with its age, and no other", () => {
   const rows = rowsOf(readFileSync(join(ROOT, "docs/retention.md"), "utf8"), "rule");
   const told = rows.map(([name = "", days]) => ({ name: name.replaceAll("`", ""), days: Number(days) }));
   const byName = (a: { name: string }, b: { name: string }) => a.name.localeCompare(b.name);

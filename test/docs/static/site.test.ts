@@ -17,9 +17,9 @@ import { fencesOf } from "../markdown.ts";
 const FOLDER = mkdtempSync(join(tmpdir(), "millrace-site-"));
 const SITE = join(FOLDER, "site");
 const BUILD = join(ROOT, "node_modules/vitepress/bin/vitepress.js");
-/** A text that would be a picture, an element, an expression of Vue and a cell, where it were not shown as it is. */
+/** A text that would become a picture, an element, a Vue expression and a table cell if it were not escaped. */
 const HOSTILE = "Read <img src=x onerror=alert(1)> and <script>alert(1)</script> {{ 6 * 7 }} ![](http://x.example/a.png) a|b";
-/** Code that would be an expression of Vue, or the content of a file of this machine. */
+/** Code that would become a Vue expression, or the content of a file of this machine. */
 const HOSTILE_CODE = ["{{ 42 }}", "<!-- @include: @/../../../../package.json -->"] as const;
 /** A diagram that would contain HTML and a script, where its directive and its labels were followed. */
 const HOSTILE_DIAGRAM = `%%{init: {"securityLevel": "loose", "htmlLabels": true, "flowchart": {"htmlLabels": true}}}%%
@@ -65,7 +65,7 @@ afterAll(async () => {
   rmSync(FOLDER, { recursive: true, force: true });
 });
 
-/** The file that answers an address of the site. */
+/** The file that a URL of the site returns. */
 function fileAt(path: string): string | undefined {
   const at = decodeURI(path).replace(/^\//, "");
   return [at, `${at}.html`, join(at, "index.html")].find((file) => existsSync(join(SITE, file)) && statSync(join(SITE, file)).isFile());
@@ -79,7 +79,7 @@ const plain = (html: string) =>
       (whole, name) => ({ "#123": "{", lt: "<", gt: ">", quot: '"', amp: "&" })[name as string] ?? whole,
     );
 
-it("has a page for each document, and each link and picture of a page leads somewhere", () => {
+it("the site has a page for each document, and each link and picture of a page has an existing target", () => {
   const documents = globSync(["*.md", "docs/**/*.md", "examples/*/README.md"], { cwd: ROOT });
   expect(documents.length).toBeGreaterThan(90);
   for (const file of documents) expect(found("**/*.html")).toContain(file.replace(/README\.md$/, "index.md").replace(/md$/, "html"));
@@ -100,7 +100,7 @@ it("has a page for each document, and each link and picture of a page leads some
   expect(broken).toEqual([]);
 });
 
-it("has a Markdown twin of each page, and each link of a twin leads to a file", () => {
+it("the site has a Markdown version of each page, and each of its links has an existing target", () => {
   expect(found("**/*.md")).toEqual(found("**/*.html").map((page) => page.replace(/html$/, "md")));
   const broken = found("**/*.md").flatMap((twin) => {
     const text = read(twin)
@@ -115,7 +115,7 @@ it("has a Markdown twin of each page, and each link of a twin leads to a file", 
   expect(found("**/*.md").filter((twin) => /^<!-- /m.test(read(twin)))).toEqual([]);
 });
 
-it("lists each page once in llms.txt, with its twin, and holds all of them in llms-full.txt", () => {
+it("the site lists each page once in llms.txt, with its Markdown version, and contains all pages in llms-full.txt", () => {
   const text = read("llms.txt");
   expect(text).toMatch(/^# Millrace\n\n> Millrace [^\n`_[\]]+\.\n\n## Start\n/);
   expect([...text.matchAll(/^- \[[^\]]+\]\(\/([^)]+)\)/gm)].map(([, path = ""]) => path).toSorted()).toEqual(found("**/*.md"));
@@ -123,7 +123,7 @@ it("lists each page once in llms.txt, with its twin, and holds all of them in ll
   expect(found("**/*.md").filter((twin) => !whole.includes(read(twin)))).toEqual([]);
 });
 
-it("has each operation of the OpenAPI document in the reference, with its fields and its example", () => {
+it("the site's API reference has each operation of the OpenAPI document, with its fields and its example", () => {
   const pages = found("api/*.html").map(read).join("\n");
   const shown = new Set(
     [...pages.matchAll(/<p><code[^>]*>((?:GET|POST|PUT|DELETE|PATCH) [^<]+)<\/code><\/p>/g)].map(([, name = ""]) => plain(name)),
@@ -154,7 +154,7 @@ async function opened(path: string): Promise<Page> {
   return page;
 }
 
-it("shows the texts of the OpenAPI document as they are", async () => {
+it("the site shows the texts of the OpenAPI document unchanged", async () => {
   const page = await opened("/api/locks");
   await page.getByRole("heading", { name: "Read a hostile text" }).waitFor();
   expect(await page.locator("main img, main script").count()).toBe(0);
@@ -213,7 +213,7 @@ it("shows the source of a diagram where no script runs", async () => {
   expect(await page.locator(".diagram [role=img]").isVisible()).toBe(false);
 });
 
-it("finds pages and operations, without a request to another host, and opens the twin of a page", async () => {
+it("the site's search finds pages and operations, without a request to another host, and a page links to its Markdown version", async () => {
   const page = await opened("/docs/lanes");
   await page.getByRole("link", { name: "This page as Markdown" }).click();
   await page.waitForURL(`${url}/docs/lanes.md`);
@@ -230,13 +230,13 @@ it("finds pages and operations, without a request to another host, and opens the
 });
 
 it.each(["/", "/docs/write-a-chain", "/docs/console", "/api/", "/api/instances"])(
-  "fits both widths and both themes at %s",
+  "the site fits both widths and both themes at %s",
   async (path) => {
     await expectFit(await opened(path), `site${path}`);
   },
 );
 
-it("fits both widths and both themes with results of a search", async () => {
+it("the site fits both widths and both themes with results of a search", async () => {
   const page = await opened("/");
   await page.getByRole("button", { name: "Search" }).first().click();
   await page.getByRole("combobox", { name: "Search" }).fill("retry");

@@ -20,7 +20,7 @@ const state = join(folder, "state");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 await prepareDatabase(folder, checkout(), localToken(join(folder, "token")));
 
-/** Runs a document's shell commands against this test's local database, where they name the remote one. */
+/** Runs a document's shell commands against this test's local database instead of the remote one. */
 function run(script: string, ...args: string[]): string {
   const env = { ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}`, MILLRACE_STATE: state };
   const options = { cwd: ROOT, env, encoding: "utf8", stdio: "pipe" } as const;
@@ -30,7 +30,7 @@ function run(script: string, ...args: string[]): string {
 const token = (...args: string[]) => run(`npm run -s token -- "$@"`, ...args);
 const rows = (sql: string) => useDatabase(state, (database) => database.prepare(sql).all());
 
-it("the commands of docs/operating.md make a token, store its hash only, list it and audit it", () => {
+it("the commands of docs/operating.md create a token, store its hash only, list it and audit it", () => {
   const operating = readFileSync(join(ROOT, "docs/operating.md"), "utf8");
   const mint = fencesOf(operating).find(({ comment }) => comment === "mint")?.text ?? "";
   const [made = "", ...list] = run(`${mint}\necho "$TOKEN"`).trim().split("\n").toReversed();
@@ -68,7 +68,7 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   token("revoke", root ?? "", "--descendants", "--reason", "leaked");
   expect(rows(`SELECT id FROM millrace_tokens WHERE id IN ('${root}', '${child}', '${other}')`)).toMatchObject([{ id: other }]);
 
-  // A deleted token still names its descendants.
+  // A deleted token still refers to its descendants.
   const orphan = token("--tenant", "acme", "--actor", "ada").trim().slice(3, 19);
   useDatabase(state, (database) => database.exec(`UPDATE millrace_tokens SET minted_by = '${root}' WHERE id = '${orphan}'`));
   expect(() => token("revoke", root ?? "", "--reason", "leaked")).toThrow("There is no token");
@@ -77,18 +77,18 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   expect(() => token("revoke", root ?? "", "--descendants")).toThrow("There is no token");
 });
 
-it("tokens that pull, and those of an app's own scopes, are made as others are", () => {
+it("tokens for pull queues, and tokens with an app's own scopes, are created by the same command", () => {
   const made = token("--tenant", "acme", "--actor", "renderer", "--scopes", "pull", "--own-scopes", "gpu:fast").trim();
   expect(rows(`SELECT scopes FROM millrace_tokens WHERE id = '${made.slice(3, 19)}'`)).toMatchObject([{ scopes: "pull gpu:fast" }]);
 });
 
-it("wrangler, and with it a deployed database, accepts the same statements whole, for any characters in a name", () => {
+it("wrangler, and so a deployed database, accepts the token statements unchanged, for any characters in a name", () => {
   const mint: Mint = { verb: "mint", tenant: "acme", actor: 'O\'Neil; "DROP" --', scopes: ["read"], days: 1, reason: "é" };
   const [made, gone] = [mintStatements(mint, "cli/ada"), mintStatements(mint, "cli/ada")];
   const [id, goneId] = [made.token.slice(3, 19), gone.token.slice(3, 19)];
   useDatabase(state, (database) => database.exec(gone.sql));
   const revoke = revokeStatements(goneId, { tenant: "acme", actor: mint.actor }, "cli/ada", { reason: "", descendants: false });
-  // In one command: each would start a separate runtime.
+  // Runs in one command: several commands would each start a separate runtime.
   run('wrangler d1 execute DB --local --persist-to "$1" --yes --json --command "$2"', state, `${made.sql}; ${revoke}`);
   const results = rows(
     `SELECT t.actor, a.reason FROM millrace_tokens t JOIN millrace_actions a ON a.target = t.id WHERE t.id IN ('${id}', '${goneId}')`,
@@ -111,12 +111,12 @@ it.each([
   ["--forever", ["--tenant", "acme", "--forever"]],
   ["explode", ["explode"]],
   ["16 digits", ["revoke", "x"]],
-])("an invalid value is refused before any change, with the correct form: %s", (word, args) => {
+])("an invalid value of a token command is refused before any change, with the correct form: %s", (word, args) => {
   expect(() => readRequest(args)).toThrow(word);
   expect(() => readRequest(args)).toThrow("Usage: npx millrace token");
 });
 
-it("a token is for ninety days, to ask, read and operate, by default; the command lists the valid scopes", () => {
+it("a token is valid for 90 days, with the scopes enqueue, read and operate, by default; the command lists the valid scopes", () => {
   expect(readRequest(["--tenant", "acme", "--actor", "ada"])).toMatchObject({
     scopes: ["enqueue", "read", "operate"],
     days: 90,

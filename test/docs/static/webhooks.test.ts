@@ -15,7 +15,7 @@ const [old, present, foreign] = ["a", "b", "c"].map((letter) => `whsec_${Buffer.
 ];
 const body = JSON.stringify({ type: "outcome", timestamp: "2026-10-01T09:30:00Z", data: { fact_id: "f1" } });
 
-it("the receiver of docs/webhooks.md accepts requests signed by one of its secrets, once, and nothing else", async () => {
+it("the receiver of docs/webhooks.md accepts requests signed by one of its secrets, once, and no other request", async () => {
   const taken: unknown[] = [];
   const server = receiver([old, present], (fact) => taken.push(fact)).listen(0);
   onTestFinished(() => void server.close());
@@ -41,7 +41,7 @@ it("the receiver of docs/webhooks.md accepts requests signed by one of its secre
   expect(await post([present], { id: "3" })).toBe(204);
 });
 
-it("docs/settings.md names every variable of webhooks, and no other", () => {
+it("docs/settings.md lists every variable of webhooks, and no other", () => {
   const settings = readFileSync(join(ROOT, "src/systems/webhooks/settings.ts"), "utf8");
   const read = [...settings.matchAll(/^ {2}(\w+)\?: string;$/gm)].map(([, name = ""]) => name);
   const rows = rowsOf(readFileSync(join(ROOT, "docs/settings.md"), "utf8"), "webhook variable");

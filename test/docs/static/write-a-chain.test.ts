@@ -10,7 +10,7 @@ import { ended, greeter, withPrograms } from "../greeter.ts";
 import { curlsOf } from "../run/curl.ts";
 import { apply, movesOf } from "../walk.ts";
 
-/** A vitest that runs the contract of the chain in the reader's folder, with the sources of the package and the open desk. */
+/** Runs vitest with the contract of the chain in the reader's folder, with the sources of the package and the started desk. */
 const CONTRACT = (deskUrl: string) => `
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
@@ -25,9 +25,11 @@ export default defineConfig({
 });
 `;
 
-it("following docs/write-a-chain.md exactly gives a chain that runs, breaks, is repaired and is tested", { timeout: 600_000 }, async () => {
+it("the instructions of docs/write-a-chain.md create a chain that runs, fails, is repaired and is tested", {
+  timeout: 600_000,
+}, async () => {
   const [port, deskPort] = [String(await freePort()), String(await freePort())];
-  // Only the ports differ from the page's.
+  // Only the ports differ from the page's ports.
   const page = readFileSync(join(ROOT, "docs/write-a-chain.md"), "utf8").replaceAll("8787", port).replaceAll("28417", deskPort);
   const folder = greeter();
   // The vitest that runs this test must not be confused with the started one.
@@ -37,7 +39,7 @@ it("following docs/write-a-chain.md exactly gives a chain that runs, breaks, is 
   const shell = (script: string) => ["-euo", "pipefail", "-c", `npx() { "$@"; }; ${script}`];
   const run = (script: string) => execFileSync("bash", shell(script), { cwd: folder, env, encoding: "utf8", stdio: "pipe" });
 
-  /** Runs a program until the test ends, and continues when it reports that it is ready. */
+  /** Runs a program until the test ends, and returns when it reports that it is ready. */
   async function keep(script: string, ready: string): Promise<void> {
     const child: ChildProcess = spawn("bash", shell(script), { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
     onTestFinished(() => ended(child));

@@ -12,7 +12,7 @@ import {
 import type { Command, InstanceDetail, ListInstancesData, Problem } from "../../../dist/outside/hey-api/types.gen.ts";
 import type { Asked, Learned } from "../asked.ts";
 
-// A user's program over the client of hey-api.
+// A user's program that uses the hey-api client.
 
 export async function run({ baseUrl, token, fetch, keywords, correlationId, account }: Asked): Promise<Learned> {
   const client = createClient({ baseUrl, auth: () => token, fetch: (input, init) => fetch(new Request(input, init)) });
@@ -89,7 +89,7 @@ function isOver(status: InstanceDetail["status"]): boolean {
     case "in_doubt":
       return false;
     default:
-      // Every status has been named.
+      // All statuses are handled here: the compiler checks that.
       return status satisfies never;
   }
 }

@@ -2,7 +2,7 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "../../../dist/outside/paths.ts";
 import type { Asked, Learned } from "../asked.ts";
 
-// A user's program over openapi-fetch and the types of openapi-typescript.
+// A user's program that uses openapi-fetch and the types of openapi-typescript.
 
 type Command = components["schemas"]["Command"];
 type InstanceDetail = components["schemas"]["InstanceDetail"];

@@ -9,9 +9,9 @@ const ARGS = [
   ...["--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"],
 ];
 
-/** A monospaced font with arrows: the package's own fonts have neither. */
+/** A monospaced font with arrows: the package's own fonts have no such font. */
 const MONO = ["400Regular/FiraMono_400Regular.ttf", "700Bold/FiraMono_700Bold.ttf"];
-/** Fonts of npm packages and no others, so that a page has the same width on every machine. */
+/** Only fonts of npm packages, so that a page has the same width on every machine. */
 const FONTS = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -22,7 +22,7 @@ const FONTS = `<?xml version="1.0"?>
 `;
 
 /**
- * Starts a Chromium that npm installed, with its libraries and fonts: it needs nothing of the machine beyond Node's own needs. It is
+ * Starts a Chromium that npm installed, with its libraries and fonts: it needs nothing of the machine beyond Node's requirements. It is
  * built for Linux on x64; elsewhere the installed Chrome is used.
  */
 export async function startChrome(): Promise<Browser> {
@@ -30,7 +30,7 @@ export async function startChrome(): Promise<Browser> {
   return chromium.launch(await options());
 }
 
-/** The same for several processes of tests, which connect to it, with pages that an engine on this machine serves. */
+/** Starts a Chromium for several test processes, which connect to it, with pages that an engine on this machine serves. */
 export async function serveChrome(): Promise<BrowserServer> {
   const { chromium } = await import("playwright-core");
   const { args = [], ...rest } = await options();
@@ -45,7 +45,7 @@ async function options(): Promise<LaunchOptions> {
   return { executablePath: join(folder, "chromium"), args: ARGS, env };
 }
 
-/** The folder of the browser and its fonts, made once per pair of versions. Of two concurrent processes, both use the first result. */
+/** The folder of the browser and its fonts, created once per pair of versions. Two concurrent processes both use the first result. */
 async function unpacked(): Promise<string> {
   const { home, version } = installed("@sparticuz/chromium");
   const mono = installed("@expo-google-fonts/fira-mono");

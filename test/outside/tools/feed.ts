@@ -1,7 +1,7 @@
 import { json } from "node:stream/consumers";
 import Parser from "rss-parser";
 
-// A feed reader library's parse of a feed.
+// The result of a feed reader library for a feed.
 
 const { xml } = (await json(process.stdin)) as { xml: string };
 console.log(JSON.stringify(await new Parser().parseString(xml)));

@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 
-// A linter, with all its recommended rules: node test/outside/tools/lint.ts < openapi.json prints its findings.
+// A linter with all its recommended rules: node test/outside/tools/lint.ts < openapi.json prints its findings.
 
-/** The disabled rules. A brand's index is a folder: its pages' relative links continue from there. */
+/** The disabled rules. A brand's index is a folder: its pages' relative links start from there. */
 const LEFT_OUT = { "no-path-trailing-slash": "off" };
 
 const document = await text(process.stdin);

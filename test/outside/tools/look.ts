@@ -6,18 +6,18 @@ import type { AxeResults, RunOptions } from "axe-core";
 import type { Page, Route } from "playwright-core";
 import { startChrome } from "./chrome.ts";
 
-// A browser's findings about pages: at each width whether they scroll sideways, and by axe-core in the light and in the dark theme.
-// Nothing is served: each request gets the Worker's answer to a test, with its headers; a request without one is a finding, as every
-// other unexpected action of a page. MILLRACE_SCREENSHOTS=folder npx vitest run --project app test/outside/pages.test.ts: with a
-// picture of each.
+// A browser's findings about pages: at each width whether they scroll sideways, and the findings of axe-core in the light and in the dark
+// theme. Each request gets the Worker's response from a test, with its headers; a request without a prepared response is a finding, as is
+// any other unexpected action of a page. To store a screenshot of each: MILLRACE_SCREENSHOTS=folder npx vitest run --project app
+// test/outside/pages.test.ts
 
-/** A page to check: its address, and its text once it is rendered. */
+/** A page to check: its URL, and its text once it is rendered. */
 interface Visit {
   path: string;
   shows: string;
 }
 
-/** Visits by name, and the answers of the Worker by path and query. */
+/** Visits by name, and the responses of the Worker by path and query. */
 interface ToLookAt {
   origin: string;
   visits: Record<string, Visit>;
@@ -38,7 +38,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const { origin, visits, answers } = (await json(process.stdin)) as ToLookAt;
 const browser = await startChrome();
 const context = await browser.newContext();
-// A busy machine is not a finding.
+// A timeout on a busy machine is not a finding.
 context.setDefaultTimeout(120_000);
 const found: Record<string, string[]> = {};
 for (const [name, visit] of Object.entries(visits)) found[name] = await look(name, visit);
@@ -92,7 +92,7 @@ function tooWide(page: Page): Promise<string[]> {
 
 async function axe(page: Page): Promise<string[]> {
   const options: RunOptions = { runOnly: { type: "tag", values: RULES }, resultTypes: ["violations"], preload: false };
-  // In a page with a sandbox that runs no scripts timers do not run either, and axe waits for them.
+  // In a page with a sandbox that runs no scripts timers do not run either, and axe-core waits for timers.
   const { violations }: AxeResults = await page.evaluate(`(() => {
     const after = setTimeout;
     window.setTimeout = (then, ms = 0) => (ms > 100 ? after(then, ms) : void Promise.resolve().then(then));

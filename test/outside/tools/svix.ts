@@ -1,8 +1,8 @@
 import { json } from "node:stream/consumers";
 import { Webhook } from "svix";
 
-// The result of Svix's library for a delivery: each body is verified by its headers and the secret. Returns that it was accepted, or
-// why it was refused.
+// The result of Svix's library for a delivery: each body is verified by its headers and the secret. Returns that it was accepted, or the
+// reason of the refusal.
 
 const { secret, deliveries } = (await json(process.stdin)) as {
   secret: string;

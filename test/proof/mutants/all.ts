@@ -20,7 +20,7 @@ import { SKIPS } from "./skips.ts";
 import { TENANTS } from "./tenants.ts";
 import { WEBHOOKS } from "./webhooks.ts";
 
-/** Bugs that must be found, each named by its symptom. */
+/** Bugs that must be detected, each named by its symptom. */
 export const MUTANTS: readonly Mutant[] = [
   ...GUARD,
   ...LEAN_STEPS,

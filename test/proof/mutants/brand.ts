@@ -1,8 +1,8 @@
 import { mutantsOf } from "./mutant.ts";
 
-/** Wrong beliefs of a brand's agent about its work, and targets that are mixed up. */
+/** Wrong statuses of articles and research in a brand's agent, and targets that are mixed up. */
 export const BRANDS = mutantsOf("brand", {
-  "research that was given up, then retried and done, counts as failed": {
+  "research that failed, and then was retried and done, still counts as failed": {
     file: "src/systems/brand/state.ts",
     find: "WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')",
     put: "WHERE instance_id = ? AND state IN ('to_send', 'sent')",
@@ -14,7 +14,7 @@ export const BRANDS = mutantsOf("brand", {
     put: "iif(min(live) = 1, 'live', 'unpublished')",
     killedBy: "test/systems/brand/agent.test.ts",
   },
-  "a post on X with an unknown outcome is made again": {
+  "a post on X with an unknown outcome is created again": {
     file: "src/steps/announce.ts",
     find: 'effect: "once"',
     put: 'effect: "natural"',

@@ -6,15 +6,15 @@ const CLOUD_EVENTS = "test/api/cloud-events.test.ts";
 const LIMITS = "test/api/request-limits.test.ts";
 const TRACE = "test/app/trace.test.ts";
 
-/** Requests that the API must not accept, or answers that it must not give. */
+/** Requests that the API must refuse, or responses that it must not return. */
 export const DOOR = mutantsOf("door", {
-  "bytes that are not UTF-8 are replaced": {
+  "invalid UTF-8 bytes are replaced instead of refused": {
     file: "packages/millrace/src/http/body.ts",
     find: "{ fatal: true, ignoreBOM: false }",
     put: "{ fatal: false, ignoreBOM: false }",
     killedBy: BODIES,
   },
-  "of two equal keys the last wins in silence": {
+  "the last of two equal JSON keys wins without an error": {
     file: "packages/millrace/src/contract/limits.ts",
     find: "if (kept.fields < fields) refuse",
     put: "if (kept.fields > fields) refuse",
@@ -26,103 +26,103 @@ export const DOOR = mutantsOf("door", {
     put: "{ at, nul: true }",
     killedBy: BODIES,
   },
-  "items are counted only once they are made": {
+  "items of a JSON list are counted only after they were parsed": {
     file: "packages/millrace/src/contract/limits.ts",
     find: "if (counted.items > INTAKE_LIMITS.maxKeys) {",
     put: "if (counted.items < 0) {",
     killedBy: BODIES,
   },
-  "an integer is read as its neighbour": {
+  "an integer is read as the nearest double": {
     file: "packages/millrace/src/contract/json-text.ts",
     find: "return size < LARGEST_PLAIN || ",
     put: "return size === 0 && ",
     killedBy: "test/api/numbers.test.ts",
   },
-  "next to nothing is read as nothing": {
+  "a number close to zero is read as zero": {
     file: "packages/millrace/src/contract/json-text.ts",
     find: "if (size === 0) return",
     put: "if (size < 0) return",
     killedBy: "test/api/numbers.test.ts",
   },
-  "one wrong item refuses them all": {
+  "one invalid item causes the refusal of all items": {
     file: "packages/millrace/src/contract/limits.ts",
     find: "if (!items || !(error",
     put: "if (items || !(error",
     killedBy: "test/api/wrong-items.test.ts",
   },
-  "a packed body is read as it is": {
+  "a compressed body is read without decompression": {
     file: "packages/millrace/src/http/media-type.ts",
     find: 'if (encoding !== "identity") {',
     put: 'if (encoding === "") {',
     killedBy: BODIES,
   },
-  "a body in other characters is read as UTF-8": {
+  "a body in another character encoding is read as UTF-8": {
     file: "packages/millrace/src/http/media-type.ts",
     find: "if (PLAIN.has(charset.toLowerCase())) continue;",
     put: "if (charset) continue;",
     killedBy: BODIES,
   },
-  "a refused body is left unread": {
+  "a refused body is not read to its end": {
     file: "packages/millrace/src/http/engine-routes.ts",
     find: "if (context.res.status >= 400 && !unmatched",
     put: "if (context.res.status >= 600 && !unmatched",
     killedBy: BODIES,
   },
-  "a name of any length is measured": {
+  "a similar name is searched for a name of any length": {
     file: "packages/millrace/src/contract/nearest.ts",
     find: "if (name.length > MAX_MEASURED_CHARACTERS) return undefined;",
     put: "",
     killedBy: "test/engine/contract/nearest.test.ts",
   },
-  "every issue is returned, without a limit": {
+  "every issue of a body is returned, without a limit": {
     file: "packages/millrace/src/contract/known-fields.ts",
     find: "export const MAX_ISSUES = 50;",
     put: "export const MAX_ISSUES = 50_000;",
     killedBy: BODIES,
   },
-  "two headers are one key": {
+  "two key headers are read as one key": {
     file: "packages/millrace/src/http/idempotency-key.ts",
     find: "const BARE = /^[\\x21-\\x2b\\x2d-\\x7e][\\x20-\\x2b\\x2d-\\x7e]*$/;",
     put: "const BARE = /^[\\x21-\\x7e][\\x20-\\x7e]*$/;",
     killedBy: "test/api/commands.test.ts",
   },
-  "an attribute that is null has a value": {
+  "a null attribute of an event counts as a value": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: '.filter(([name, one]) => one !== null || name === "data")',
     put: '.filter(([name]) => name !== "")',
     killedBy: CLOUD_EVENTS,
   },
-  "bytes of a header are taken as they were replaced": {
+  "replaced bytes of a header are accepted": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: "if (!/^[\\x20-\\x7e]*$/.test(value)) throw",
     put: 'if (value === "\\0") throw',
     killedBy: CLOUD_EVENTS,
   },
-  "an attribute that came twice is one": {
+  "an attribute that was sent twice counts as one": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: 'if (quoted === undefined && value.includes(", ")) throw',
     put: 'if (quoted === "" && value.includes(", ")) throw',
     killedBy: CLOUD_EVENTS,
   },
-  "binary mode accepts no JSON of another type": {
+  "binary mode refuses JSON with another content type": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: "{ isTaken: isJsonType, maxBytes }",
     put: "{ maxBytes }",
     killedBy: CLOUD_EVENTS,
   },
-  "strangers are not counted": {
+  "requests without a token are not counted": {
     file: "packages/millrace/src/http/request-limits.ts",
     find: "if (!knowing.includes(first)) await countStranger",
     put: 'if (first === "none") await countStranger',
     killedBy: LIMITS,
   },
-  "each address of a network is counted for itself": {
+  "each address of a network is counted separately": {
     file: "packages/millrace/src/http/request-limits.ts",
     find: 'parsed.parts.slice(0, 4).join(":")',
     put: "address",
     killedBy: LIMITS,
   },
-  "tokens are not counted": {
+  "requests with a token are not counted": {
     file: "packages/millrace/src/http/request-limits.ts",
     find: "const waitMs = await countedHere(env, name, window);",
     put: "const waitMs = caller.id ? 0 : await countedHere(env, name, window);",
@@ -134,13 +134,13 @@ export const DOOR = mutantsOf("door", {
     put: "const name = `requests/token ${caller.id}`;",
     killedBy: LIMITS,
   },
-  "a token that is gone mints": {
+  "a deleted token can create tokens": {
     file: "packages/millrace/src/store/tokens.ts",
     find: "mintedBy === undefined ? sql`true` : isGood(tenantId, mintedBy)",
     put: "sql`true`",
     killedBy: "test/api/tokens.test.ts",
   },
-  "the document's patterns are JavaScript's alone": {
+  "the document's patterns are valid in JavaScript only": {
     file: "packages/millrace/src/contract/chosen-name.ts",
     find: "= /^[^\\u0000-\\u001f\\u007f-\\u009f]*$/;",
     put: "= /^\\P{Cc}*$/u;",
@@ -152,19 +152,19 @@ export const DOOR = mutantsOf("door", {
     put: "operation.tags ??= path ? [] : [tagOf(path, groups)];",
     killedBy: "test/api/openapi.test.ts",
   },
-  "an endpoint's key is not read": {
+  "the Idempotency-Key of an endpoint is ignored": {
     file: "src/api/webhooks.ts",
     find: "register(context.env, by(context), config, key)",
     put: "register(context.env, by(context), config, undefined)",
     killedBy: "test/api/idempotency-keys.test.ts",
   },
-  "a key that no route reads is accepted": {
+  "an Idempotency-Key is accepted by a route that ignores it": {
     file: "packages/millrace/src/http/keyless.ts",
     find: "if (request?.headers && Object.hasOwn(",
     put: "if (!request?.headers || Object.hasOwn(",
     killedBy: "test/api/idempotency-keys.test.ts",
   },
-  "a token gives scopes that it lacks": {
+  "a token can grant scopes that it lacks": {
     file: "packages/millrace/src/access/tokens.ts",
     find: "grant.scopes.find((scope) => !by.scopes.includes(scope))",
     put: "grant.scopes.find((scope) => scope === undefined)",
@@ -176,7 +176,7 @@ export const DOOR = mutantsOf("door", {
     put: "(output) => output !== null || output === null,",
     killedBy: "test/api/effects.test.ts",
   },
-  "a signature that is refused says not how to sign": {
+  "the refusal of a signature does not explain how to sign": {
     file: "packages/millrace/src/http/signed-text.ts",
     find: '"www-authenticate": `Webhook-Signature realm="${sender}"`,',
     put: "",
@@ -188,49 +188,49 @@ export const DOOR = mutantsOf("door", {
     put: "return (isRecent || true) && signatures",
     killedBy: "test/engine/http/inbound-signatures.test.ts",
   },
-  "a webhook that is sent again with other fields is refused": {
+  "a resent webhook with different fields is refused": {
     file: "packages/millrace/src/http/routes/inbound.ts",
     find: 'if (codeOf(error) !== "idempotency_key_reused") throw error;',
     put: "if (codeOf(error)) throw error;",
     killedBy: "test/engine/http/inbound.test.ts",
   },
-  "the end of a batch is sent again to a client that has it": {
+  "the end of a batch is sent again to a client that already has it": {
     file: "src/api/batch-reports.ts",
     find: "if (hasEnded(batch) && seen === seenAs(batch)) return",
     put: 'if (hasEnded(batch) && seen === "") return',
     killedBy: "test/systems/batches/cancel.test.ts",
   },
-  "a webhook's URL is kept as it was typed": {
+  "a webhook's URL is stored as typed, without normalisation": {
     file: "src/systems/webhooks/registry.ts",
     find: "const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;",
     put: "const url = config.url;",
     killedBy: "test/systems/webhooks/endpoints.test.ts",
   },
-  "a trace of zeros continues": {
+  "a trace id of zeros is continued": {
     file: "packages/millrace/src/contract/trace.ts",
     find: "-(?!0{32})([0-9a-f]{32})",
     put: "-([0-9a-f]{32})",
     killedBy: TRACE,
   },
-  "a trace of a later version is another": {
+  "a trace of a later version is not continued": {
     file: "packages/millrace/src/contract/trace.ts",
     find: "/^(?!ff)([0-9a-f]{2})-",
     put: "/^(00)-",
     killedBy: TRACE,
   },
-  "a trace ends at the border": {
+  "a trace is not passed on to upstreams": {
     file: "packages/millrace/src/contract/trace.ts",
     find: "return trace ? { ...nextHop(trace) } : {};",
     put: "return trace ? {} : {};",
     killedBy: TRACE,
   },
-  "the tracing systems' state is dropped": {
+  "the tracestate is dropped": {
     file: "packages/millrace/src/contract/trace.ts",
     find: "...(state && { tracestate: state })",
     put: "...(state && {})",
     killedBy: TRACE,
   },
-  "an output is the result of its JSON conversion": {
+  "an output is replaced by the result of its JSON conversion": {
     file: "packages/millrace/src/guard/output.ts",
     find: "  assertPlain(value, text);\n  if (byteLength",
     put: "  if (byteLength",
@@ -242,7 +242,7 @@ export const DOOR = mutantsOf("door", {
     put: "for (const label of [] as string[]) advise",
     killedBy: "test/engine/pass/advice.test.ts",
   },
-  "a key that is not read is not reported": {
+  "an ignored key is not reported": {
     file: "packages/millrace/src/guard/call.ts",
     find: 'if (definition.effect === "keyed" && !isRead)',
     put: 'if (definition.effect === "keyed" && isRead && !isRead)',
@@ -254,13 +254,13 @@ export const DOOR = mutantsOf("door", {
     put: "if (run && !run) advise(run,",
     killedBy: "test/engine/pass/advice.test.ts",
   },
-  "a failed attempt leaves no line": {
+  "a failed attempt writes no log line": {
     file: "packages/millrace/src/observe/log/instances.ts",
     find: 'logJobLine(run.env, "warn", { ...attempt,',
     put: "void ({ ...attempt,",
     killedBy: "test/engine/observe/logged.test.ts",
   },
-  "a line names no job": {
+  "a log line does not contain the job": {
     file: "packages/millrace/src/observe/log/instances.ts",
     find: "correlation_id: short(correlation_id),",
     put: 'correlation_id: short(""),',

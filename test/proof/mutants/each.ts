@@ -2,7 +2,7 @@ import { MUTANTS } from "./all.ts";
 import type { Killer, Mutant } from "./mutant.ts";
 import { type Ended, isFile, projectOf, type Trying, tryOut } from "./try.ts";
 
-/** The result of a mutant: killed by a seed or a test; survived; or inconclusive, because it broke the run itself. */
+/** The result of a mutant: detected by a seed or a test; survived; or inconclusive, because it broke the run itself. */
 export interface Result {
   name: string;
   area: string;
@@ -11,7 +11,7 @@ export interface Result {
   seconds: number;
 }
 
-/** The number of tried and killed mutants, and the survivors. */
+/** The number of tested and detected mutants, and the survivors. */
 export interface Summary {
   mutants: number;
   caught: number;
@@ -19,7 +19,7 @@ export interface Summary {
   broken: string[];
 }
 
-/** Tries mutants one by one: those whose name or area contains one of these parts, or all. `say` gets each result. */
+/** Tests mutants one by one: those whose name or area contains one of these parts, or all. `say` gets each result. */
 export async function tryEach(only: readonly string[] | undefined, trying: Trying, say: (result: Result) => void): Promise<Summary> {
   const chosen = MUTANTS.filter(({ name, area }) => !only || only.some((part) => area === part || name.includes(part)));
   const baselines = new Baselines(chosen, trying);
@@ -33,7 +33,7 @@ export async function tryEach(only: readonly string[] | undefined, trying: Tryin
   return { mutants: results.length, caught: named("killed").length, survived: named("survived"), broken: named("broken") };
 }
 
-/** The single faults run where the random programs found nothing. */
+/** The single faults run if the random programs found no problem. */
 const killersOf = ({ killedBy }: Mutant): Killer[] => (killedBy === "random" ? ["random", "sweep"] : [killedBy]);
 
 async function resultOf(mutant: Mutant, baselines: Baselines, trying: Trying): Promise<Result> {
@@ -69,8 +69,7 @@ class Baselines {
   }
 
   /**
-   * The named tests of a project in one run; undefined where one fails without a mutant, or only this one remains: each runs alone
-   * then.
+   * The named tests of a project in one run; undefined if one fails without a mutant, or if only this one remains: then each runs alone.
    */
   async #together(killer: Killer): Promise<Ended | undefined> {
     const isAlike = (one: Killer) => isFile(one) && projectOf(one) === projectOf(killer) && !this.#known.has(one);

@@ -4,33 +4,33 @@ import { mutantsOf } from "./mutant.ts";
 const CRASHES = "test/engine/callbacks/crashes.test.ts";
 const OWED = "packages/millrace/src/callbacks/owed.ts";
 
-/** Ends that are not reported, or that reach another caller. */
+/** Ends that are not reported, or are reported to another caller. */
 export const ENDS = mutantsOf("ends", {
-  "another bundle's error that ends a step at once is retried": {
+  "another bundle's non-retryable error is retried": {
     file: "packages/millrace/src/workflow/step-error.ts",
     find: "error instanceof NonRetryableError || isByName(error)",
     put: "error instanceof NonRetryableError",
     killedBy: "test/engine/pass/final-errors.test.ts",
   },
-  "an error of the platform itself is caught as a step's": {
+  "an error of the platform itself is caught as the error of a step": {
     file: "packages/millrace/src/workflow/platform.ts",
     find: "if (!attempts.isOutcome(told)) return",
     put: "if (false) return",
     killedBy: "test/engine/workflow/engine-reset.test.ts",
   },
-  "an end whose process died is not reported": {
+  "the end of an instance is not reported after its process died": {
     file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => callOwed(env, elsewhere) }",
     put: "portion: () => Promise.resolve(all(0)) }",
     killedBy: CRASHES,
   },
-  "a call is noted as kept, and is not": {
+  "a callback is recorded as stored, but is not stored": {
     file: OWED,
     find: "[...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]",
     put: "[noteCalled(owed)]",
     killedBy: CRASHES,
   },
-  "a deleted tenant's address is called": {
+  "the callback address of a deleted tenant is called": {
     file: "packages/millrace/src/store/instances/remove.ts",
     find: "SET status = 'terminated', callback = NULL,",
     put: "SET status = 'terminated',",
@@ -48,7 +48,7 @@ export const ENDS = mutantsOf("ends", {
     put: "WHERE ${IS_OVERDUE}",
     killedBy: "test/engine/inspect/overdue.test.ts",
   },
-  "an answer that waits does not see a question": {
+  "a request that waits for the end does not return at a question": {
     file: "packages/millrace/src/inspect/settled.ts",
     find: " || row.asks === 1",
     put: "",

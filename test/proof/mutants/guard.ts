@@ -7,7 +7,7 @@ const LEASE = "packages/millrace/src/guard/lease.ts";
 
 /** Effects that happen too often or not at all, and replays that take another branch than the one before. */
 export const GUARD = mutantsOf("guard", {
-  "no attempt looks whether its step is done": {
+  "an attempt does not check whether its step is already done": {
     file: "packages/millrace/src/pass/inbox.ts",
     find: "if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;",
     put: "if (platformAttempt > 0) return undefined;",
@@ -31,7 +31,7 @@ export const GUARD = mutantsOf("guard", {
     put: "return signed(secret, entry.instanceId, entry.step, String(entry.generation));",
     killedBy: "random",
   },
-  "a lookup does not ask before it repeats": {
+  "a lookup is skipped before a repeat": {
     file: EFFECT,
     find: 'if ((claimed.repeats || pass.inbox.isSetBack) && definition.effect === "lookup") {',
     put: 'if (!claimed.repeats && definition.effect === "lookup") {',
@@ -55,59 +55,59 @@ export const GUARD = mutantsOf("guard", {
     put: "const caught = this.inbox.history?.failureOf(`${label} `);",
     killedBy: "random",
   },
-  "an effect begins behind a caught failure that nothing on record says": {
+  "an effect starts after a caught failure that has no record": {
     file: "packages/millrace/src/guard/effect.ts",
     find: "if (!(await pass.mayBegin(step))) return { held: true };",
     put: "",
     killedBy: "test/proof/cases.test.ts",
   },
-  "an effect behind a caught failure is begun though its run is paused": {
+  "an effect after a caught failure starts although its run is paused": {
     file: "packages/millrace/src/guard/effect.ts",
     find: "if (!(await pass.mayBegin(step))) return { held: true };",
     put: "await pass.mayBegin(step);",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "a long message is whole on the first pass, and cut on later ones": {
+  "a long error message is complete in the first replay, and truncated in later ones": {
     file: PASS,
     find: "throw asRemembered(error);",
     put: "throw error;",
     killedBy: "test/engine/pass/caught-words.test.ts",
   },
-  "a run waits to be resumed by an old word": {
+  "a run waits for its resume because of an outdated status": {
     file: "packages/millrace/src/workflow/holds.ts",
     find: "const wanted = await this.#steps.reading({ label, guarded }, () => this.#pass.run.askWanted());",
     put: "const wanted = await this.#pass.run.wanted(true);",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a run continues, or waits to be resumed, though another has begun": {
+  "a run continues, or waits for its resume, although another run has started": {
     file: "packages/millrace/src/pass/which-run.ts",
     find: 'if (run !== ((await this.heard()) ?? run)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/restart.test.ts",
   },
-  "an effect is begun under a key that was taken while its run was paused": {
+  "an effect starts under a key that was claimed while its run was paused": {
     file: "packages/millrace/src/guard/effect.ts",
     find: 'if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);',
     put: "",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "a key that may have been used is given back as if it had not been": {
+  "a key that may have been used is released as unused": {
     file: "packages/millrace/src/guard/effect.ts",
     find: 'repeats ? "expired" : "failed"',
     put: '"failed"',
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "a restart's events replace the run's kept entries meanwhile": {
+  "events of a restart replace the entries that the run wrote meanwhile": {
     file: "packages/millrace/src/store/instances/left.ts",
     find: "return sql`json_patch(json_patch(coalesce(caught, '{}'), ${forgotten}), ${more})`;",
     put: "return forgotten && more;",
     killedBy: "test/engine/pass/held-back.test.ts",
   },
-  "a kept caught failure has no record of the earlier outcomes": {
+  "a recorded caught failure has no record of the earlier outcomes": {
     file: "packages/millrace/src/pass/history.ts",
     find: "[...newest, ...begun]",
     put: "newest",
-    // A race won by a refusal, with a loser that is recorded during the next step, as the process dies.
+    // A race won by a refusal, with a loser that is recorded during the next step, while the process dies.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
   "a claim that may have no outcome counts as a record of a caught failure": {
@@ -121,62 +121,62 @@ export const GUARD = mutantsOf("guard", {
     file: "packages/millrace/src/pass/history.ts",
     find: "return this.#caught.has(label) && this.#kept.has(label);",
     put: "return this.#caught.has(label);",
-    // The same with a death in the second of them.
+    // Two consecutive refusals, with a process death in the second.
     killedBy: "test/engine/pass/gone-on.test.ts",
   },
-  "the code receives steps in the order of this replay": {
+  "the code receives step results in the order of this replay": {
     file: "packages/millrace/src/pass/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",
     put: "return 0;",
     killedBy: "random",
   },
-  "a run is complete beside an effect that is under way": {
+  "a run is complete while one of its effects is running": {
     file: "packages/millrace/src/pass/guarded.ts",
     find: "while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);",
     put: "",
     killedBy: "random",
   },
-  "branches go on behind the end of the code": {
+  "branches continue after the end of the code": {
     file: "packages/millrace/src/pass/course.ts",
     find: "this.#over = true;",
     put: "",
-    // The model leaves open the progress of a part that the code did not wait for: the programs cannot detect it.
+    // The model leaves the progress of a part that the code did not await open: the programs cannot detect this bug.
     killedBy: "test/engine/workflow/run-ends.test.ts",
   },
-  "a pass that follows a crash does not come as far as the one before": {
+  "a replay after a crash stops before the position of the previous replay": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
     find: ".finally(() => pass.catchUp())",
     put: "",
-    // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
+    // A crash within a few milliseconds of a lost race: about one in some thousands of random programs with killed processes reaches it.
     killedBy: "test/engine/pass/races.test.ts",
   },
-  "an undo receives a failure that the run before had depended on": {
+  "an undo receives a failure that the previous run had depended on": {
     file: "packages/millrace/src/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
-    // A run that fails of a read which had answered before, and is undone: three random programs of eight thousand reached it.
+    // A run that fails because of a read which had succeeded before, and is undone: three random programs of eight thousand reached it.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
-  "outcomes unreceived by an ended replay are received in the order of their records": {
+  "outcomes that an ended replay did not receive are received in the order of their records": {
     file: "packages/millrace/src/pass/history.ts",
     find: "for (const { label } of done) if (!this.#open.has(label)) order.add(label);",
     put: "",
     // A loser recorded before the winner, and received after it: one random program of ten thousand reached it.
     killedBy: "test/engine/pass/races.test.ts",
   },
-  "parallel items keep their large outputs in one place": {
+  "parallel items store their large outputs under one name": {
     file: "packages/millrace/src/guard/record.ts",
     find: "digest(attempt.key.step, attempt.key.item, attempt.token)",
     put: "digest(attempt.key.step)",
     killedBy: "random",
   },
-  "a claim is not kept alive while its effect lasts": {
+  "a claim is not renewed while its effect is running": {
     file: LEASE,
     find: "extend().catch(() => undefined);",
     put: "",
     killedBy: "test/engine/guard/guard.test.ts",
   },
-  "a branch that fails behind the end of its code holds its run for ever": {
+  "a branch that fails after the end of its code blocks its run forever": {
     file: "packages/millrace/src/workflow/entrypoint.ts",
     find: "await platform.followed(platform.whenDone());",
     put: "await platform.whenDone();",

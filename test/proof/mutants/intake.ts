@@ -7,27 +7,27 @@ const OUTBOX = "packages/millrace/src/store/outbox.ts";
 const STATED = "packages/millrace/src/intake/accept/stated.ts";
 const STATED_TEST = "test/engine/intake/stated.test.ts";
 
-/** Messages that become more than one instance, or none, or another's. */
+/** Messages that become more than one instance, or none, or another message's instance. */
 export const INTAKE = mutantsOf("intake", {
-  "the door takes another payload under a known key for a repeat": {
+  "the API treats another payload under a used key as a repeat": {
     file: "packages/millrace/src/intake/accept/enqueue.ts",
     find: "row.fingerprint === one.fingerprint ||",
     put: "row !== undefined ||",
     killedBy: "random",
   },
-  "another payload on the queue is dropped in silence": {
+  "another payload on the queue is dropped without an error": {
     file: REUSED,
     find: "const reused = others.filter(({ one }) => !same.has(one));",
     put: "const reused = others.filter(({ one }) => !same.has(one) && same.has(one));",
     killedBy: "random",
   },
-  "another payload under an event's key is dropped in silence": {
+  "another payload under an event's key is dropped without an error": {
     file: REUSED,
     find: ".filter(({ envelope }) => reused.has(envelope))",
     put: ".filter(({ envelope }) => anew.has(envelope))",
     killedBy: "random",
   },
-  "each delivery is its own instance": {
+  "each delivery creates a separate instance": {
     file: "packages/millrace/src/intake/accept/accept.ts",
     find: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
     put: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key + envelope.created_at),",
@@ -39,73 +39,73 @@ export const INTAKE = mutantsOf("intake", {
     put: 'for (const { message } of given) outcomes.set(message, { did: "captured" });\n  if (given.length >= 0) return;',
     killedBy: "random",
   },
-  "a delivery that the database did not take counts as a repeat": {
+  "a delivery that the database did not store counts as a repeat": {
     file: TAKE,
     find: "outcomes.set(message, becauseOf(error));",
     put: 'outcomes.set(message, { did: "duplicate" });',
     killedBy: "test/engine/intake/neighbours.test.ts",
   },
-  "a stream moves on from wherever it is": {
+  "a stream continues from any number": {
     file: "packages/millrace/src/store/sequences.ts",
     find: "CASE WHEN millrace_sequences.last = excluded.before THEN excluded.last END",
     put: "excluded.last",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a stream that has not begun moves on from further on": {
+  "a stream that has not started continues from a later number": {
     file: "packages/millrace/src/store/sequences.ts",
     find: "value->>'from' = 0 OR EXISTS",
     put: "1 OR EXISTS",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a number is followed before the one in front of it": {
+  "a number of a stream is processed before the number that precedes it": {
     file: "packages/millrace/src/intake/consume/in-order.ts",
     find: "const isNext = place === next;",
     put: "const isNext = true;",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a proof is run alone at any attempt": {
+  "a proof message is processed alone at any attempt": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
-  "a proof is run alone at any age": {
+  "a proof message is processed alone at any age": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/intake/keys.test.ts",
   },
-  "an event from outside is answered for, and not in the outbox": {
+  "an external event is acknowledged but not stored in the outbox": {
     file: OUTBOX,
     find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM millrace_stated_events",
     put: "FROM json_each(${rows}) WHERE false AND NOT EXISTS (SELECT 1 FROM millrace_stated_events",
     killedBy: STATED_TEST,
   },
-  "each repeat of an event from outside is sent": {
+  "each repeat of an external event is sent": {
     file: OUTBOX,
     find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM millrace_stated_events WHERE millrace_stated_events.id = unhex(value->>'id'))",
     put: "FROM json_each(${rows}) WHERE true",
     killedBy: STATED_TEST,
   },
-  "another payload under the key of an event from outside counts as a repeat": {
+  "another payload under the key of an external event counts as a repeat": {
     file: STATED,
     find: "return known.fingerprint === fingerprint || known.said === said;",
     put: "return known.fingerprint !== said || known.said !== fingerprint;",
     killedBy: STATED_TEST,
   },
-  "two tenants share the keys of events from outside": {
+  "two tenants share the keys of external events": {
     file: STATED,
     find: 'return digest("stated", tenantId, type, key);',
     put: 'return digest("stated", type, key, String(tenantId !== ""));',
     killedBy: STATED_TEST,
   },
-  "every event is open to the outside world": {
+  "every event type is accepted from external senders": {
     file: "packages/millrace/src/access/may-ask.ts",
     find: "if (scopes.some((scope) => scope === door?.scope)) return;",
     put: "if (scopes.length > 0) return;",
     killedBy: STATED_TEST,
   },
-  "the key of an event from outside is deleted with its follow-ups": {
+  "the key of an external event is deleted with its follow-ups": {
     file: "packages/millrace/src/store/stated-events.ts",
     find: "stated_at <= ${now} - ${keepMs}",
     put: "stated_at <= ${now} - ${keepMs / 10}",

@@ -2,13 +2,13 @@ import { mutantsOf } from "./mutant.ts";
 
 const CHECK = "packages/millrace/src/keeper/check-instances.ts";
 
-/** Repairs that are not made. */
+/** Repairs that do not happen. */
 export const KEEPER = mutantsOf("keeper", {
-  "an accepted and unsent command is not started": {
+  "an accepted but unsent command is never started": {
     file: CHECK,
     find: 'return stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
     put: 'return "leave";',
-    // Of the random programs few show it: those with a first message that the queue refuses, and a sender without a copy.
+    // Few random programs reach it: only those with a first message that the queue refuses, and a sender that has no copy.
     killedBy: "test/engine/intake/acceptance.test.ts",
   },
   "an instance that the platform has lost is not created again": {
@@ -17,7 +17,7 @@ export const KEEPER = mutantsOf("keeper", {
     put: 'return "settled";',
     killedBy: "test/engine/intake/intake.test.ts",
   },
-  "a run that the platform itself has ended is taken for failed": {
+  "a run that the platform itself has ended is recorded as failed": {
     file: CHECK,
     find: "if (instance === null || isOver(row) || !isItsOwn) return failure(row, said);",
     put: "return failure(row, said);",
@@ -33,7 +33,7 @@ export const KEEPER = mutantsOf("keeper", {
     file: "packages/millrace/src/keeper/keeper.ts",
     find: "portion: () => applyOpenActions(env, elsewhere) }",
     put: "portion: () => Promise.resolve(all(0)) }",
-    // Needs a process that dies between a promise and its execution.
+    // Requires a process that dies between a promised action and its execution.
     killedBy: "test/engine/guard/guard.test.ts",
   },
 });

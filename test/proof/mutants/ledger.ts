@@ -4,13 +4,13 @@ const LEDGER = "src/systems/facts/ledger/ledger.ts";
 
 /** Facts that are counted twice, changed or lost. */
 export const LEDGERS = mutantsOf("ledger", {
-  "a fact of another text is taken for a repeat": {
+  "a fact with another text counts as a repeat": {
     file: "src/systems/facts/ledger/forgotten-facts.ts",
     find: 'isSame ? "duplicate" : "differs"',
     put: '"duplicate"',
     killedBy: "test/systems/facts/append.test.ts",
   },
-  "a pruned fact is new when it is stated again": {
+  "a pruned fact that is sent again counts as new": {
     file: "src/systems/facts/ledger/forgotten-facts.ts",
     find: "UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
     put: "AND ?2 <> ''",

@@ -5,57 +5,57 @@ const RESTS = "test/engine/operate/caught-before-rest.test.ts";
 const LATER = "test/engine/operate/undo-refused-later.test.ts";
 const READS = "test/engine/operate/cancel-reading.test.ts";
 
-/** The knowledge of an undo and of dry runs about effects that failed without a record. */
+/** Errors of an undo and of dry runs about effects that failed without a record. */
 export const LEFT_OPEN = mutantsOf("operators", {
-  "a caught failure without a record is left alone by an undo": {
+  "an undo ignores a caught failure without a record": {
     file: "packages/millrace/src/workflow/left-open.ts",
     find: "failed || cutOff.has(label)",
     put: "cutOff.has(label)",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "a run with failures without a record only cannot be undone": {
+  "a run that has only failures without a record cannot be undone": {
     file: "packages/millrace/src/store/instances/undoable.ts",
     find: "(millrace_instances.undo IS NULL AND",
     put: "(false AND",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "a lookup that was caught is said to run": {
+  "a dry run reports that a caught lookup runs": {
     file: "packages/millrace/src/operate/instances/retry.ts",
     find: '(state === "failed" || state === "claimed") && caught',
     put: 'state === "failed" && caught',
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "an operator cannot have an undo leave alone an effect that it cannot repeat": {
+  "an operator cannot exclude an effect from an undo that it cannot repeat": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "a sleep begins behind a caught failure that nothing on record says": {
+  "a sleep starts after a caught failure without a record": {
     file: PLATFORM,
     find: "await this.reading(step, () => this.#pass.keepCaught(step));",
     put: "",
     killedBy: RESTS,
   },
-  "a back-off begins behind one": {
+  "a retry delay starts after a caught failure without a record": {
     file: PLATFORM,
     find: "await this.#pass.keepCaught(step).catch(() => undefined);",
     put: "",
     killedBy: RESTS,
   },
-  "a pause holds the step after the next": {
+  "a pause stops the step after the next instead of the next": {
     file: "packages/millrace/src/workflow/holds.ts",
     find: "await this.#pass.keepCaught(step).catch(() => undefined);",
     put: "",
     killedBy: RESTS,
   },
-  "a sleeping branch leaves another's caught failure unrecorded": {
+  "a sleeping branch leaves another branch's caught failure unrecorded": {
     file: "packages/millrace/src/pass/pass.ts",
     find: "this.course.unheard.length > 1 ? this.#keepBeside(heard) : undefined",
     put: "undefined",
     killedBy: RESTS,
   },
-  "the record kept before a sleep lacks the effect after it": {
+  "the record written before a sleep lacks the effect after it": {
     file: "packages/millrace/src/pass/course.ts",
     find: "(this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed))",
     put: "this.#kept.get(failed)",
@@ -67,43 +67,43 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "",
     killedBy: READS,
   },
-  "a read that was cut off may have happened": {
+  "an interrupted read counts as possibly done": {
     file: "packages/millrace/src/operate/carry-out/cut-off.ts",
     find: " || reads",
     put: "",
     killedBy: READS,
   },
-  "an undo reads again though nothing was done behind that": {
+  "an undo repeats a read although no effect depended on it": {
     file: "packages/millrace/src/workflow/undoing.ts",
     find: "if (!(await this.#isBehindAll(step))) return",
     put: "return",
     killedBy: READS,
   },
-  "an undo waits for the end of code that goes round in a circle": {
+  "an undo waits forever for the end of code that loops": {
     file: "packages/millrace/src/workflow/undoing.ts",
     find: "this.#hasMetAll.resolve(undefined);",
     put: "",
     killedBy: READS,
   },
-  "a refusal counts for the tries before it": {
+  "a refusal also counts for the attempts before it": {
     file: "packages/millrace/src/workflow/step-attempts.ts",
     find: "failures.isUnclear(this.label) ? asUnclear(error) : error",
     put: "error",
     killedBy: LATER,
   },
-  "an undo takes a refusal to do it once more for word that it did not happen": {
+  "an undo treats a refused repeat as proof that the effect did not happen": {
     file: "packages/millrace/src/workflow/undoing.ts",
     find: "error instanceof DidNotHappen",
     put: "isDefiniteRefusal(error)",
     killedBy: LATER,
   },
-  "a run forgets the possible effects of the run before": {
+  "a run forgets the possible effects of the previous run": {
     file: "packages/millrace/src/operate/instances/left.ts",
     find: "reopened(run, known.get(label))",
     put: "reopened(run, undefined)",
     killedBy: LATER,
   },
-  "an undo goes the way of a run that came less far": {
+  "an undo follows a run that made less progress": {
     file: "packages/millrace/src/operate/instances/left.ts",
     find: 'one.effect === "undoable"',
     put: "false",

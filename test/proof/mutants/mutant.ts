@@ -1,4 +1,4 @@
-/** Where a bug sits. */
+/** The area of a bug. */
 export const AREAS = [
   "guard",
   "lean",
@@ -21,23 +21,23 @@ export const AREAS = [
 ] as const;
 export type Area = (typeof AREAS)[number];
 
-/** The detector of a bug: the random programs; every single fault; or a separate test, where no program reaches it. */
+/** The detector of a bug: the random programs; every single fault; or a separate test, if no program reaches it. */
 export type Killer = "random" | "sweep" | `test/${string}.test.ts`;
 
-/** One text instead of another, in one file. */
+/** A replacement of one text by another, in one file. */
 export interface Edit {
   readonly file: string;
   readonly find: string;
   readonly put: string;
 }
 
-/** A plausible bug that breaks a contract. */
+/** A plausible bug that breaks a guarantee. */
 export interface Mutant extends Edit {
   /** The symptom. */
   readonly name: string;
   readonly area: Area;
   readonly killedBy: Killer;
-  /** The name of another mutant: as long as that guard exists, this bug does no harm. Both together do. */
+  /** The name of another mutant: while that guard exists, this bug has no effect. Both together break the guarantee. */
   readonly masked?: string;
 }
 
@@ -49,6 +49,6 @@ export function mutantsOf(area: Area, named: Record<string, Omit<Mutant, "name" 
 /** A file's text with the bug in it. Throws unless the replaced text occurs there exactly once. */
 export function mutated(text: string, { file, find, put }: Edit): string {
   const count = text.split(find).length - 1;
-  if (count !== 1) throw new Error(`${file} holds this text ${count} times, not once:\n${find}`);
+  if (count !== 1) throw new Error(`${file} contains this text ${count} times, not once:\n${find}`);
   return text.replace(find, () => put);
 }

@@ -8,7 +8,7 @@ const RUN = "packages/millrace/src/store/instances/run.ts";
 
 /** Operators' requests, and their results: undo, retry, unknown outcomes, dead letters. */
 export const OPERATORS = mutantsOf("operators", {
-  "an undo goes forwards": {
+  "an undo runs in forward order": {
     file: BACK,
     find: "positionOf(b.effect) - positionOf(a.effect)",
     put: "positionOf(a.effect) - positionOf(b.effect)",
@@ -20,39 +20,39 @@ export const OPERATORS = mutantsOf("operators", {
     put: "]",
     killedBy: "random",
   },
-  "an undo silently leaves out effects that its code does not reach": {
+  "an undo silently omits effects that its code does not reach": {
     file: UNDO,
     find: "if (missed !== undefined) throw this.#whyMissed(missed, passed);",
     put: "",
-    // The code of a program reaches all of its effects: it needs code that was changed since.
+    // The code of a program reaches all of its effects: this bug requires code that was changed since.
     killedBy: "test/engine/operate/undo.test.ts",
   },
-  "an undo undoes an effect in doubt": {
+  "an undo undoes an effect with an unknown outcome": {
     file: RUN,
     find: "\n      AND NOT ${hasDoubt(id)}",
     put: "",
     killedBy: "test/engine/operate/undo-refused.test.ts",
   },
-  "an effect confirmed by an operator is done nevertheless": {
+  "an effect that an operator confirmed is executed nevertheless": {
     file: DOUBTS,
     find: 'verb === "confirm" ? "confirmed" :',
     put: 'verb === "confirm" ? "failed" :',
     killedBy: "random",
   },
-  "an effect rejected by an operator counts as done": {
+  "an effect that an operator rejected counts as done": {
     file: DOUBTS,
     find: 'verb === "reject" ? "failed" :',
     put: 'verb === "reject" ? "confirmed" :',
     killedBy: "random",
   },
-  "a retry repeats a step whose failure others depended on": {
+  "a retry repeats a step whose failure other steps depended on": {
     file: RUN,
-    // The row and the record each know it: one of them without the other still refuses.
+    // The row and the record each contain the fact: one without the other still refuses.
     find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;",
     put: "${again === null ? 1 : 0}`;",
     killedBy: "test/engine/pass/caught.test.ts",
   },
-  "a retry begins a run beside one that lives": {
+  "a retry starts a run while another one is active": {
     file: RUN,
     find: "AND status IN ${RETRYABLE} AND run < ${run}",
     put: "AND run < ${run}",
@@ -62,46 +62,46 @@ export const OPERATORS = mutantsOf("operators", {
     file: "packages/millrace/src/operate/instances/retry.ts",
     find: "      told: forgetTold(id, actionId),\n",
     put: "",
-    // It accepts an event that came while the run had failed, and that had no receiver.
+    // The retried run accepts an event that arrived while it had failed, and that had no receiver.
     killedBy: "test/engine/signals/waits.test.ts",
   },
-  "two clicks are two replays of a letter": {
+  "two clicks replay a dead letter twice": {
     file: "packages/millrace/src/store/dead-letters.ts",
     find: "WHERE id = ${id} AND state = 'open'`;",
     put: "WHERE id = ${id}`;",
     killedBy: "test/engine/intake/intake.test.ts",
   },
-  "a cancelled run begins its next step": {
+  "a cancelled run starts its next step": {
     file: "packages/millrace/src/pass/which-run.ts",
     find: 'if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";',
     put: "",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "a paused run begins its next step": {
+  "a paused run starts its next step": {
     file: "packages/millrace/src/pass/which-run.ts",
     find: 'return status === "paused" ? "paused" : "goes on";',
     put: 'return "goes on";',
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a run that waited does not ask whether it is paused": {
+  "a run does not check after a wait whether it is paused": {
     file: "packages/millrace/src/pass/inbox.ts",
     find: "    this.run.noteWaited();\n",
     put: "",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a failed try is made again though the run is paused": {
+  "a failed attempt is repeated although the run is paused": {
     file: "packages/millrace/src/workflow/platform.ts",
     find: "this.#pass.run.wanted(number > 1)",
     put: "(number > 1 ? 'goes on' : this.#pass.run.wanted())",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a cancel undoes beside a running effect": {
+  "a cancel starts the undo while an effect is running": {
     file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: "(isAtWork(steps, isAlone) || mayBeginStill(steps, at) ||",
     put: "(mayBeginStill(steps, at) ||",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "an effect interrupted by a cancel is forgotten": {
+  "an effect that a cancel interrupted is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "  await keepCutOff(env, action);\n  if (action.undo",
     put: "  if (action.undo",
@@ -113,25 +113,25 @@ export const OPERATORS = mutantsOf("operators", {
     put: "if (action.id === '' && (await",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "an undo begins beside a stopped run's running effect": {
+  "an undo starts while a stopped run's effect is running": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: 'if ((await endRun(env, action)) === "not yet") return "not yet";\n  }\n  if (isToNote',
     put: "  }\n  if (isToNote",
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "an effect interrupted by an action is forgotten after the next one": {
+  "an effect that an action interrupted is forgotten after the next action": {
     file: "packages/millrace/src/store/actions.ts",
     find: "AND a.detail->>'run' <= u.run, json_each(a.cut_off)",
     put: "AND a.detail->>'run' = u.run, json_each(a.cut_off)",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "an action sees the beginning of a long history alone": {
+  "an action reads only the beginning of a long history": {
     file: "packages/millrace/src/inspect/history.ts",
     find: "return historyOf(env, instance, ALL_EVENTS);",
     put: "return historyOf(env, instance);",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "an effect interrupted by an unexecuted stop is forgotten": {
+  "an effect that an unexecuted stop interrupted is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "return stopped === 1 || !ENDED.has(status);",
     put: "return !ENDED.has(status);",
@@ -143,55 +143,55 @@ export const OPERATORS = mutantsOf("operators", {
     put: "last.updated_at < 0",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "an effect refused each time is repeated by an undo": {
+  "an undo repeats an effect that was refused each time": {
     file: "packages/millrace/src/workflow/undoing.ts",
     find: "failure === undefined || !isDefiniteRefusal(failure)",
     put: "true",
     killedBy: "test/engine/operate/undo-refused-later.test.ts",
   },
-  "a stopped run with interrupted effects only cannot be undone": {
+  "a stopped run that has only interrupted effects cannot be undone": {
     file: "packages/millrace/src/store/instances/undoable.ts",
     find: "(status = 'terminated' AND EXISTS (",
     put: "(false AND EXISTS (",
     killedBy: "test/engine/operate/undo-stopped.test.ts",
   },
-  "an effect settled by an undo counts as one left to undo": {
+  "an effect that an undo settled counts as still to undo": {
     file: "packages/millrace/src/store/actions.ts",
     find: "back.detail->>'run' >= a.detail->>'run'",
     put: "back.detail->>'run' > a.detail->>'run'",
     killedBy: "test/engine/operate/undo-stopped.test.ts",
   },
-  "an effect settled by a later run counts as one left to undo": {
+  "an effect that a later run settled counts as still to undo": {
     file: "packages/millrace/src/store/inbox/read.ts",
     find: "'failed') = 'failed'`",
     put: "'failed') <> ''`",
     killedBy: "test/engine/operate/undo-stopped.test.ts",
   },
-  "a resume begins the undo of a run that was cancelled since": {
+  "a resume starts the undo of a run that was cancelled since": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: ' || action.status === "paused" || action.undo !== null) return',
     put: ' || action.status === "paused") return',
     killedBy: "test/engine/operate/cancel.test.ts",
   },
-  "a restarted run does not say that it waits for a person": {
+  "a restarted run does not report that it waits for an operator": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: ", markInDoubt(action.instance_id)]",
     put: "]",
     killedBy: "test/engine/operate/restart.test.ts",
   },
-  "a retry keeps to the output that a person gave first for a skipped step": {
+  "a retry uses the first output that an operator entered for a skipped step": {
     file: "packages/millrace/src/operate/instances/retry.ts",
     find: "token IN ('operator', ${SKIPPED}) AND",
     put: "token = 'operator' AND",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
-  "an effect interrupted by a restart is forgotten": {
+  "an effect that a restart interrupted is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "  await keepCutOff(env, action);\n  // An attempt",
     put: "  // An attempt",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "a cancelled command that the platform never had is left to start": {
+  "a cancelled command that the platform never had is started later": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: 'if (end === "unknown") await existing(env, { ...action, undo: null });\n  if (end !== "ended") return "not yet";',
     put: "",
@@ -209,19 +209,19 @@ export const OPERATORS = mutantsOf("operators", {
     put: "${envelope.subject}, ${JSON.stringify(envelope)}",
     killedBy: "test/engine/operate/signal.test.ts",
   },
-  "an instance is closed for which a person has still to decide": {
+  "an instance is closed although an operator has still to decide": {
     file: "packages/millrace/src/store/instances/stop.ts",
     find: "status = 'in_doubt') AND NOT ${hasDoubt(id)}",
     put: "status = 'in_doubt')",
     killedBy: "test/engine/operate/close.test.ts",
   },
-  "a cancel without undo undoes": {
+  "a cancel without undo undoes effects": {
     file: "packages/millrace/src/operate/instances/cancel.ts",
     find: "change: undo ? beginCancel",
     put: "change: undo || run ? beginCancel",
     killedBy: "test/proof/cases.test.ts",
   },
-  "a command that has waited is started without a look at its row": {
+  "a deferred command is started without a check of its row": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "> ALONE_MS;",
     put: "> ALONE_MS && false;",
@@ -233,7 +233,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "return 'kept';",
     killedBy: "test/engine/operate/pause.test.ts",
   },
-  "a restart begins beside a running effect": {
+  "a restart starts while an effect is running": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: '  const end = await endRun(env, action);\n  if (end === "not yet") return "not yet";',
     put: "  await endRun(env, action);",
@@ -245,13 +245,13 @@ export const OPERATORS = mutantsOf("operators", {
     put: "      AND undo IS NULL AND run < ${run}`;",
     killedBy: "test/engine/operate/restart.test.ts",
   },
-  "a skipped step answers something else than was given": {
+  "a skipped step returns another output than the one that was entered": {
     file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: "packOutput(env.PAYLOADS, path, output)",
     put: "packOutput(env.PAYLOADS, path, step)",
     killedBy: "test/proof/cases.test.ts",
   },
-  "a step is skipped of which the instance has not failed": {
+  "a step is skipped although the instance did not fail at it": {
     file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: "if (failed.includes(label)) return null;",
     put: "if (failed.length >= 0) return null;",
@@ -263,19 +263,19 @@ export const OPERATORS = mutantsOf("operators", {
     put: "UPDATE millrace_instances SET status = 'terminated', run = ${run + 1}",
     killedBy: "test/proof/cases.test.ts",
   },
-  "a signal that is sent again is another one": {
+  "a repeated signal counts as another signal": {
     file: "packages/millrace/src/operate/instances/signal.ts",
     find: "checkedKey(type, key));",
     put: "checkedKey(type, key), crypto.randomUUID());",
     killedBy: "test/engine/operate/signal.test.ts",
   },
-  "a run that a killed process left standing is asked about, and not woken": {
+  "a run that a killed process left is queried, but not woken": {
     file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: "if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);",
     put: "if (attempts > 9 && (await isLocal(env.DB))) await nudge(instance);",
     killedBy: "test/engine/operate/retry.test.ts",
   },
-  "an instance closed while at work begins the next step": {
+  "an instance that was closed while running starts the next step": {
     file: "packages/millrace/src/pass/which-run.ts",
     find: " || isClosed(this.#standing)",
     put: "",
@@ -287,7 +287,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "AND status IN ${AWAKENED.fragment}",
     killedBy: "test/engine/operate/close.test.ts",
   },
-  "a bulk action answers a doubt that came after it had counted": {
+  "a bulk action answers an unknown outcome that arose after its count": {
     file: "packages/millrace/src/operate/instances/resolve.ts",
     find: "by.bulk ? stoodAtBegin(by.bulk.id) : undefined",
     put: "undefined",

@@ -6,16 +6,16 @@ import { type Mutant, mutated } from "./mutant.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
 
-/** Between the names of mutants that are switched on together. */
+/** The separator between the names of mutants that are enabled together. */
 const AND = " + ";
 
-/** The name under which mutants are switched on, alone or together. */
+/** The environment variable with the names of the enabled mutants. */
 export const switchFor = (mutants: readonly Mutant[]): string => mutants.map(({ name }) => name).join(AND);
 
 /** Printed when a mutant's file has been loaded with the bug in it. */
 export const effectOf = ({ name }: Mutant): string => `mutant in effect: ${name}`;
 
-/** The mutants that are asked for. Throws for a name that none has. */
+/** The requested mutants. Errors: for a name that no mutant has. */
 export function chosenMutants(names: string | undefined): Mutant[] {
   if (!names) return [];
   return names.split(AND).map((name) => {
@@ -25,7 +25,7 @@ export function chosenMutants(names: string | undefined): Mutant[] {
   });
 }
 
-/** Puts bugs into the source as it is loaded. Throws at once when the text of one is not there. */
+/** Inserts bugs into the source as it is loaded. Errors: at once if the text to replace is missing. */
 export function withMutants(mutants: readonly Mutant[]): Plugin {
   for (const mutant of mutants) mutated(readFileSync(join(ROOT, mutant.file), "utf8"), mutant);
   return {

@@ -5,13 +5,13 @@ const OUTCOME = "packages/millrace/src/store/inbox/outcome.ts";
 const CLAIM = "packages/millrace/src/store/inbox/claim.ts";
 const RUN = "packages/millrace/src/store/instances/run.ts";
 
-/** The fence of records. */
+/** The fence of records: the check of token and epoch before a write. */
 export const RECORDER = mutantsOf("recorder", {
-  "an outcome is recorded over another": {
+  "an outcome overwrites another outcome": {
     file: OUTCOME,
     find: "WHEN millrace_inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND millrace_inbox.token = excluded.token\n        AND millrace_inbox.epoch = excluded.epoch THEN 'done'",
     put: "WHEN true THEN 'done'",
-    // Random programs rarely meet just this write made twice, and a sample of the single faults seldom does.
+    // Random programs rarely execute exactly this write twice, and a sample of the single faults seldom does.
     killedBy: "test/proof/cases.test.ts",
   },
   "an outcome is recorded for any token": {
@@ -28,70 +28,71 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "test/engine/guard/guard.test.ts",
     masked: "an outcome is recorded for any token",
   },
-  "a commit is written behind the beginning of an undo": {
+  "a commit is written after the start of an undo": {
     file: OUTCOME,
     find: "      OR (value->>'class' = 'commit' AND value->>'position' >= 0 AND ${isUndoBegun(\"value->>'instanceId'\").fragment})",
     put: "",
     killedBy: "test/engine/operate/late-commit.test.ts",
   },
-  "a pass that believes to be alone records beside another": {
+  "a replay that assumes it is alone records concurrently with another": {
     file: OUTCOME,
     find: "WHERE other.instance_id = value->>'instanceId' AND substr(other.token, 1, 8) <> value->>'aloneAs')",
     put: "WHERE false)",
-    // The programs have a second replay beside the first that lives, but in the same process: it detects the first, and queries.
+    // The programs have a second replay while the first is still running, but in the same process: the second detects the first, and
+    // queries the records.
     killedBy: "test/engine/recorder/shards.test.ts",
   },
-  "an outcome is taken for recorded because of the generation before": {
+  "an outcome counts as recorded because of the previous generation": {
     file: "packages/millrace/src/store/inbox/read.ts",
     find: "AND generation >= $",
     put: "AND generation + 1 >= $",
-    // Over killed processes a random program came by it once in thousands: an effect undone, done again, undone again, beside a refused
-    // write.
+    // With killed processes one of some thousands of random programs reached it: an effect undone, done again, undone again, during a
+    // refused write.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
-  "a once claim that ran out is taken over": {
+  "an expired claim of a once effect is taken over": {
     file: CLAIM,
     find: "state = iif(${CANNOT_BE_ASKED}, 'in_doubt', 'claimed'), class",
     put: "state = 'claimed', class",
     killedBy: "test/engine/guard/doubt.test.ts",
   },
-  "a run that lives again hides the doubt that was left in it": {
+  "a restarted run hides its remaining unknown outcome": {
     file: "packages/millrace/src/store/instances/status.ts",
     find: "      'in_doubt', 'running')`);",
     put: "      'running', 'running')`);",
     killedBy: "test/engine/guard/doubt.test.ts",
   },
-  "a takeover does not remember that the upstream may have been reached": {
+  "a takeover does not record that the upstream may have been called": {
     file: CLAIM,
     find: "repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'),",
     put: "repeats = 0,",
     killedBy: "random",
   },
-  "a refusal to record is the step's own failure": {
+  "a refused record counts as the step's own failure": {
     file: "packages/millrace/src/recorder/recorder.ts",
     find: "      return this.#readBack(attempt);",
     put: "      throw error;",
     killedBy: "test/engine/guard/guard.test.ts",
   },
-  "a first outcome wakes no row that was believed dead": {
+  "a first outcome does not reactivate a row that was recorded as dead": {
     file: "packages/millrace/src/recorder/recorder.ts",
     find: "(!standing || isAsleep(standing))",
     put: "!standing",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
-  "a first outcome whose answer was lost wakes nothing": {
+  "a first outcome whose response was lost does not reactivate the row": {
     file: "packages/millrace/src/recorder/recorder.ts",
     find: "(!standing || isAsleep(standing))",
     put: "standing && isAsleep(standing)",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
-  "an end is written over an ended instance": {
+  "an end overwrites the end of an ended instance": {
     file: RUN,
     find: "\n    AND (millrace_instances.status NOT IN ${ENDED.fragment}\n      OR (millrace_instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
     put: "",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
-  "a late word of an earlier run is believed": {
+  "a late report of an earlier run is accepted": {
     file: RUN,
     find: "WHERE millrace_instances.id = r.value->>'id' AND millrace_instances.run = r.value->>'run'",
     put: "WHERE millrace_instances.id = r.value->>'id'",

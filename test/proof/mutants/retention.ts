@@ -4,27 +4,27 @@ import { mutantsOf } from "./mutant.ts";
 const REMOVE = "packages/millrace/src/store/instances/remove.ts";
 const TEST = "test/engine/keeper/retention.test.ts";
 
-/** Rows deleted too early, or without a tombstone. */
+/** Rows that are deleted too early, or without a tombstone. */
 export const RETENTION = mutantsOf("retention", {
-  "a pruned key runs again": {
+  "the command of a pruned key runs again": {
     file: "packages/millrace/src/store/instances/accept.ts",
     find: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE NOT ${isPruned(ID)}",
     put: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM given WHERE true",
     killedBy: TEST,
   },
-  "an instance leaves no tombstone": {
+  "a pruned instance leaves no tombstone": {
     file: "packages/millrace/src/store/tombstones.ts",
     find: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)}\n    ON CONFLICT",
     put: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
     killedBy: TEST,
   },
-  "a row changed since its check is removed": {
+  "a row that changed since its check is removed": {
     file: REMOVE,
     find: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
     put: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} RETURNING id",
     killedBy: TEST,
   },
-  "an effect in doubt leaves with its instance": {
+  "an effect with an unknown outcome is removed with its instance": {
     file: REMOVE,
     find: "\n    AND NOT EXISTS (SELECT 1 FROM millrace_inbox\n      WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`",
     put: ")`",
@@ -36,7 +36,7 @@ export const RETENTION = mutantsOf("retention", {
     put: "if (tenantId === null || catalog !== null)",
     killedBy: "test/systems/facts/forgotten-letters.test.ts",
   },
-  "an event leaves that a wait holds": {
+  "an event that a wait holds is removed": {
     file: "packages/millrace/src/store/signals.ts",
     find: "\n      OR EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = i.id\n        AND millrace_waits.signal_id = millrace_signals.id)",
     put: "",

@@ -2,9 +2,9 @@ import { parseArgs } from "node:util";
 import { tryEach } from "./each.ts";
 
 /**
- * `node test/proof/mutants/run.ts`: applies bugs to the engine one by one and checks which test finds each. `--only PART` those
- * whose name or area contains this; `--seconds N` for the duration of random programs, `--seed S` for their seed; `--json` one line
- * of JSON for each. Ends with the killed and the surviving ones, as JSON.
+ * `node test/proof/mutants/run.ts` applies bugs to the engine one by one and checks which test detects each. `--only PART` selects those
+ * whose name or area contains this; `--seconds N` sets the duration of random programs, `--seed S` their seed; `--json` prints one line of
+ * JSON per bug. The last line has the detected and the surviving bugs, as JSON.
  */
 const { values } = parseArgs({
   options: {
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   },
 });
 
-// Started processes end with it.
+// Started processes end with this one.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
 
 const summary = await tryEach(values.only, { seconds: Number(values.seconds), seed: Number(values.seed) }, (result) => {

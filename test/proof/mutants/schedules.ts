@@ -6,15 +6,15 @@ const TABLE = "packages/millrace/src/store/schedules.ts";
 const DUE = "packages/millrace/src/schedules/due.ts";
 const RACES = "test/engine/schedules/races.test.ts";
 
-/** Times that run and should not, that are noted twice or not at all. */
+/** Due times that start wrongly, or that are recorded twice or not at all. */
 export const SCHEDULES = mutantsOf("schedules", {
-  "a time runs although its schedule is paused, changed or ended": {
+  "a due time starts although its schedule is paused, changed or deleted": {
     file: DUE,
     find: "provided: started,",
     put: "provided: sql`true`,",
     killedBy: RACES,
   },
-  "a time is started that an operator has removed": {
+  "a due time starts although an operator has removed it": {
     file: DUE,
     find: "sql`${unmoved} AND NOT ${isTaken(command)}`",
     put: "sql`NOT ${isTaken(command)}`",
@@ -26,31 +26,31 @@ export const SCHEDULES = mutantsOf("schedules", {
     put: "`",
     killedBy: RACES,
   },
-  "a time is missed although it was started": {
+  "a due time is recorded as missed although it was started": {
     file: CHANGE,
     find: "{ ...run, ...said }, at, isUnmoved(schedule))",
     put: "{ ...run, ...said }, at, sql`true`)",
     killedBy: RACES,
   },
-  "a change is written over a time that was taken meanwhile": {
+  "a change overwrites a due time that was claimed meanwhile": {
     file: TABLE,
     find: "WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}",
     put: "WHERE ${before ? sql`true` : hasRoom(schedule.tenantId, most)}",
     killedBy: RACES,
   },
-  "a wish is another run once its schedule has another command": {
+  "a requested run becomes another run once its schedule has another command": {
     file: "packages/millrace/src/schedules/run-now.ts",
     find: "provided: isHandRun(named, run),",
     put: "provided: sql`true`,",
     killedBy: RACES,
   },
-  "runs of one millisecond share a note": {
+  "runs in the same millisecond share a record": {
     file: "packages/millrace/src/store/schedule-runs.ts",
     find: "SELECT max(due_at) + 1 FROM millrace_schedule_runs",
     put: "SELECT max(due_at) FROM millrace_schedule_runs",
     killedBy: RACES,
   },
-  "tenants have more schedules than they may": {
+  "a tenant can have more schedules than its limit": {
     file: TABLE,
     find: "WHERE tenant_id = ${tenantId}) < ${most}`",
     put: "WHERE tenant_id = ${tenantId}) >= 0`",

@@ -4,51 +4,51 @@ import { mutantsOf } from "./mutant.ts";
 const REFUSED = "packages/millrace/src/store/inbox/refuse-skip.ts";
 const REFUSED_TEST = "test/engine/operate/skip-refused.test.ts";
 
-/** An operator's decisions about a step that an undo, or a run, cannot pass. */
+/** An operator's decisions about a step that blocks an undo or a run. */
 export const SKIPS = mutantsOf("operators", {
-  "a step is skipped of which the instance has failed before its present run": {
+  "a step is skipped because the instance failed at it in an earlier run": {
     file: "packages/millrace/src/operate/instances/act.ts",
     find: "await change({ ...call, actionId }, known)",
     put: "await change({ ...call, instance: await getInstance(env, by, id), actionId }, known)",
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
-  "an undo skips a step that it has not failed of": {
+  "an undo skips a step at which it has not failed": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: "if (label !== error?.step) {",
     put: "if (label !== error?.step && undo === null) {",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
-  "an undo leaves alone an effect that is then done twice": {
+  "an undo leaves an effect unchanged that is then done twice": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: 'if (last?.state === "claimed" && DOUBTED.has(last.class)) {',
     put: 'if (last?.state === "claimed" && DOUBTED.has(last.class) && undo === null) {',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
-  "an effect that an undo has left alone is sent again unasked": {
+  "an effect that an undo was to leave unchanged is sent again without a request": {
     file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'), lease",
     put: "lease",
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
-  "an effect that an undo is to leave alone is repeated": {
+  "an effect that an undo is to leave unchanged is repeated": {
     file: "packages/millrace/src/workflow/found.ts",
     find: 'return state === "failed" && token === "operator";',
     put: 'return state === "failed" && token === "operator" && arguments[0].epoch === 1;',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
   },
-  "a possible effect counts as none once an operator's output is refused": {
+  "a possible effect counts as not done once an operator's output is refused": {
     file: REFUSED,
     find: "state = ${STATE_BEFORE}, ",
     put: "",
     killedBy: REFUSED_TEST,
   },
-  "an operator's refused output remains": {
+  "an operator's refused output remains stored": {
     file: "packages/millrace/src/guard/skipped.ts",
     find: "  await pass.recorder.refuseSkip({ key, epoch, run: await pass.run.number() });\n",
     put: "",
     killedBy: REFUSED_TEST,
   },
-  "a refused word leaves an entry where there was none": {
+  "a refused output creates an entry that did not exist": {
     file: REFUSED,
     find: "AND skipped_over = '{}'",
     put: "AND skipped_over = '[]'",
@@ -60,31 +60,31 @@ export const SKIPS = mutantsOf("operators", {
     put: "iif(millrace_inbox.token = excluded.token, '{}', json_object(",
     killedBy: REFUSED_TEST,
   },
-  "a hanging replay refuses an output given since": {
+  "a replay that hangs refuses an output that was entered since": {
     file: REFUSED,
     find: "AND millrace_instances.run = ${run})",
     put: "AND millrace_instances.run >= ${run})",
     killedBy: REFUSED_TEST,
   },
-  "of steps skipped before their records were kept, a possible effect counts as none": {
+  "a possible effect of a step that was skipped before records existed counts as not done": {
     file: REFUSED,
     find: "iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed')",
     put: "'failed'",
     killedBy: REFUSED_TEST,
   },
-  "rows that cannot be written with an operator's output refuse nothing": {
+  "rows that cannot be written with an operator's output are ignored": {
     file: "packages/millrace/src/guard/skipped.ts",
     find: "if (!saysOfWrites(error)) throw error;",
     put: "if (saysOfWrites(error)) throw error;",
     killedBy: REFUSED_TEST,
   },
-  "an undo takes a refused word for an upstream's no": {
+  "an undo treats a refused output as the upstream's refusal": {
     file: "packages/millrace/src/guard/skipped.ts",
     find: 'throw new MillraceError("invalid_payload", said, { unclear: false });',
     put: 'throw new MillraceError("not_retryable", said);',
     killedBy: "test/engine/operate/undo-skip-refused.test.ts",
   },
-  "a hint names an output without a record": {
+  "an error suggests to enter an output when there is no record": {
     file: "packages/millrace/src/pass/confirmed-output.ts",
     find: '(state === "failed" && course.hasSettled(labelOf(step, item), false))',
     put: 'state === "failed"',
@@ -96,13 +96,13 @@ export const SKIPS = mutantsOf("operators", {
     put: "skipped: () => ({})",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
-  "an undo's step is skipped at the generation of the undo before": {
+  "an undo's step is skipped at the generation of the previous undo": {
     file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
     find: "(isOver ? 1 : 0)",
     put: "(isOver ? 0 : 0)",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
-  "an undo's step that is to be skipped counts as one of the code's": {
+  "a skipped step of an undo counts as a step of the code": {
     file: "packages/millrace/src/store/inbox/outcome.ts",
     find: "${takesBack ? positionBack(takesBack) : nextPosition(instanceId)}",
     put: "${takesBack ? nextPosition(instanceId) : nextPosition(instanceId)}",

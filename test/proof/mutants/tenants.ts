@@ -1,33 +1,33 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the searched text is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-/** A tenant's view of another, or its effects on it. */
+/** A tenant's access to another tenant's data, or effects on it. */
 export const TENANTS = mutantsOf("tenants", {
-  "tenants share their keys": {
+  "two tenants share their keys": {
     file: "packages/millrace/src/contract/ids.ts",
     find: 'return digest("instance", tenantId, workflow, idempotencyKey);',
     put: 'return digest("instance", workflow, idempotencyKey);',
     killedBy: "test/api/commands.test.ts",
   },
-  "a wait takes another tenant's event": {
+  "a wait consumes another tenant's event": {
     file: "packages/millrace/src/store/signals.ts",
     find: "s.tenant_id = millrace_waits.tenant_id AND s.type = millrace_waits.type",
     put: "s.type = waits.type",
     killedBy: "test/engine/signals/waits.test.ts",
   },
-  "operators move the instances of other tenants": {
+  "operators change the instances of other tenants": {
     file: "packages/millrace/src/inspect/instances.ts",
     find: "SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
     put: "SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id}`",
     killedBy: "test/engine/operate/undo-refused.test.ts",
   },
-  "operators resolve the doubts of other tenants": {
+  "operators resolve the unknown outcomes of other tenants": {
     file: "packages/millrace/src/operate/instances/resolve.ts",
     find: "\n        AND i.tenant_id = ${by.tenantId}`",
     put: "`",
     killedBy: "test/engine/guard/doubt.test.ts",
   },
-  "accounts of one name share a budget": {
+  "accounts with the same name share a budget": {
     file: "src/systems/facts/derived/budgets.ts",
     find: "idFromName(`${tenantId}/${account}`)",
     put: "idFromName(account)",
@@ -58,49 +58,49 @@ export const TENANTS = mutantsOf("tenants", {
     put: "FROM webhook_versions v WHERE endpoint_id",
     killedBy: "test/app/two-tenants.test.ts",
   },
-  "a payload is read out of any tenant's folder": {
+  "a payload is read from any tenant's folder": {
     file: "packages/millrace/src/contract/payload.ts",
     find: "path.startsWith(`payloads/${envelope.tenant_id}/`)",
     put: 'path.startsWith("payloads/")',
     killedBy: "test/app/two-tenants.test.ts",
   },
-  "any token asks for any command": {
+  "any token can request any command": {
     file: "packages/millrace/src/access/may-ask.ts",
     find: "scopes.some((scope) => scope === door.scope)",
     put: "scopes.length > 0",
     killedBy: "test/app/doors.test.ts",
   },
-  "a scheduled command is run by any operator": {
+  "any operator can run a scheduled command": {
     file: "packages/millrace/src/schedules/run-now.ts",
     find: "  assertMayAsk(catalog, by, schedule.command);\n",
     put: "",
     killedBy: "test/app/doors.test.ts",
   },
-  "a scheduled command is due in any state of its permission": {
+  "a scheduled command starts although its permission was withdrawn": {
     file: "packages/millrace/src/schedules/due.ts",
     find: "if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);",
     put: "",
     killedBy: "test/app/doors.test.ts",
   },
-  "an operator corrects a message of the deployment only": {
+  "an operator can correct a message that only the deployment may send": {
     file: "packages/millrace/src/operate/letters/read-again.ts",
     find: "if (correction !== undefined) by.assertMaySay(definition);",
     put: "",
     killedBy: "test/app/replays.test.ts",
   },
-  "a replay says another's word": {
+  "a replay may change the source of a message": {
     file: "packages/millrace/src/operate/letters/read-again.ts",
     find: '["idempotency_key", "source", "kind", "message_type"]',
     put: '["idempotency_key", "kind", "message_type"]',
     killedBy: "test/app/replays.test.ts",
   },
-  "a replay is of another type": {
+  "a replay may change the type of a message": {
     file: "packages/millrace/src/operate/letters/read-again.ts",
     find: 'if (field === "message_type") return kinds.length === 0;',
     put: 'if (field === "message_type") return true;',
     killedBy: "test/app/replays.test.ts",
   },
-  "the CRM is every tenant's": {
+  "every tenant can use the CRM": {
     file: "src/providers/crm-account.ts",
     find: "if (named.includes(tenantId)) return;",
     put: "if (tenantId) return;",

@@ -7,7 +7,7 @@ import { effectOf, switchFor } from "./plugin.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
 
-/** For how long random programs are drawn, and which. */
+/** The duration of random programs, and their selection. */
 export interface Trying {
   seconds: number;
   seed: number;
@@ -20,18 +20,18 @@ export interface Ended {
   seconds: number;
 }
 
-/** The time for a run on trial to converge: half of the usual, because many bugs show by never converging. */
+/** The time for a tested run to converge: half of the usual time, because many bugs show by never converging. */
 const PATIENCE_SECONDS = 30;
 
-/** The further time of a run of tests: its start, and failures that wait for a minute or two. */
+/** The additional time of a test run: its start, and failures that wait for a minute or two. */
 const OVERTIME_SECONDS = 420;
 
-/** Errors of invalid code: such a mutant fails by itself, and is not found by a test. */
+/** Errors of invalid code: such a mutant fails by itself, and is not detected by a test. */
 const NO_CODE = /syntax error|SQLITE_ERROR|no such (column|table|function)|is not defined|is not a function|Transform failed|SyntaxError/;
 
 const FILES: Partial<Record<Killer, string>> = { random: "test/proof/random.test.ts", sweep: "test/proof/sweep.test.ts" };
 
-/** Runs the detectors of these mutants, all of one project, until one has found something; without any, checks that none fails. */
+/** Runs the detectors of these mutants, all of one project, until one has found a problem; without mutants, checks that none fails. */
 export async function tryOut(killers: readonly Killer[], mutants: readonly Mutant[], { seconds, seed }: Trying): Promise<Ended> {
   const folder = mkdtempSync(join(tmpdir(), "millrace-mutant-"));
   const leave = () => rmSync(folder, { recursive: true, force: true });
@@ -82,7 +82,7 @@ export function projectOf(killer: Killer): string {
   return file.startsWith("test/systems/privacy/") ? "privacy" : "app";
 }
 
-/** The output. A run that takes too long is ended, and so is one whose caller ends: with all its processes. */
+/** The output. A run that takes too long is ended with all its processes, and so is a run whose caller ends. */
 function vitest(args: string[], env: Record<string, string>, limitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const program = join(ROOT, "node_modules/.bin/vitest");
@@ -124,7 +124,7 @@ function judge(report: string, said: string, mutants: readonly Mutant[]): Omit<E
   return passed ? { did: "passed", by: "" } : { did: "broken", by: `no test ran: ${said.trim().slice(-300)}` };
 }
 
-/** No report at all is one without tests: the run itself broke. */
+/** A test run without any report is broken: no test ran. */
 function read(report: string): Report["testResults"][number]["assertionResults"] {
   try {
     return (JSON.parse(readFileSync(report, "utf8")) as Report).testResults.flatMap(({ assertionResults }) => assertionResults);

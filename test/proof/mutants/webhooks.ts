@@ -5,7 +5,7 @@ const ENDPOINTS = "src/systems/webhooks/endpoints.ts";
 const RETENTION = "test/systems/webhooks/retention.test.ts";
 const POST = "src/steps/post-webhook.ts";
 
-/** Requests that must not be made, or not be believed. */
+/** Requests that must not be sent, or must not be accepted. */
 export const WEBHOOKS = mutantsOf("webhooks", {
   "redirects are followed": {
     file: POST,
@@ -25,13 +25,13 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     put: "SELECT version, url, 'enabled' AS state,",
     killedBy: "test/systems/webhooks/deliver.test.ts",
   },
-  "an old secret signs for ever": {
+  "an old secret signs forever": {
     file: "src/systems/webhooks/deliveries.ts",
     find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
     put: ") AS generations",
     killedBy: "test/systems/webhooks/secrets.test.ts",
   },
-  "several requests at one moment each make a delivery again": {
+  "several concurrent requests each repeat a delivery": {
     file: "src/systems/webhooks/deliveries.ts",
     find: "'pending', NULL),",
     put: "'pending', d.state),",
@@ -42,21 +42,21 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     find: " AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`",
     put: " AND replaced_at IS NULL AND (${so} OR true)`",
     killedBy: RETENTION,
-    masked: "a late 410 replaces a version that it does not know",
+    masked: "a late 410 replaces a newer version of the endpoint",
   },
-  "a late 410 replaces a version that it does not know": {
+  "a late 410 replaces a newer version of the endpoint": {
     file: ENDPOINTS,
     find: "AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL",
     put: "AND endpoint_id = ${id} AND version >= ${expected} AND replaced_at IS NULL",
     killedBy: RETENTION,
   },
-  "a deleted endpoint goes before its deliveries": {
+  "a deleted endpoint is removed before its deliveries": {
     file: "src/systems/webhooks/retention.ts",
     find: "\n        AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id)",
     put: "",
     killedBy: RETENTION,
   },
-  "an endpoint's versions go while a fact can still meet them": {
+  "an endpoint's versions are removed while a fact can still refer to them": {
     file: "src/systems/webhooks/retention.ts",
     find: "MATCHED_FOR_DAYS, everyHours",
     put: "30, everyHours",

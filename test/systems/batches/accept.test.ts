@@ -27,7 +27,7 @@ const asked = (key: string, id = fresh("b"), more = {}) => ({
 });
 
 describe("POST /v1/batches", () => {
-  it("returns the same batch for the same id and file, and refuses the id for other work", async () => {
+  it("POST /v1/batches returns the same batch for the same id and file, and refuses the id for other work", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const first = await upload(caller, ROW, { id });
@@ -37,13 +37,13 @@ describe("POST /v1/batches", () => {
     expect(await upload(caller, ROW, { id })).toMatchObject({ status: 202, body: { replayed: true, state: "complete" } });
     expectProblem(await upload(caller, `${ROW}c2,b@example.com\n`, { id }), 422, "idempotency_key_reused");
     expectProblem(await upload(caller, ROW, { id, operation: "reconcile" }), 422, "idempotency_key_reused");
-    // The first was deleted with its last row, the others have no owner.
+    // The first file was deleted with its last row, the others have no owner.
     const uploads = () => env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/${id}/upload/` });
     expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("creates one batch for twenty concurrent equal requests", async () => {
+  it("POST /v1/batches creates one batch for twenty concurrent equal requests", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const answers = await Promise.all(Array.from({ length: 20 }, () => upload(caller, ROW, { id })));
@@ -53,7 +53,7 @@ describe("POST /v1/batches", () => {
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
   });
 
-  it("refuses a name that another command uses, and stores nothing", async () => {
+  it("POST /v1/batches refuses a name that another command uses, and stores nothing", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     await acceptCommands(env, app, { tenantId: caller.tenantId, source: "test" }, [
@@ -64,7 +64,7 @@ describe("POST /v1/batches", () => {
     expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
   });
 
-  it("keeps an upload after its acceptance failed half way, and continues at the next request", async () => {
+  it("POST /v1/batches keeps an upload after its acceptance failed halfway, and continues with the next request", async () => {
     const caller = await callerWith();
     const id = fresh("b");
     const { performer } = app;
@@ -79,13 +79,13 @@ describe("POST /v1/batches", () => {
     expect(await batchIn(caller, id, "complete")).toMatchObject({ rows: { done: 1 } });
   });
 
-  it("refuses an invalid file name", async () => {
+  it("POST /v1/batches refuses an invalid file name", async () => {
     const caller = await callerWith();
     const refused = await caller.post("/v1/batches", asked(`files/${caller.tenantId}/${"漢".repeat(400)}`));
     expect(expectProblem(refused, 422, "invalid_payload").issues).toMatchObject([{ path: "manifest.key" }]);
   });
 
-  it("accepts a file in the tenant's own folder only", async () => {
+  it("POST /v1/batches accepts a file in the tenant's own folder only", async () => {
     const caller = await callerWith();
     const other = await callerWith();
     const key = await putFile(caller.tenantId, "people.csv", ROW);
@@ -100,7 +100,7 @@ describe("POST /v1/batches", () => {
     expect(await caller.post("/v1/batches", asked(key, id))).toMatchObject({ status: 202, body: { replayed: true } });
   });
 
-  it("refuses a file that changes between the check and the read, and accepts it on the next request", async () => {
+  it("POST /v1/batches refuses a file that changes between the check and the read, and accepts it on the next request", async () => {
     const caller = await callerWith();
     const key = await putFile(caller.tenantId, "people.csv", ROW);
     const id = fresh("b");
@@ -113,7 +113,7 @@ describe("POST /v1/batches", () => {
     expect((await caller.post("/v1/batches", asked(key, id))).status).toBe(202);
   });
 
-  it("requires a content length that equals the body's", async () => {
+  it("POST /v1/batches requires a Content-Length that equals the body's length", async () => {
     const caller = await callerWith();
     const query = `?operation=import&dataset=contacts&batch_id=${fresh("b")}`;
     const headers = { authorization: `Bearer ${caller.token}`, "content-type": "text/csv" };
@@ -130,10 +130,10 @@ describe("POST /v1/batches", () => {
     ["names one twice", "contact_id,email,email\n", /“email” twice/],
     ["is empty", "", /lacks the column/],
     ["has a broken quote", 'contact_id,"email\n', /cannot be read: with “,” it has an unclosed quote/],
-    ["has text behind a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text after a closing quote/],
-    ["is all of the file, whose lines end with CR alone", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
-    ["is all of the file, with semicolons and CR alone", "contact_id;email\rc1;a@x.org\r", /CR alone/],
-    ["is all of a large file, with lines that end with CR alone", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],
+    ["has text after a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text after a closing quote/],
+    ["is the whole file, with CR line endings", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
+    ["is the whole file, with semicolons and CR line endings", "contact_id;email\rc1;a@x.org\r", /CR alone/],
+    ["is the whole of a large file with CR line endings", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],
     ["is UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
     [
       "is longer than the part that is read",
@@ -142,7 +142,7 @@ describe("POST /v1/batches", () => {
     ],
     ["has too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
     ["has a nameless column", "contact_id,email,\n", /cannot be named/],
-  ])("refuses a file with a header that %s, and stores nothing", async (_, file, words) => {
+  ])("POST /v1/batches refuses a file with a header that %s, and stores nothing", async (_, file, words) => {
     const caller = await callerWith();
     const problem = expectProblem(await upload(caller, file), 422, "invalid_payload");
     expect(problem.issues).toMatchObject([{ path: "file", message: expect.stringMatching(words) }]);
@@ -163,7 +163,7 @@ describe("POST /v1/batches", () => {
     ],
     ["of other names", "id;mail\n", 'Its header was read with “;” as 2 columns: "id;mail".'],
     ["of nothing", "\n", "Its header is empty."],
-  ])("shows a refused header %s as it was read", async (_, file, words) => {
+  ])("the error of a refused header shows the header %s as it was read", async (_, file, words) => {
     const problem = expectProblem(await upload(await callerWith(), file), 422, "invalid_payload");
     expect(problem.detail).toContain(words);
     if (!words.includes("separated by t") && !words.includes("“|”")) expect(problem.detail).not.toContain("It is separated");
@@ -174,12 +174,12 @@ describe("POST /v1/batches", () => {
     ["an unknown operation", { operation: "delete" }, "operation"],
     ["an id that could be a path", { id: "../x" }, "batch_id"],
     ["formulas that are neither escaped nor kept", { more: "&formulas=run" }, "formulas"],
-  ])("refuses %s", async (_, options, path) => {
+  ])("POST /v1/batches refuses %s", async (_, options, path) => {
     const caller = await callerWith();
     expect(expectProblem(await upload(caller, ROW, options), 422, "invalid_payload").issues).toMatchObject([{ path }]);
   });
 
-  it("refuses other media types, and tokens that may not enqueue", async () => {
+  it("POST /v1/batches refuses other media types, and tokens that may not enqueue", async () => {
     const caller = await callerWith();
     const { detail } = expectProblem(await upload(caller, ROW, { type: "application/zip" }), 415, "unsupported_media_type");
     for (const type of ["text/csv", "application/x-ndjson", "application/json"]) expect(detail).toContain(type);
@@ -188,7 +188,7 @@ describe("POST /v1/batches", () => {
 });
 
 describe("A batch of another tenant", () => {
-  it("is hidden, and its id can be used", async () => {
+  it("a batch of another tenant is hidden, and its id can be used", async () => {
     const caller = await callerWith();
     const other = await callerWith();
     const { batch_id: id } = await completed(caller, ROW);
@@ -229,7 +229,7 @@ it("batches are listed newest first, page by page", async () => {
   expect(second.body.next_cursor).toBeNull();
 });
 
-it("fifty shuffled deliveries of a batch's command, some in one batch, are one batch", async () => {
+it("fifty shuffled deliveries of a batch's command, some in one queue batch, create one batch", async () => {
   const caller = await callerWith();
   const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(1500))).body;
   const row = await env.DB.prepare("SELECT envelope FROM millrace_instances WHERE id = ?1").bind(instance).first<{ envelope: string }>();

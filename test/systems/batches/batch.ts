@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { type Answer, type Caller, fresh, type Json, until } from "../../api/client.ts";
 
-/** Asks for a batch with a file as its body. */
+/** Requests a batch with a file as its body. */
 export function upload(
   caller: Caller,
   file: string | Uint8Array,

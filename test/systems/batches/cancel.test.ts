@@ -18,7 +18,7 @@ it("a cancelled batch stops at its next chunk; completed rows are counted and re
   expect(cancelled).toMatchObject({ status: 202, body: { state: "cancelling", rows: { done: 2000 }, action_id: expect.any(String) } });
   held.release();
   const batch = await batchIn(caller, id, "cancelled");
-  // The running chunk is done; no other has begun.
+  // The running chunk is done; no other chunk has started.
   expect(batch).toMatchObject({ cancel_reason: reason, ended_at: expect.any(String), rows: { done: 3000 } });
   expect(await contactsOf(caller.tenantId)).toHaveLength(3000);
   await reaches(caller, instance, "complete");
@@ -34,7 +34,7 @@ it("a cancelled batch stops at its next chunk; completed rows are counted and re
   ]);
 });
 
-it("a batch that is complete cannot be cancelled", async () => {
+it("a complete batch cannot be cancelled", async () => {
   const caller = await callerWith();
   const { batch_id: id } = await completed(caller, contactsCsv(1));
   expect(expectProblem(await caller.post(`/v1/batches/${id}/cancel`, { reason }), 409, "invalid_transition")).toMatchObject({
@@ -43,7 +43,7 @@ it("a batch that is complete cannot be cancelled", async () => {
   expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "complete", cancel_reason: null });
 });
 
-it("a batch that is cancelled while it writes its last chunk completes, and reports that", async () => {
+it("a batch that is cancelled while it writes its last chunk completes, and its result reports that", async () => {
   const caller = await callerWith();
   const held = holdAt("c1500");
   const { batch_id: id } = (await upload(caller, contactsCsv(1800))).body;

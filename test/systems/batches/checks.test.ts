@@ -14,7 +14,7 @@ async function kindsOf(tenantId: string): Promise<string[]> {
   return found.filter((one) => one.tenantId === tenantId).map(({ kind }) => kind);
 }
 
-it("the scan finds a batch without its instance, and one that counts fewer bytes than its file has; it accepts a batch with a failed instance", async () => {
+it("the reconciliation finds a batch without its instance, and a batch that counts fewer bytes than its file has; it accepts a batch with a failed instance", async () => {
   const tenantId = fresh("tenant");
   const instance = await seedInstance(tenantId, { status: "errored" });
   const batch = await seedBatch(tenantId, instance);

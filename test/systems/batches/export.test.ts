@@ -15,7 +15,7 @@ async function exported(caller: Caller, more: object): Promise<{ batch: Json; te
   return { batch, text: body };
 }
 
-it("an export contains the imported rows in the order of their keys, and an import of it elsewhere gives the same export", async () => {
+it("an export contains the imported rows in the order of their keys, and an import of it into another tenant gives the same export", async () => {
   const caller = await callerWith();
   const other = await callerWith();
   await completed(caller, `${contactsCsv(1300)}odd,o@example.com,"a ""b""\nc\rd, é 😀",\n`);
@@ -99,7 +99,7 @@ it("an export without rows is a header, and its import has no result", async () 
   );
 });
 
-it("a reconciliation lists the rows of one side only and the different rows, and publishes itself as a fact", async () => {
+it("a reconciliation lists the rows of one side only and the different rows, and publishes its result as a fact", async () => {
   const caller = await callerWith();
   await completed(caller, contactsCsv(1200));
   const theirs = contactsCsv(1210)
@@ -120,7 +120,7 @@ it("a reconciliation lists the rows of one side only and the different rows, and
   expect(lines).toContain("only_here,c7,,,");
   expect(lines).toContain("only_there,c1209,1209,1210,");
   expect(lines).toHaveLength(15);
-  // It changes nothing.
+  // The reconciliation changes nothing.
   expect(new Set((await contactsOf(caller.tenantId)).map(({ revision }) => revision))).toEqual(new Set([1]));
   expect(await env.DB.prepare("SELECT count(*) AS n FROM batch_keys WHERE tenant_id = ?1").bind(caller.tenantId).first("n")).toBe(0);
 
@@ -145,7 +145,7 @@ it("an attempt that resumes late cannot change a part that another has committed
   await completed(caller, contactsCsv(3));
   const { batch, text } = await exported(caller, { format: "csv" });
   await completed(caller, contactsCsv(5).replaceAll("Person", "Somebody else"));
-  // Of a process that was considered dead: it reads the current state, and stores its part; its commit is refused.
+  // A late attempt of a process that was considered dead: it reads the current state, and stores its part; its commit is refused.
   const call = { env, envelope: { tenant_id: caller.tenantId } as Envelope, batchId: batch.batch_id };
   const late = await exportPage(call, undefined);
   expect(late.statements).toHaveLength(2);

@@ -18,7 +18,7 @@ const outcome = (id: string, entity: string, value: number): StatedFact<"outcome
 const jsonl = { type: "application/x-ndjson", dataset: "facts" };
 const lines = (rows: object[]) => rows.map((row) => JSON.stringify(row)).join("\n");
 
-it("facts are appended to their ledgers once: known ones are skipped, and a name with other content is reported", async () => {
+it("facts are appended to their ledgers once: known facts are skipped, and a name with other content is reported", async () => {
   const caller = await callerWith();
   const facts = Array.from({ length: 450 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   const first = await completed(caller, lines(facts), jsonl);
@@ -79,9 +79,9 @@ const rowsOf = (text: string): Json[] =>
     .filter(Boolean)
     .map((line) => JSON.parse(line));
 
-it("an export of facts equals the import, ledger by ledger in order, and an import of it elsewhere gives the same", async () => {
+it("an export of facts equals the import, ledger by ledger in order, and an import of it into another tenant gives the same export", async () => {
   const caller = await callerWith();
-  // Names in another order than their places.
+  // The order of the names differs from that of the places.
   const facts = Array.from({ length: 620 }, (_, index) => outcome(`f${(index * 7) % 620}`, `contact/${index % 2}`, index));
   facts[5] = { ...outcome("=1+1", "contact/1", 5), subtype: 'a "b"', payload: { account: "a1", value_cents: 5, note: "\u2028 é 😀 '\n" } };
   await completed(caller, lines(facts), jsonl);
@@ -101,7 +101,7 @@ it("an export of facts equals the import, ledger by ledger in order, and an impo
   }
 });
 
-it("another notation of a time makes no other fact, for its ledger and for a reconciliation", async () => {
+it("another notation of the same time is the same fact, for its ledger and for a reconciliation", async () => {
   const caller = await callerWith();
   const written = ["T09:30:00Z", "T09:30:00.5Z", "T09:30:00.123Z", "T09:30:00.123000Z"];
   const facts = written.map((time, index) => ({ ...outcome(`f${index}`, "contact/1", index), occurred_at: `2026-10-01${time}` }));
@@ -141,7 +141,7 @@ it("a reconciliation of facts finds differences and facts on one side only, for 
   );
 });
 
-it("facts without a projection are found by their names, and in pages, in the ledgers", async () => {
+it("facts without a projection are found by their names, and page by page, in the ledgers", async () => {
   const caller = await callerWith();
   const rows = Array.from({ length: 600 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   await completed(caller, lines(rows), jsonl);
@@ -156,7 +156,7 @@ it("facts without a projection are found by their names, and in pages, in the le
   const { rows: first, next } = await facts.page(bindings, caller.tenantId, { after: null, asOf });
   const { rows: second, next: end } = await facts.page(bindings, caller.tenantId, { after: next, asOf });
   expect([first.length, second.length, end]).toEqual([500, 100, null]);
-  // Which ledgers there are is all that the database is asked: a row a page for each of them.
+  // The database is only asked which ledgers exist: one row per page for each of them.
   expect(ran.map(({ plan }) => plan)).toEqual([1, 2].map(() => ["SEARCH ledgers USING PRIMARY KEY (tenant_id=? AND entity>?)"]));
   expect(Math.max(...ran.map(({ read }) => read))).toBeLessThanOrEqual(4);
 });
@@ -179,7 +179,7 @@ it("a page ends at its limit of bytes, for any number of its rows", async () => 
     after = page.next;
     if (after === null) break;
   }
-  // 1 MiB, and the row that begins before its end.
+  // 1 MiB, and the row that starts before its end.
   const [kept] = await ledgerOf(env, caller.tenantId, "contact/1").named(["f99"]);
   const bytes = new TextEncoder().encode(kept).length;
   expect(pages[0]).toBeGreaterThanOrEqual(Math.floor(1024 ** 2 / bytes));

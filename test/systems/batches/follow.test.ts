@@ -6,7 +6,7 @@ import { completed, contactsCsv, upload } from "./batch.ts";
 import { holdAt } from "./hold.ts";
 
 describe("A follower of a batch", () => {
-  it.each(["revoked", "expired"])("gets no further events once the token is %s", async (gone) => {
+  it.each(["revoked", "expired"])("a follower of a batch gets no further events once the token is %s", async (gone) => {
     const caller = await callerWith();
     const held = holdAt("c1");
     const { batch_id: id } = (await upload(caller, contactsCsv(3))).body;
@@ -30,7 +30,7 @@ describe("A follower of a batch", () => {
     expectProblem(await follow(), 401, "unauthorized");
   });
 
-  it("can start sixty times a minute, and the error says that starts are limited", async () => {
+  it("a follower of a batch can start sixty times a minute, and the error states that starts are limited", async () => {
     const caller = await callerWith();
     const { batch_id: id } = await completed(caller, contactsCsv(1));
     for (let n = 0; n < 60; n++) expect([n, (await caller.get(`/v1/batches/${id}/stream`)).status]).toEqual([n, 200]);
@@ -38,7 +38,7 @@ describe("A follower of a batch", () => {
     expect(refused.detail).toMatch(/begins at most 60 streams a minute/);
   });
 
-  it("is not counted for a request of the headers only", async () => {
+  it("a request for headers only is not counted as a follower of a batch", async () => {
     const caller = await callerWith();
     const { batch_id: id } = await completed(caller, contactsCsv(1));
     for (let n = 0; n < 65; n++) {

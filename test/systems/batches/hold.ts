@@ -1,7 +1,9 @@
 import { onTestFinished, vi } from "vitest";
 import { contacts } from "../../../src/systems/batches/contacts.ts";
 
-/** Holds every attempt at the chunk with this contact, just before it is written, until it is released: processes that are paused there. */
+/**
+ * Holds every attempt at the chunk with this contact, just before it is written, until it is released, as a process that is paused there.
+ */
 export function holdAt(contactId: string): { attempts: () => number; release: () => void } {
   let attempts = 0;
   let released = false;
@@ -9,7 +11,7 @@ export function holdAt(contactId: string): { attempts: () => number; release: ()
   const spy = vi.spyOn(contacts, "take").mockImplementation(async (env, by, rows) => {
     if (!released && rows.some(({ contact_id }) => contact_id === contactId)) {
       attempts++;
-      // It polls, because a promise must not cross from one request into another.
+      // Polls, because a promise must not cross from one request into another.
       while (!released) await scheduler.wait(10);
     }
     return take(env, by, rows);

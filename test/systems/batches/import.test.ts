@@ -20,7 +20,7 @@ it("an uploaded file becomes rows, each written once, and the batch has their nu
   expect(await problemsOf(caller, batch.batch_id)).toEqual([]);
 });
 
-it("a file with every kind of invalid row is imported without those rows, and each is reported", async () => {
+it("a file with every kind of invalid row is imported without those rows, and each invalid row is reported", async () => {
   const caller = await callerWith();
   const file = new TextEncoder().encode(
     [

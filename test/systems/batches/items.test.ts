@@ -29,7 +29,7 @@ async function failedBatch(caller: Caller, count: number, id = fresh("b")): Prom
   return batch;
 }
 
-it("rows in the request are a batch like a file of them; the same request is the same batch", async () => {
+it("rows in a request become a batch, like a file with these rows; the same request is the same batch", async () => {
   const caller = await callerWith();
   const request = asked([row("c1", { name: "Ada", properties: { plan: "gold" } }), row("c2")]);
   const first = await caller.post("/v1/batches", request);
@@ -45,7 +45,7 @@ it("rows in the request are a batch like a file of them; the same request is the
   expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
 });
 
-it("a reconciliation takes rows in the request too", async () => {
+it("a reconciliation also accepts rows in the request", async () => {
   const caller = await callerWith();
   await caller.post("/v1/batches", asked([row("c1")], "before"));
   await batchIn(caller, "before", "complete");
@@ -53,7 +53,7 @@ it("a reconciliation takes rows in the request too", async () => {
   expect(await batchIn(caller, "check", "complete")).toMatchObject({ findings: { same: 1, only_there: 1, only_here: 0 } });
 });
 
-it("a report has the first characters of a refused row and no more, also of a reconciliation", async () => {
+it("a report contains only the first characters of a refused row, also the report of a reconciliation", async () => {
   const caller = await callerWith();
   const line = `${JSON.stringify({ contact_id: "c1", email: "none", name: "x".repeat(300) })}\n`;
   const refused = [{ row: 1, line: 1, problem: expect.stringMatching(/^email: /), raw: line.slice(0, 200) }];
@@ -63,7 +63,7 @@ it("a report has the first characters of a refused row and no more, also of a re
   }
 });
 
-it("an invalid row refuses the request with its place, and nothing is kept", async () => {
+it("an invalid row refuses the request with its place, and nothing is stored", async () => {
   const caller = await callerWith();
   const issuesOf = async (request: object) => expectProblem(await caller.post("/v1/batches", request), 422, "invalid_payload").issues;
   expect(await issuesOf(asked([row("c1"), { contact_id: "c2", email: "none" }, row("c3", { colour: "red" })]))).toMatchObject([
@@ -84,7 +84,7 @@ it("a request of more than 1 MiB is refused", async () => {
   expectProblem(await caller.post("/v1/batches", asked(large)), 413, "payload_too_large");
 });
 
-it("a row names a picture in the bucket; a missing picture, or a picture of another tenant, fails its row alone", async () => {
+it("a row can name a picture in the bucket; a missing picture, or a picture of another tenant, fails only its row", async () => {
   const [caller, other] = [await callerWith(), await callerWith()];
   await put(caller, "c1.png");
   await put(other, "theirs.png");
@@ -98,7 +98,7 @@ it("a row names a picture in the bucket; a missing picture, or a picture of anot
   expect(await contactsOf(caller.tenantId)).toMatchObject([{ contact_id: "c1" }]);
 });
 
-it("a reference with a longer name than R2 permits fails its row alone", async () => {
+it("a reference with a name that is longer than R2 permits fails only its row", async () => {
   const caller = await callerWith();
   const named = (bytes: number) => "x".repeat(bytes - `files/${caller.tenantId}/`.length);
   await put(caller, named(1024));
@@ -107,7 +107,7 @@ it("a reference with a longer name than R2 permits fails its row alone", async (
   expect(await problemsOf(caller, "names")).toMatchObject([{ row: 2, problem: "properties.picture: names a file that is missing" }]);
 });
 
-it("a failed row of a forgotten contact is kept neither for the report nor for another try, wherever its id is in the row", async () => {
+it("a failed row of an erased contact is kept neither for the report nor for a retry, wherever its id is in the row", async () => {
   const caller = await callerWith();
   await query(env.DB, markForgotten(caller.tenantId, [pseudonymOf(env, caller.tenantId, "zoe")]));
   const line = { name: "Zoe ".repeat(50), email: "not an address", contact_id: "zoe" };
@@ -117,7 +117,7 @@ it("a failed row of a forgotten contact is kept neither for the report nor for a
   expectProblem(await retry(caller, "late"), 409, "invalid_transition");
 });
 
-it("failed rows are tried again as a batch that names its parent: each once, however often it is asked for", async () => {
+it("failed rows are retried as a batch that names its parent: each once, for any number of requests", async () => {
   const caller = await callerWith();
   const { batch_id: id } = await failedBatch(caller, 3);
   await Promise.all([put(caller, "p0.png"), put(caller, "p2.png")]);
@@ -139,7 +139,7 @@ it("failed rows are tried again as a batch that names its parent: each once, how
   const uploads = () => env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/${again}/upload/` });
   expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
 
-  // Rows that failed again are one more batch.
+  // Rows that failed again become one more batch.
   await put(caller, "p1.png");
   const { body: last } = await retry(caller, again);
   expect(await batchIn(caller, last.batch_id, "complete")).toMatchObject({ parent_batch_id: again, rows: { done: 1, failed: 0 } });
@@ -162,7 +162,7 @@ it("a retry continues with the next request after a crash between its row and it
   expect(await batchIn(caller, body.batch_id, "complete")).toMatchObject({ rows: { done: 1 } });
 });
 
-it("restarted in the middle, a retry repeats no row", async () => {
+it("a retry of failed rows that is restarted in the middle repeats no row", async () => {
   const caller = await callerWith();
   const { batch_id: id } = await failedBatch(caller, 999);
   for (let from = 0; from < 999; from += 100)
@@ -178,7 +178,7 @@ it("restarted in the middle, a retry repeats no row", async () => {
     async () => held.attempts(),
     (count) => count >= 2,
   );
-  // Both attempts at the chunk write at once.
+  // Both attempts at the chunk write concurrently.
   held.release();
   expect(await batchIn(caller, body.batch_id, "complete")).toMatchObject({ rows: { done: 999, failed: 0 } });
   const contacts = await contactsOf(caller.tenantId);
@@ -186,7 +186,7 @@ it("restarted in the middle, a retry repeats no row", async () => {
   expect(new Set(contacts.map(({ revision }) => revision))).toEqual(new Set([1]));
 });
 
-it("rows of a CSV file are tried again as they were read; unreadable ones are left out", async () => {
+it("rows of a CSV file are retried as they were read; unreadable rows are excluded", async () => {
   const caller = await callerWith();
   const file = `contact_id;email;picture;note
 c1;c1@example.com;r2://files/${caller.tenantId}/c1.png;'=1+1
@@ -202,7 +202,7 @@ few;c2@example.com
   expect(await contactsOf(caller.tenantId)).toMatchObject([{ properties: { note: "=1+1" } }]);
 });
 
-it("a batch of another tenant, an export, and a batch without such rows are refused", async () => {
+it("a retry of a batch of another tenant, of an export, and of a batch without failed rows is refused", async () => {
   const [caller, other] = [await callerWith(), await callerWith()];
   const { batch_id: id } = await failedBatch(other, 1);
   expectProblem(await retry(caller, id), 404, "batch_not_found");

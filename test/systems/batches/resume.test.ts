@@ -4,7 +4,7 @@ import { callerWith, type Json, reaches, until } from "../../api/client.ts";
 import { batchIn, completed, contactsCsv, contactsOf, problemsOf, upload } from "./batch.ts";
 import { holdAt } from "./hold.ts";
 
-/** Every fifth row is broken. */
+/** Every fifth row is invalid. */
 function withBrokenRows(count: number): string {
   return contactsCsv(count).replaceAll(/^(c\d*[07],)(.*)$/gm, "$1not an address,,");
 }
@@ -35,7 +35,7 @@ it("a batch with repeated restarts and late attempts repeats no row", async () =
   await restart(instance, items.at(-1).name);
   await attempts(3);
   expect((await caller.get(`/v1/batches/${id}`)).body.rows).toMatchObject({ done: 3200, failed: 800 });
-  // Three attempts at one chunk, two of them of dead replays, write at once.
+  // Three attempts at one chunk, two of them of dead replays, write concurrently.
   held.release();
   const batch = await batchIn(caller, id, "complete");
   expect(batch.rows).toMatchObject({ done: 6400, failed: 1600, skipped: 0 });
@@ -46,7 +46,7 @@ it("a batch with repeated restarts and late attempts repeats no row", async () =
   expect(problems).toHaveLength(1600);
   expect(problems.map(({ line }) => line)).toEqual(problems.map(({ line }) => line).toSorted((one: number, other: number) => one - other));
 
-  // Also when everything is done already.
+  // The same holds when every row is done already.
   await until(
     () => platformStatus(instance),
     (status) => status === "complete",
@@ -63,7 +63,7 @@ it("a batch with repeated restarts and late attempts repeats no row", async () =
 it("a chunk with a committed outcome and a lost step result is not written again", async () => {
   const caller = await callerWith();
   const batch = await completed(caller, contactsCsv(2500));
-  // The platform forgets everything; the inbox does not.
+  // The platform loses all its records; the inbox does not.
   const instance = await env.IMPORT_ROWS.get(batch.instance_id);
   await until(
     () => platformStatus(batch.instance_id),
@@ -81,13 +81,13 @@ it("a chunk with a committed outcome and a lost step result is not written again
   expect((await caller.get(`/v1/batches/${batch.batch_id}`)).body.rows).toMatchObject({ done: 2500 });
 });
 
-it("a batch stops when its file disappears or changes, and names the file to restore; a retry continues", async () => {
+it("a batch stops when its file disappears or changes, and its error names the file to restore; a retry continues", async () => {
   const caller = await callerWith();
   const key = `files/${caller.tenantId}/people.csv`;
   const file = contactsCsv(1200);
   await env.PAYLOADS.put(key, file);
   const asked = { operation: "import", dataset: "contacts", batch_id: "people", manifest: { key, format: "csv" } };
-  // Deleted between acceptance and the first chunk: the command is held until then.
+  // The file is deleted between acceptance and the first chunk: the command is held until then.
   const { body } = await caller.post("/v1/batches", asked);
   await env.PAYLOADS.delete(key);
   const first: Json = await batchIn(caller, "people", "errored", "complete");
@@ -103,7 +103,7 @@ it("a batch stops when its file disappears or changes, and names the file to res
   expect((await caller.get("/v1/batches/people")).body.error.message).toContain("has changed since its batch was accepted");
 
   await env.PAYLOADS.put(key, file);
-  expect(await caller.post(`/v1/instances/${body.instance_id}/retry`, { reason: "put back as it was" })).toMatchObject({ status: 202 });
+  expect(await caller.post(`/v1/instances/${body.instance_id}/retry`, { reason: "restored unchanged" })).toMatchObject({ status: 202 });
   expect(await batchIn(caller, "people", "complete")).toMatchObject({ rows: { done: 1200 }, error: null });
   await reaches(caller, body.instance_id, "complete");
   expect(new Set((await contactsOf(caller.tenantId)).map(({ revision }) => revision))).toEqual(new Set([1]));

@@ -32,7 +32,7 @@ it("a batch is deleted after thirty days, after its instance, with all its data;
   const file = "contact_id,email\nc,a@example.com\nd,broken\n";
   const { batch_id: id, instance_id: instance } = await completed(caller, file);
   await reaches(caller, instance, "complete");
-  // The report of the refused rows, and the rows for a retry: their upload was deleted with the last row.
+  // The report of the refused rows, and the rows for a retry. Their upload was deleted with the last row.
   expect(await kept(caller.tenantId)).toBe(2);
   await age(caller.tenantId, 29);
   expect(await prune()).toBe(0);
@@ -51,7 +51,7 @@ it("a batch is deleted after thirty days, after its instance, with all its data;
   expect(await kept(caller.tenantId)).toBe(0);
 });
 
-it("the keys that a cancelled reconciliation stores are deleted with it, slice by slice", async () => {
+it("the keys that a cancelled reconciliation stores are deleted with it, in several slices", async () => {
   const caller = await callerWith();
   const { batch_id: id, instance_id: instance } = await completed(caller, contactsCsv(1), { operation: "reconcile" });
   await reaches(caller, instance, "complete");
@@ -60,7 +60,7 @@ it("the keys that a cancelled reconciliation stores are deleted with it, slice b
   await env.DB.prepare(remember).bind(caller.tenantId, id, numbers).run();
   await age(caller.tenantId, 31);
   await pruneInstance(instance);
-  // Its result and its row.
+  // The result and the row of the batch.
   expect(await prune()).toBe(5001 + 2);
   expect(await env.DB.prepare("SELECT count(*) AS n FROM batch_keys WHERE tenant_id = ?1").bind(caller.tenantId).first("n")).toBe(0);
   expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");

@@ -10,7 +10,7 @@ import { howMany } from "../../full-size.ts";
 const encoder = new TextEncoder();
 const HUGE = "x".repeat(MAX_ROW_BYTES + 1);
 
-/** A whole file's rows by as many chunks as the bounds make; its windows are as short as they may be. */
+/** The rows of a whole file, read with the number of chunks that the bounds give; its windows have the minimum size. */
 function read<Content>(
   file: Uint8Array,
   bounds: { bytes: number; rows: number },
@@ -52,7 +52,7 @@ const cell = fc.oneof(
 const text = cell.filter((value) => !value.includes("\0"));
 
 describe("A CSV file", () => {
-  it("is read back unchanged, for any boundaries of its chunks", () => {
+  it("a CSV file is read back unchanged, for any boundaries of its chunks", () => {
     const tables = fc
       .integer({ min: 2, max: 4 })
       .chain((width) => fc.tuple(fc.constant(width), fc.array(fc.array(text, { minLength: width, maxLength: width }), { maxLength: 12 })));
@@ -66,7 +66,7 @@ describe("A CSV file", () => {
     );
   });
 
-  it("with escaped formulas is read back unchanged, and contains no formula for any separator", () => {
+  it("a CSV file with escaped formulas is read back unchanged, and contains no formula for any separator", () => {
     const signs = fc.constantFrom(...`'"=+-@＝＋－＠,;\t\r\n x`);
     const risky = fc.oneof(fc.string({ unit: signs, maxLength: 8 }), text);
     const tables = fc
@@ -86,7 +86,7 @@ describe("A CSV file", () => {
     );
   });
 
-  it("with any content has the same rows and problems, for any boundaries of its chunks", () => {
+  it("a CSV file with any content has the same rows and problems, for any boundaries of its chunks", () => {
     const scraps = fc.array(
       fc.constantFrom("a,b\n", "a\n", '"a', '"', ",", "\n", "\r\n", 'x"y,z\n', '"q" r,s\n', "1,2\n", '"m\nn",o\n', "é", "\0", ";"),
       { maxLength: 30 },
@@ -202,7 +202,7 @@ describe("A CSV file", () => {
         [2, ["3", "4"]],
       ],
     ],
-  ] as const)("with %s loses no other row", (_, file, expected) => {
+  ] as const)("a CSV file with %s loses no other row", (_, file, expected) => {
     const pieces = csv(file, 2);
     for (const [index, [line, said]] of expected.entries()) {
       const piece = pieces[index];
@@ -213,14 +213,14 @@ describe("A CSV file", () => {
     expect(pieces).toHaveLength(file.startsWith('1,"two\n3,4\n3,4') ? 50_000 : expected.length);
   });
 
-  it("with bytes that are not UTF-8 is reported with their line", () => {
+  it("a CSV file with bytes that are not UTF-8 is reported with the line", () => {
     const pieces = csv(new Uint8Array([...encoder.encode("1,2\n3,"), 0xff, 0xfe, ...encoder.encode("\n5,é\n")]), 2);
     expect(pieces).toMatchObject([{ content: ["1", "2"] }, { line: 2, problem: expect.stringMatching(/UTF-8/) }, { content: ["5", "é"] }]);
   });
 });
 
 describe("A JSON Lines file", () => {
-  it("is read back unchanged, for any boundaries of its chunks", () => {
+  it("a JSON Lines file is read back unchanged, for any boundaries of its chunks", () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue(), { maxLength: 12 }), bounds, fc.constantFrom("\n", "\r\n", "\n\n"), (values, at, end) => {
         const file = values.map((value) => JSON.stringify(value) + end).join("");
@@ -230,7 +230,7 @@ describe("A JSON Lines file", () => {
     );
   });
 
-  it("with a huge line reports that line and continues", () => {
+  it("a JSON Lines file with a huge line reports that line and continues", () => {
     const pieces = jsonl(`{"a":1}\n"${HUGE.repeat(12)}"\n{"a":2}`);
     expect(pieces).toMatchObject([
       { content: '{"a":1}' },

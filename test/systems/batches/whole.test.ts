@@ -7,9 +7,9 @@ import { chances } from "../facts/derived.ts";
 import { sent, state } from "../facts/facts.ts";
 import { batchIn, completed } from "./batch.ts";
 
-/** MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/batches/whole.test.ts: as many exports as the promise was tried with. */
+/** To run the full number of exports: MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/batches/whole.test.ts */
 const EXPORTS = howMany(10, 300);
-/** Exports asked for side by side. */
+/** Exports requested concurrently. */
 const LANES = 5;
 const FACTS = 300;
 const jsonl = { type: "application/x-ndjson", dataset: "facts" };
@@ -17,11 +17,11 @@ const jsonl = { type: "application/x-ndjson", dataset: "facts" };
 const facts = Array.from({ length: FACTS }, (_, index) => ({ ...sent(`order/${index % 7}`), fact_id: `f${index}` }));
 const file = facts.map((fact) => JSON.stringify(fact)).join("\n");
 
-/** How many of the facts that were there before there is a row of. */
+/** The number of earlier facts that have a row. */
 const counted = (caller: Caller) =>
   env.DB.prepare("SELECT count(*) AS n FROM facts WHERE tenant_id = ?1 AND entity LIKE 'order/%'").bind(caller.tenantId).first<number>("n");
 
-/** Until the test is over: facts come in, and the projection is rebuilt, over and over. */
+/** Appends facts and rebuilds the projection, repeatedly, until the test is over. */
 function busy(caller: Caller): { rebuilds: () => number } {
   let over = false;
   let rebuilds = 0;
@@ -84,7 +84,7 @@ it(
       }
     };
     await Promise.all(Array.from({ length: LANES }, lane));
-    // Of each ledger that continued, the facts until then: the first ones, and no more.
+    // Of each continued ledger, exactly the facts until then.
     for (const entity of ["load/1", "load/2"]) {
       const taken = (await ledgerOf(env, caller.tenantId, entity).read(0, 10_000)) as unknown as Json[];
       const by = taken.filter(({ recorded_at }) => recorded_at <= last?.batch.as_of).map(({ fact_id }) => fact_id);
@@ -96,7 +96,7 @@ it(
   howMany(120_000, 3_600_000),
 );
 
-it("lists and reconciliations miss nothing while the projection is rebuilt under load", async () => {
+it("lists and reconciliations omit nothing while the projection is rebuilt under load", async () => {
   const caller = await callerWith();
   await completed(caller, file, jsonl);
   await until(
@@ -114,7 +114,7 @@ it("lists and reconciliations miss nothing while the projection is rebuilt under
   }
 });
 
-it("an export has one moment: later facts of its ledger are left out, and a ledger that the projection lacks is included", async () => {
+it("an export represents one moment: later facts of its ledger are excluded, and a ledger that the projection lacks is included", async () => {
   const caller = await callerWith();
   await completed(caller, file, jsonl);
   await until(

@@ -10,7 +10,7 @@ import { callerWith, expectProblem, fresh, type Json, until } from "../../api/cl
 import { chances, shuffled } from "../facts/derived.ts";
 import { counts, cycle, decided, heal, inside, paidFor, ring, stands, verdicts } from "./brand.ts";
 
-/** An event as the step of an instance emits it. */
+/** An event in the form in which the step of an instance emits it. */
 function emitted(tenantId: string, cause: string, draft: Draft): Promise<Envelope> {
   return address(env.PAYLOADS, draft, {
     tenantId,
@@ -22,14 +22,14 @@ function emitted(tenantId: string, cause: string, draft: Draft): Promise<Envelop
   });
 }
 
-/** Everything that may happen to a brand's articles, in the order it happened. */
+/** All possible events of a brand's articles, in order of time. */
 function story(tenantId: string, brand: string): Promise<Envelope[]> {
   const article = (content_id: string, keyword: string, revision: number) => ({ content_id, brand, keyword, revision });
   const url = "https://acme.example.com/";
   const happened: [string, Draft][] = [
     ["r1", ResearchCompleted.from({ research_id: "r1", brand, keyword: "one" })],
     ["r2", ResearchCompleted.from({ research_id: "r2", brand, keyword: "two" })],
-    // Used again: no younger for that.
+    // Reuse does not make the research younger.
     ["r3", ResearchCompleted.from({ research_id: "r1", brand, keyword: "One" })],
     ["a1", ContentGenerated.from(article("a1", "one", 1))],
     ["a2", ContentGenerated.from(article("a2", "two", 1))],
@@ -43,7 +43,7 @@ function story(tenantId: string, brand: string): Promise<Envelope[]> {
     ["p3", ContentPublished.from({ ...article("a3", "three", 2), platform: "store", url })],
     ["u3", ContentUnpublished.from(article("a3", "three", 3))],
     ["x4", ContentRejected.from(article("a4", "four", 2))],
-    // On two sites, of which one is left; and on two, of which none is.
+    // An article on two sites with one page left; and one on two sites with no page left.
     ["a6", ContentGenerated.from(article("a6", "six", 1))],
     ["p6", ContentPublished.from({ ...article("a6", "six", 2), platform: "store", url })],
     ["q6", ContentPublished.from({ ...article("a6", "six", 2), site: "shop", platform: "store", url })],
@@ -57,7 +57,7 @@ function story(tenantId: string, brand: string): Promise<Envelope[]> {
   return Promise.all(happened.map(([cause, draft]) => emitted(tenantId, cause, draft)));
 }
 
-it("events in any order, each twice, lead to one state", async () => {
+it("a brand's agent reaches the same state for events in any order, each delivered twice", async () => {
   const caller = await callerWith();
   const told = await story(caller.tenantId, "acme");
   const seen = async (name: string, events: readonly Envelope[]) => {
@@ -119,7 +119,7 @@ it("a query of an agent stores nothing", async () => {
   expect(await inside(caller, brand, ({ sql }) => sql.exec("SELECT name FROM sqlite_master WHERE name = 'agent'").toArray())).toEqual([]);
 });
 
-/** Has the agent's database die at its next write: before, or after it is done. */
+/** Makes the agent's database fail at its next write: before or after the write. */
 async function breakDatabase(tenantId: string, brand: string, when: "before" | "after"): Promise<{ died: () => number }> {
   let died = 0;
   await runInDurableObject(brandAgentOf(env, tenantId, brand), (instance) => {
@@ -165,7 +165,7 @@ it.each(["before", "after"] as const)("a crash %s the engine has accepted the de
   expect(await states()).toEqual(["done", "done", "done"]);
 });
 
-it("a cycle that repeats its planning gets the same answer", async () => {
+it("a cycle that repeats its planning gets the same decisions", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   const id = await cycle(caller, { brand, cycle: "w1", keywords: ["a", "b"] });

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json } from "../../api/client.ts";
 import { cycle, decided, stands, verdicts } from "./brand.ts";
 
-it("settings are replaced as a whole, with their author, and are shown", async () => {
+it("a brand's settings are replaced as a whole, with their author, and are shown", async () => {
   const caller = await callerWith();
   const put = await caller.call("PUT", "/v1/brands/acme", { max_drafts: 7, approval: "required", approval_timeout: "90 minutes" });
   const settings = { max_drafts: 7, rate_per_second: 2, approval: "required", approval_timeout: "90 minutes", approval_default: "reject" };
@@ -11,10 +11,10 @@ it("settings are replaced as a whole, with their author, and are shown", async (
   const counts = { live: 0, drafts: 0, on_their_way: 0, held: 0 };
   expect((await caller.get("/v1/brands/acme")).body).toEqual({ ...put.body, counts, totals, last_audit: null, last_cycle: null });
   expect((await caller.call("PUT", "/v1/brands/acme", { approval_timeout: "365 days" })).status).toBe(200);
-  await caller.call("PUT", "/v1/brands/acme", { reason: "back to what it was" });
+  await caller.call("PUT", "/v1/brands/acme", { reason: "restored to the earlier settings" });
   const { items } = (await caller.get("/v1/audit")).body;
   expect(items.map(({ verb, target, actor, reason, detail }: Json) => [verb, target, actor, reason, detail.approval])).toEqual([
-    ["settings", "acme", "ada", "back to what it was", "none"],
+    ["settings", "acme", "ada", "restored to the earlier settings", "none"],
     ["settings", "acme", "ada", "", "none"],
     ["settings", "acme", "ada", "", "required"],
   ]);
@@ -33,12 +33,11 @@ it.each([
   ["approval", "maybe"],
   ["approval_timeout", "soon"],
   ["approval_timeout", "0 days"],
-  // Longer than the maximum wait of a question: every publication would fail at it permanently, because the brand's settings are
-  // recorded.
+  // Longer than the maximum wait of a question: every publication would fail permanently, because the brand's settings are recorded.
   ["approval_timeout", "366 days"],
   ["approval_default", "none"],
   ["max_draft", 3],
-])("settings with %s %j are refused, and change nothing", async (name, value) => {
+])("brand settings with %s %j are refused, and change nothing", async (name, value) => {
   const caller = await callerWith();
   const { issues } = expectProblem(await caller.call("PUT", "/v1/brands/acme", { [name]: value }), 422, "invalid_payload");
   expect(issues).toMatchObject([{ path: name }]);
@@ -46,7 +45,7 @@ it.each([
   expectProblem(await caller.call("PUT", "/v1/brands/Acme!", {}), 422, "invalid_payload");
 });
 
-it("brands are listed by name, page by page, to their own tenant only, including one that only ran a cycle", async () => {
+it("brands are listed by name, page by page, to their own tenant only, including a brand that only ran a cycle", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   for (const name of ["b", "a"]) await caller.call("PUT", `/v1/brands/${name}`, {});
   await decided(caller, await cycle(caller, { brand: "c", cycle: "w1", keywords: ["k"] }));
@@ -80,7 +79,7 @@ it("decisions and keywords are listed in pages, newest first, and by keyword or 
   expectProblem(await caller.get(`${path}/decisions?cursor=x`), 422, "invalid_payload");
 });
 
-it("a brand has the site and the account of the deployment, until it names its own", async () => {
+it("a brand has the site and the account of the deployment, until it has its own", async () => {
   const caller = await callerWith();
   const own = { sites: [{ name: "main", kind: "deployment" }], accounts: [{ name: "main", platform: "bluesky" }], announced_site: null };
   expect((await caller.call("PUT", "/v1/brands/acme", {})).body.settings).toMatchObject(own);
@@ -93,20 +92,20 @@ it("a brand has the site and the account of the deployment, until it names its o
 });
 
 it.each<[string, object, string, string]>([
-  ["two sites of one name", { sites: [site("main", "store"), site("main", "store")] }, "sites", "two of one name"],
+  ["two sites with one name", { sites: [site("main", "store"), site("main", "store")] }, "sites", "two of one name"],
   ["no site", { sites: [] }, "sites", ""],
   ["a name that could be a revision", { sites: [site("2", "store")] }, "sites.0.name", "begin with a letter"],
-  ["a kind that is none", { sites: [site("main", "ftp")] }, "sites.0.kind", ""],
+  ["an invalid kind", { sites: [site("main", "ftp")] }, "sites.0.kind", ""],
   ["an address", { sites: [{ ...site("main", "http"), url: "https://evil.example" }] }, "sites.0.url", ""],
-  ["a site elsewhere without a secret", { sites: [site("main", "wordpress")] }, "sites.0.secret", "names no secret"],
+  ["an external site without a secret", { sites: [site("main", "wordpress")] }, "sites.0.secret", "names no secret"],
   ["a secret that is not set", { sites: [site("main", "http", "blog")] }, "sites.0.secret", "__BLOG is not set"],
   ["a secret for the deployment's own site", { sites: [site("main", "deployment", "blog")] }, "sites.0.secret", "left out"],
   ["a store with a secret", { sites: [site("main", "store", "blog")] }, "sites.0.secret", "left out"],
-  ["two accounts of one name", { accounts: [account("a", "x"), account("a", "mastodon")] }, "accounts", "two of one name"],
+  ["two accounts with one name", { accounts: [account("a", "x"), account("a", "mastodon")] }, "accounts", "two of one name"],
   ["an unknown platform", { accounts: [account("a", "myspace")] }, "accounts.0.platform", ""],
   ["an account's secret that is not set", { accounts: [account("a", "x"), account("b", "x", "b")] }, "accounts.1.secret", "__B is not set"],
-  ["an announced site that is none of its sites", { announced_site: "shop" }, "announced_site", "one of `sites`"],
-])("settings with %s are refused, and change nothing", async (_, settings, path, words) => {
+  ["an announced site that is not one of its sites", { announced_site: "shop" }, "announced_site", "one of `sites`"],
+])("a brand's settings with %s are refused, and change nothing", async (_, settings, path, words) => {
   const caller = await callerWith();
   const { issues } = expectProblem(await caller.call("PUT", "/v1/brands/acme", settings), 422, "invalid_payload");
   expect(issues).toMatchObject([{ path, message: expect.stringContaining(words) }]);

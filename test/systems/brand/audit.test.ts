@@ -29,19 +29,19 @@ async function brandWith(...keywords: string[]) {
   return { caller, brand };
 }
 
-it("an audit of a brand in the recorded state finds nothing", async () => {
+it("an audit of a brand in the recorded state reports no finding", async () => {
   const { caller, brand } = await brandWith("a", "b");
   await stands(caller, brand, { live: 2 });
   expect(await audit(caller, brand)).toEqual({ brand, drafts: 0, live: 2, findings: [] });
   expect((await caller.get(`/v1/brands/${brand}`)).body.last_audit).toMatchObject({ findings: [] });
 });
 
-it("an audit corrects every wrong state of an agent, and reports it once", async () => {
+it("an audit corrects every wrong state of an agent, and reports each once", async () => {
   const { caller, brand } = await brandWith("a", "b", "c", "d");
   await stands(caller, brand, { live: 4 });
   const ids = await inside(caller, brand, ({ sql }) => {
     const rows = [...sql.exec<{ content_id: string; keyword: string }>("SELECT content_id, keyword FROM articles ORDER BY keyword")];
-    // A lost event, a misread one, one about an unknown article, and forgotten research.
+    // A lost event, an event that was applied wrongly, an event about an unknown article, and missing research.
     sql.exec("DELETE FROM articles WHERE keyword = 'a'");
     sql.exec("UPDATE articles SET state = 'draft', revision = 1 WHERE keyword = 'b'");
     sql.exec("UPDATE articles SET state = 'rejected' WHERE keyword = 'c'");
@@ -79,12 +79,12 @@ it("failed work is not counted, and is counted again when an operator has retrie
   await caller.post(`/v1/instances/${id}/retry`, { reason: "the search works again" });
   expect(await stands(caller, brand, { live: 1 })).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
   expect((await audit(caller, brand)).findings).toEqual([]);
-  // Given up once and done after all, it is done.
+  // Research that failed permanently and was done later counts as done.
   const requests = ({ sql }: DurableObjectStorage) => sql.exec("SELECT instance_id, state FROM requests").toArray();
   expect(await inside(caller, brand, requests)).toEqual([{ instance_id: id, state: "done" }]);
 });
 
-it("research with a lost event is applied by the audit", async () => {
+it("the audit applies a lost event about research", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await fail({ upstream: "text", match: `Keyword: a ${brand}`, status: 503, remaining: null });
@@ -102,7 +102,7 @@ it("research with a lost event is applied by the audit", async () => {
   expect(await counts(caller, brand)).toMatchObject({ on_their_way: 1 });
 });
 
-it("an audit that reaches the agent twice finds the same", async () => {
+it("an audit that reaches the agent twice has the same findings", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   await inside(caller, brand, ({ sql }) => sql.exec("DELETE FROM articles").rowsWritten);
@@ -154,7 +154,7 @@ it("a brand's first cycle creates a weekly schedule of its audits, which an oper
   await reaches(caller, run.body.instance_id, "complete");
 });
 
-it("an audit keeps the first thousand findings of a brand, and counts the others", async () => {
+it("an audit stores the first thousand findings of a brand, and counts the others", async () => {
   const caller = await callerWith();
   const agent = brandAgentOf(env, caller.tenantId, "large");
   const articles = Array.from({ length: 1200 }, (_, index) => ({
@@ -183,7 +183,7 @@ it("an audit finds running work by its ids, for any number of the tenant's insta
   ]);
 });
 
-it("messages that a lost alarm left unsent are sent at the agent's next event", async () => {
+it("messages that were not sent because of a lost alarm are sent at the agent's next event", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const agent = brandAgentOf(env, caller.tenantId, brand);

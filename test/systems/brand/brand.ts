@@ -7,7 +7,7 @@ import { app } from "../../../src/catalog.ts";
 import { brandAgentOf } from "../../../src/systems/brand/brand-agents.ts";
 import { type Caller, type Json, until } from "../../api/client.ts";
 
-/** Asks for a cycle, and answers the instance that plans it. */
+/** Requests a cycle, and returns the instance that plans it. */
 export async function cycle(
   caller: Pick<Caller, "tenantId">,
   payload: { brand: string; cycle: string; keywords: string[] },
@@ -24,7 +24,7 @@ export async function counts(caller: Caller, brand: string): Promise<Json> {
   return (await caller.get(`/v1/brands/${brand}`)).body.counts;
 }
 
-/** Waits until a brand's numbers are these. */
+/** Waits until a brand has these counts. */
 export function stands(caller: Caller, brand: string, expected: object): Promise<Json> {
   const wanted = Object.entries(expected);
   return until(
@@ -51,7 +51,7 @@ export async function decided(caller: Caller, instanceId: string): Promise<void>
   );
 }
 
-/** Does something inside a brand's agent. */
+/** Runs a function inside a brand's agent. */
 export function inside<T>(caller: Caller, brand: string, act: (storage: DurableObjectStorage) => T | Promise<T>): Promise<T> {
   return runInDurableObject(brandAgentOf(env, caller.tenantId, brand), (_, { storage }) => act(storage));
 }
@@ -60,7 +60,7 @@ export function ring(caller: Caller, brand: string): Promise<boolean> {
   return runDurableObjectAlarm(brandAgentOf(env, caller.tenantId, brand));
 }
 
-/** The outside world's record of payments for these keywords: searches, and texts, each a synthesis or an article. */
+/** The upstreams' record of payments for these keywords: searches, and texts, each a synthesis or an article. */
 export async function paidFor(match: string): Promise<{ search: number; text: number }> {
   const answer = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?match=${encodeURIComponent(match)}`);
   const { totals } = (await answer.json()) as { totals: Record<"search" | "text", { charged?: number }> };
@@ -72,7 +72,7 @@ export function fail(...faults: { upstream: string; match: string; status: numbe
   return env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "PUT", body: JSON.stringify(faults) });
 }
 
-/** As if the keeper's patience with a tenant's messages were over: unsent messages of a dead process are sent. */
+/** Simulates that the keeper's waiting time for a tenant's messages is over: unsent messages of a dead process are sent. */
 export async function heal(tenantId: string): Promise<void> {
   await env.DB.batch([
     env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE tenant_id = ?1 AND check_at IS NOT NULL").bind(tenantId),

@@ -41,7 +41,7 @@ async function done(caller: Caller, brand: string, name = "w1"): Promise<Json> {
   return cycle;
 }
 
-/** How many ends a brand's cycles of one name have had told, by the engine's record of their keys. */
+/** The number of sent cycle ends of a brand with one cycle name, by the engine's record of their keys. */
 async function ends({ tenantId }: Caller, brand: string, name = "w1"): Promise<number> {
   const ids = [1, 2, 3].map((round) => statedId(tenantId, BrandCycleEnded.type, `${brand}/${name}/${round}`));
   const row = await env.DB.prepare(
@@ -52,7 +52,7 @@ async function ends({ tenantId }: Caller, brand: string, name = "w1"): Promise<n
   return row?.count ?? 0;
 }
 
-/** The agent looks at its work, as it does every five minutes. */
+/** The agent checks its work, as it does every five minutes. */
 async function look(caller: Caller, brand: string): Promise<void> {
   await inside(caller, brand, async (storage) => {
     storage.sql.exec("UPDATE agent SET looked_at = 0");
@@ -123,7 +123,7 @@ describe("The end of a cycle in any order of its events", () => {
     return of.some(({ message_type }) => message_type === ResearchCompleted.type) && newest > 1;
   }
 
-  it("comes once, with the same counts, when the last keyword has an outcome and not before: 200 orders, each event twice", async () => {
+  it("the end of a cycle is sent once, with the same counts, exactly when the last keyword has an outcome: 200 orders, each event twice", async () => {
     const caller = await callerWith();
     // An article has the id of the instance that the research event starts, so the events' keys come first.
     for (const { idempotency_key, message_type, payload_inline } of await story(caller.tenantId)) {
@@ -161,7 +161,7 @@ describe("The end of a cycle in any order of its events", () => {
 });
 
 describe("A cycle", () => {
-  it("whose keywords are all skipped is done at once; one with an article is done when that is published", async () => {
+  it("a cycle whose keywords are all skipped is done at once; a cycle with an article is done when that is published", async () => {
     const { caller, brand } = await stranger();
     await cycle(caller, { brand, cycle: "w1", keywords: ["a"] });
     const first = await done(caller, brand);
@@ -183,7 +183,7 @@ describe("A cycle", () => {
     expectProblem(await other.get(`/v1/brands/${brand}/cycles/w1`), 404, "brand_not_found");
   });
 
-  it("that is added to after its end goes on in a second round, and its end is told again", async () => {
+  it("a cycle that gets more keywords after its end continues in a second round, and its end is sent again", async () => {
     const { caller, brand } = await stranger();
     await cycle(caller, { brand, cycle: "w1", keywords: ["a"] });
     await done(caller, brand);
@@ -198,7 +198,7 @@ describe("A cycle", () => {
     expect(await ends(caller, brand)).toBe(2);
   });
 
-  it("ends with failed research as failed; a later retry publishes the article, and no second end is told", async () => {
+  it("a cycle ends with failed research as failed; a later retry publishes the article, and no second end is sent", async () => {
     const { caller, brand } = await stranger();
     await fail({ upstream: "search", match: `bad ${brand}`, status: 401, remaining: null });
     await cycle(caller, { brand, cycle: "w1", keywords: [`bad ${brand}`, `good ${brand}`] });
@@ -217,7 +217,7 @@ describe("A cycle", () => {
     expect(await ends(caller, brand)).toBe(1);
   });
 
-  it("that waits for another keyword counts failed work that is retried meanwhile as under way", async () => {
+  it("a cycle that waits for another keyword counts failed work that is retried meanwhile as in progress", async () => {
     const { caller, brand } = await stranger();
     await wantsApproval(caller, brand);
     await fail({ upstream: "search", match: `bad ${brand}`, status: 401, remaining: null });
@@ -241,7 +241,7 @@ describe("A cycle", () => {
     expect(await ends(caller, brand)).toBe(1);
   });
 
-  it("waits for a further site after the first one has failed, and counts the article as published", async () => {
+  it("a cycle waits for a further site after the first one has failed, and counts the article as published", async () => {
     const { caller, brand } = await stranger();
     await withTargets(caller, brand, { rate_per_second: 100 });
     const faults = { upstream: "pages", remaining: null } as const;
@@ -262,12 +262,12 @@ describe("A cycle", () => {
     expect((await done(caller, brand)).told).toEqual({ ...NONE, published: 1 });
   });
 
-  it("does not end with a failure that was retried since the agent saw it", async () => {
+  it("a cycle does not end with a failure that was retried since the agent read it", async () => {
     const { caller, brand } = await stranger();
     await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
     await cycle(caller, { brand, cycle: "w1", keywords: ["a"] });
     const { id, subject } = await instance(caller, "publish-article", "errored");
-    // The agent has seen the failure, and is about to end the cycle. The instance is at work again.
+    // The agent has read the failure, and is about to end the cycle. The instance is running again.
     await inside(caller, brand, ({ sql }) => sql.exec("UPDATE cycle_keywords SET is_stuck = 1").rowsWritten);
     await env.DB.prepare("UPDATE millrace_instances SET status = 'running' WHERE id = ?1").bind(id).run();
     await look(caller, brand);
@@ -286,7 +286,7 @@ describe("A cycle", () => {
 });
 
 describe("The fan-out of a cycle", () => {
-  it("without a correlation id belongs to the job of its brand and cycle; with one, to that", async () => {
+  it("the commands of a cycle without a correlation id belong to the job of its brand and cycle; with a correlation id, to that job", async () => {
     const { caller, brand } = await stranger();
     const ask = (name: string, job: object) =>
       caller.post("/v1/commands", { type: "brand.cycle", payload: { brand, cycle: name, keywords: [name] }, ...job });
@@ -298,7 +298,7 @@ describe("The fan-out of a cycle", () => {
     expect(await ends(caller, brand)).toBe(1);
   });
 
-  it("has one priority: high goes ahead of the queue, low waits in it", async () => {
+  it("the commands of a cycle have one priority: high is started before the queue, low waits in the queue", async () => {
     const { caller, brand } = await stranger();
     const sent: { delaySeconds?: number; body: Envelope }[] = [];
     await runInDurableObject(brandAgentOf(env, caller.tenantId, brand), (agent) => {
@@ -309,7 +309,7 @@ describe("The fan-out of a cycle", () => {
     const ask = (priority: "high" | "normal" | "low") =>
       caller.post("/v1/commands", { type: "brand.cycle", payload: { brand, cycle: priority, keywords: [priority], priority } });
     await Promise.all((["low", "normal", "high"] as const).map(ask));
-    // Only a high one starts without its message.
+    // Only a command with high priority starts without its message.
     expect(await done(caller, brand, "high")).toMatchObject({ priority: "high", told: { ...NONE, published: 1 } });
     await until(
       async () => sent.length,
@@ -338,7 +338,7 @@ describe("The fan-out of a cycle", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("starts held keywords by priority, then by arrival", async () => {
+  it("a cycle starts held keywords by priority, then by arrival", async () => {
     const { caller, brand } = await stranger();
     await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
     await fail({ upstream: "pages", match: brand, status: 400, remaining: null });

@@ -14,7 +14,7 @@ async function stranger() {
   return { caller: await callerWith(), brand: fresh("brand") };
 }
 
-it("a keyword without content is researched once, in any spelling; a live one is skipped in the next cycle", async () => {
+it("a keyword without content is researched once, in any spelling; a live keyword is skipped in the next cycle", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("tea");
   await decided(
@@ -45,12 +45,12 @@ it("a keyword with running work, or with a draft, is skipped", async () => {
   expect(draft).toMatchObject({ verdict: "skipped", reason: "The keyword has a draft that waits for publication." });
 });
 
-it("research younger than 7 days is reused at no cost; older research is not", async () => {
+it("research younger than 7 days is reused without cost; older research is not", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("oats");
   await fail({ upstream: "text", match: `Keyword: ${word}`, status: 400, remaining: null });
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: [word] }));
-  // Its article cannot be written: an audit finds that it was given up.
+  // Its article cannot be written: an audit finds that it failed permanently.
   await until(
     () => caller.get(`/v1/instances?workflow=generate-article&status=errored`),
     ({ body }) => body.items.length === 1,
@@ -67,7 +67,7 @@ it("research younger than 7 days is reused at no cost; older research is not", a
   const { results } = await env.DB.prepare("SELECT id FROM research WHERE tenant_id = ?1").bind(caller.tenantId).all();
   expect(results).toEqual([{ id: reused.grounds.research_id }]);
 
-  // As if its article were deleted, and a week over.
+  // Simulates that the article is deleted, and a week has passed.
   await inside(caller, brand, ({ sql }) => {
     sql.exec("UPDATE articles SET state = 'unpublished'");
     sql.exec("UPDATE research SET at = at - ?", 7 * DAY);
@@ -78,7 +78,7 @@ it("research younger than 7 days is reused at no cost; older research is not", a
   expect(await paidFor(word)).toEqual({ search: 2, text: 4 });
 });
 
-it("twenty keywords never exceed the brand's limit of drafts: the rest is deferred, and begins automatically in order", async () => {
+it("twenty keywords never exceed the brand's limit of drafts: the others are deferred, and start automatically in order", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 5 });
   const keywords = Array.from({ length: 20 }, (_, index) => `k${index}`);
@@ -103,7 +103,7 @@ it("twenty keywords never exceed the brand's limit of drafts: the rest is deferr
   expect(new Set(all.map(({ cycle }) => cycle))).toEqual(new Set(["w1"]));
 });
 
-it("waiting drafts defer further ones until one is published", async () => {
+it("waiting drafts defer further keywords until one is published", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 2 });
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
@@ -156,7 +156,7 @@ it("failed work frees capacity without an audit: the agent polls while an item i
 it("a command that the engine refuses is a visible decision, and uses no capacity", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
-  // Asked for with research that is not there: the agent is not asked about it.
+  // Requested with research that does not exist: the agent is not asked about it.
   const taken = { type: "research.requested", payload: { brand, keyword: `TAKEN ${brand}`, cycle: "w1", reuse: "nothing" } };
   expect((await caller.post("/v1/commands", taken)).status).toBe(202);
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: [`taken ${brand}`, `free ${brand}`] }));
@@ -169,7 +169,7 @@ it("a command that the engine refuses is a visible decision, and uses no capacit
   expect(await counts(caller, brand)).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
 });
 
-it("a keyword that is requested twice at once outside cycles is paid for once: the second caller gets the reason", async () => {
+it("a keyword that two concurrent requests name outside cycles is paid for once: the second caller gets the reason", async () => {
   const { caller, brand } = await stranger();
   const word = fresh("chai");
   const ask = (cycle: string, keyword = word) =>
@@ -213,7 +213,7 @@ it("a command that repeats a cycle's keyword is refused for that keyword, with t
   expect(await verdicts(caller, brand)).toEqual(["a requested", "A refused", "b requested"]);
 });
 
-it("a fan-out is distributed over seconds, also across concurrent cycles, and each command is its cycle's job", async () => {
+it("the commands of a cycle are distributed over seconds, also across concurrent cycles, and each command belongs to its cycle's job", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 2, max_drafts: 20 });
   const sent: { delaySeconds?: number; body: Envelope }[] = [];
@@ -231,7 +231,7 @@ it("a fan-out is distributed over seconds, also across concurrent cycles, and ea
     async () => sent.length,
     (count) => count === 6,
   );
-  // The delays count from when each was sent: in the clock, no second has more than two.
+  // The delays count from the time of sending: no second has more than two commands.
   const seconds = sent.map(({ delaySeconds = 0, body }) => Math.floor(Date.parse(body.created_at) / 1000) + delaySeconds);
   for (const same of Map.groupBy(seconds, (second) => second).values()) expect(same.length).toBeLessThanOrEqual(2);
   expect(sent.slice(0, 3).map(({ delaySeconds = 0 }) => delaySeconds)).toEqual([0, 0, 1]);

@@ -18,7 +18,7 @@ const CYCLE = {
   instances: 13,
 };
 
-/** Orders that are played side by side. */
+/** The number of orders that are tested concurrently. */
 const TOGETHER = howMany(4, 10);
 const from = (first: number) => Array.from({ length: TOGETHER }, (_, index) => first + index);
 
@@ -28,7 +28,7 @@ it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
   async (first) => expect(await play(from(first), CYCLE)).toHaveLength(TOGETHER),
 );
 
-it("a cycle of three keywords has the same outcome when the queues lose everything and the agent dies half way", {
+it("a cycle of three keywords has the same outcome when the queues lose all messages and the agent dies halfway", {
   timeout: 120_000,
 }, async () => {
   expect(await play(from(101), { ...CYCLE, isKilled: true })).toHaveLength(TOGETHER);

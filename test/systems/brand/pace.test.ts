@@ -17,11 +17,11 @@ async function sends(caller: Caller, brand: string, name: string, asked: string[
   await ring(caller, brand);
 }
 
-/** When the brand's next command may leave, in milliseconds. */
+/** The earliest time of the brand's next command, in milliseconds. */
 const nextAt = (caller: Caller, brand: string) =>
   inside(caller, brand, ({ sql }) => Number(sql.exec("SELECT next_at FROM agent").one().next_at));
 
-it("A rate that was set by mistake delays nothing once it is corrected", async () => {
+it("a rate that was set by mistake delays no command once it is corrected", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.05);
@@ -34,7 +34,7 @@ it("A rate that was set by mistake delays nothing once it is corrected", async (
   expect(found).toContainEqual(expect.objectContaining({ workflow: "research-keyword", status: "complete" }));
 });
 
-it("A persistent rate applies between two cycles, also when it changes after the first command", async () => {
+it("a persistent rate applies between two cycles, also when it changes after the first command", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.1);
@@ -50,7 +50,7 @@ it("A persistent rate applies between two cycles, also when it changes after the
   expect(next).toBeLessThanOrEqual(Date.now() + 25_000);
 });
 
-it("Commands that a deployment without their workflow refuses are deferred, and the next deployment sends them", async () => {
+it("commands that a deployment without their workflow refuses are deferred, and the next deployment sends them", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   const agent = brandAgentOf(env, caller.tenantId, brand);

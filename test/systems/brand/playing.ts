@@ -8,7 +8,7 @@ import { Shuffler } from "./shuffler.ts";
 
 const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"];
 
-/** A brand that is played, and its seed. */
+/** A simulated brand, and its seed. */
 export interface Played {
   seed: number;
   caller: Caller;
@@ -27,7 +27,7 @@ export interface Play {
   meanwhile?: (one: Played) => Promise<boolean>;
 }
 
-/** Instances of these tenants that are over, and how many there are. */
+/** The ended instances of these tenants, and the number of instances. */
 async function over(tenants: readonly string[]): Promise<{ count: number; complete: number }> {
   const row = await env.DB.prepare(
     `SELECT count(*) AS count, count(*) FILTER (WHERE status = 'complete') AS complete FROM millrace_instances
@@ -40,7 +40,7 @@ async function over(tenants: readonly string[]): Promise<{ count: number; comple
 
 const sumOf = (counts: Record<string, number>) => Object.values(counts).reduce((sum, count) => sum + count, 0);
 
-/** Clears an object's memory. An object that does not run has lost it already. */
+/** Clears an object's memory. The memory of an object that is not running is already lost. */
 async function evicted(object: Parameters<typeof evictDurableObject>[0]): Promise<void> {
   await evictDurableObject(object).catch((error) => {
     if (!String(error).includes("not currently running")) throw error;
@@ -57,7 +57,7 @@ export async function play(seeds: readonly number[], { settings, messages, insta
       shuffler.shuffle(caller.tenantId, seed);
       const put = await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, ...settings });
       expect(put.status).toBe(200);
-      // Unique keywords, by which the outside world can distinguish the brands.
+      // Unique keywords, by which the upstreams distinguish the brands.
       await cycle(caller, { brand, cycle: "w1", keywords: KEYWORDS.map((keyword) => `${keyword} ${brand}`) });
       return { seed, caller, brand };
     }),
@@ -68,7 +68,7 @@ export async function play(seeds: readonly number[], { settings, messages, insta
   for (;;) {
     await shuffler.deliverSome();
     for (const { caller, brand, seed } of dying.values()) {
-      // In the middle is where the order has it: after another number of messages for each seed.
+      // The seed determines the middle: after another number of messages for each seed.
       const given = sumOf(shuffler.counts(caller.tenantId));
       if (given < 2 + (seed % 10) * 2 || !dying.delete(caller.tenantId)) continue;
       shuffler.lose(caller.tenantId);
@@ -81,7 +81,7 @@ export async function play(seeds: readonly number[], { settings, messages, insta
     if (Date.now() > deadline) throw new Error(`${complete} of ${count} instances are complete.`);
     await scheduler.wait(25);
   }
-  // The last events leave after the end of their runs, and their duplicates after them.
+  // The last events are sent after the end of their runs, and their duplicates after them.
   const few = () => told.some(({ caller }) => sumOf(shuffler.counts(caller.tenantId)) < sumOf(messages));
   do {
     await scheduler.wait(100);

@@ -11,14 +11,14 @@ const research = (ageMs: number) => ({ research: { id: "r1", at: NOW - ageMs } }
 it.each<[string, KnownKeyword, typeof room, string]>([
   ["nothing", {}, room, "requested"],
   ["fresh research", research(FRESH_MS - 1), room, "reused"],
-  ["research of seven days", research(FRESH_MS), room, "requested"],
-  ["fresh research and no room", research(0), full, "held"],
-  ["empty and without capacity", {}, full, "held"],
-  ["a live article and no room", { live: "c1" }, full, "skipped"],
+  ["research that is seven days old", research(FRESH_MS), room, "requested"],
+  ["fresh research and no capacity", research(0), full, "held"],
+  ["no content and no capacity", {}, full, "held"],
+  ["a live article and no capacity", { live: "c1" }, full, "skipped"],
   ["a draft", { draft: "c1" }, room, "skipped"],
   ["an article being written", { writing: "c1" }, room, "skipped"],
   ["research under way", { researching: "i1", ...research(0) }, room, "skipped"],
-  ["a place in the line", { heldBy: "w1" }, room, "skipped"],
+  ["a place in the queue", { heldBy: "w1" }, room, "skipped"],
 ])("the verdict of a keyword with %s is correct", (_, known, taken, verdict) => {
   expect(decide(known, taken, NOW).verdict).toBe(verdict);
 });
@@ -45,15 +45,15 @@ it.each([
   [3, [0, 0, 0, 1, 1, 1]],
   [2.5, [0, 0, 0, 1, 1, 2]],
   [100, [0, 0, 0, 0, 0, 0]],
-])("messages at a rate of %d a second are delayed by %j seconds", (rate, delays) => {
+])("messages at a rate of %d per second are delayed by %j seconds", (rate, delays) => {
   expect(pace(6, rate, 0, NOW).delays).toEqual(delays);
 });
 
-it("two fan-outs together keep the rate of one, whenever the second starts", () => {
+it("two concurrent cycles together keep the rate of one, for any start of the second", () => {
   const first = pace(3, 2, 0, NOW);
   expect(first.delays).toEqual([0, 0, 1]);
   expect(pace(3, 2, first.next, NOW + 100).delays).toEqual([1, 2, 2]);
-  // Two seconds later by the clock, the queue has drained by as much.
+  // After two seconds by the clock, the queue is shorter by as many commands.
   expect(pace(3, 2, first.next, NOW + 2000).delays).toEqual([0, 0, 1]);
 });
 

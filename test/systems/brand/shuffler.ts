@@ -6,7 +6,7 @@ import { vi } from "vitest";
 import worker from "../../../src/worker.ts";
 import { chances } from "../facts/derived.ts";
 
-/** A delivery that is still to come. */
+/** A pending delivery. */
 interface Waiting {
   queue: string;
   body: Envelope;
@@ -17,8 +17,8 @@ interface Waiting {
 const BATCH = 4;
 
 /**
- * Sits between the queues and their consumers: intercepts every message and delivers it itself, twice, in an order by a seed for
- * each tenant. Messages of other tenants pass.
+ * Runs between the queues and their consumers: intercepts every message and delivers it itself, twice, in an order that a seed determines
+ * per tenant. Messages of other tenants pass.
  */
 export class Shuffler implements Disposable {
   readonly #deliver = worker.queue;
@@ -38,14 +38,14 @@ export class Shuffler implements Disposable {
     });
   }
 
-  /** A tenant's messages come in an order of their own. */
+  /** A tenant's messages are delivered in their own order. */
   shuffle(tenantId: string, seed: number): void {
     this.#chance.set(tenantId, chances(seed));
     this.#waiting.set(tenantId, []);
     this.#seen.set(tenantId, new Map());
   }
 
-  /** How many different messages of each type a tenant's queues were given. */
+  /** The number of different messages of each type that a tenant's queues got. */
   counts(tenantId: string): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const type of this.#seen.get(tenantId)?.values() ?? []) counts[type] = (counts[type] ?? 0) + 1;
@@ -61,7 +61,7 @@ export class Shuffler implements Disposable {
     return [...this.#waiting.values()].every(({ length }) => length === 0);
   }
 
-  /** Delivers some waiting messages of each tenant: any of them, in one batch of one queue. */
+  /** Delivers some random waiting messages of each tenant, in one batch of one queue. */
   async deliverSome(): Promise<void> {
     await Promise.all([...this.#waiting].map(([tenantId, waiting]) => this.#deliverOf(tenantId, waiting)));
   }
@@ -92,7 +92,7 @@ export class Shuffler implements Disposable {
     const ctx = createExecutionContext();
     await this.#deliver.call(worker, batch as MessageBatch<unknown>, env, ctx);
     const { retryMessages, retryBatch } = await getQueueResult(batch, ctx);
-    if (retryBatch.retry || retryMessages.length > 0) throw new Error(`${tenantId}: ${next.queue} gave messages back.`);
+    if (retryBatch.retry || retryMessages.length > 0) throw new Error(`${tenantId}: ${next.queue} returned messages.`);
   }
 
   #random(tenantId: string): number {

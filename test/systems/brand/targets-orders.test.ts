@@ -26,11 +26,11 @@ const CYCLE = {
   instances: 22,
 };
 
-/** Orders that are played side by side. */
+/** The number of orders that are tested concurrently. */
 const TOGETHER = howMany(3, 10);
 const from = (first: number) => Array.from({ length: TOGETHER }, (_, index) => first + index);
 
-/** Asserts one page and one post of each article at each target, by the ledger of the embedded programs. */
+/** Asserts one page and one post of each article at each target, by the ledger of the embedded upstreams. */
 async function expectOnce({ caller, brand, seed }: Played): Promise<void> {
   const { items } = (await caller.get(`/v1/articles?brand=${brand}`)).body;
   expect(items, `seed ${seed}`).toHaveLength(3);
@@ -46,13 +46,13 @@ async function expectOnce({ caller, brand, seed }: Played): Promise<void> {
     expect(statusesIn(article), `seed ${seed}`).toEqual(expected);
     const done: Record<string, number> = {};
     for (const { site, url } of article.published_to) done[site] = await madeAt("pages", new URL(url).pathname.replace("/pages/", ""));
-    // Each post ends with the address of the page on the first site.
+    // Each post ends with the URL of the page on the first site.
     for (const upstream of ["social", "mastodon", "x"]) done[upstream] = await madeAt(upstream, article.url);
     expect(done, `seed ${seed}`).toEqual({ main: 1, shop: 1, social: 1, mastodon: 1, x: 1 });
   }
 }
 
-/** Counts the creations in an embedded program. A removal or a refused duplicate fails the test. */
+/** Counts the creations in an embedded upstream. A removal or a refused duplicate fails the test. */
 async function madeAt(upstream: string, match: string): Promise<number> {
   const { calls } = await ledger({ upstream, match });
   const own = calls.filter(({ subject }) => subject === match || subject.endsWith(` ${match}`));
@@ -68,7 +68,7 @@ async function expectNoFindings({ caller, brand, seed }: Played): Promise<void> 
 }
 
 it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
-  "brand cycle with two sites and three platforms, each message twice: one page and one post at each target, in shuffled orders from number %i on",
+  "a brand cycle with two sites and three platforms, each message twice, creates one page and one post at each target, in shuffled orders from number %i on",
   { timeout: 120_000 },
   async (first) => {
     for (const one of await play(from(first), CYCLE)) {
@@ -78,7 +78,7 @@ it.each([1, 11, 21, 31, 41].slice(0, howMany(1, 5)))(
   },
 );
 
-/** Before its record, the outcome of an effect is unknown to all but the upstream. */
+/** Before its record, only the upstream knows the outcome of an effect. */
 const IN_EFFECT: readonly CrashPoint[] = ["W03 effect done, not recorded", "W06 about to record"];
 const POINTS: readonly CrashPoint[] = [
   "W01 claimed, effect not started",
@@ -88,7 +88,7 @@ const POINTS: readonly CrashPoint[] = [
   "W05 recorded, step result lost",
 ];
 
-/** Lets the first attempt of each page and post die once, at the point with the fewest deaths; each on X at a point in its effect. */
+/** Makes the first attempt of each page and post die once, at the point with the fewest deaths; for X at a point in its effect. */
 function killing(): { deaths: Map<CrashPoint, number> } & Disposable {
   const before = globalThis.millraceCrashPoint;
   const dead = new Set<string>();
@@ -97,13 +97,13 @@ function killing(): { deaths: Map<CrashPoint, number> } & Disposable {
   globalThis.millraceCrashPoint = async (point, id, about) => {
     const { step, class: guard } = (about ?? {}) as Partial<CodeAtWork>;
     if (id === undefined || (step !== "put page" && step !== "announce") || dead.has(id)) return;
-    // At the claim, the class is not known yet.
+    // At the claim, the effect class is not known yet.
     if (guard === "once" && !posts.has(id)) posts.set(id, IN_EFFECT[posts.size % IN_EFFECT.length]);
     const count = deaths.get(point);
     if (count === undefined || (posts.has(id) ? posts.get(id) !== point : count > Math.min(...deaths.values()))) return;
     dead.add(id);
     deaths.set(point, count + 1);
-    // The dead process gives no sign of life any more.
+    // The dead process sends no further heartbeat.
     await expireLeases(env, id);
     throw deathAt(point);
   };
@@ -113,7 +113,7 @@ function killing(): { deaths: Map<CrashPoint, number> } & Disposable {
   return { deaths, [Symbol.dispose]: restore };
 }
 
-/** An operator looks at each doubt, and answers by the content of the account. Only posts on X can be in doubt. */
+/** An operator checks each unknown outcome, and answers by the content of the account. Only posts on X can have an unknown outcome. */
 async function settleDoubts({ caller }: Played): Promise<string[]> {
   const { items } = (await caller.get("/v1/effects?state=in_doubt&limit=200")).body;
   for (const { key, instance_id } of items) {
@@ -132,7 +132,7 @@ async function settleDoubts({ caller }: Played): Promise<string[]> {
   return items.map(({ key }: Json) => key);
 }
 
-it("brand cycle has the same outcome when each attempt at a page or a post dies once: an operator sees each unknown outcome at X", {
+it("a brand cycle has the same outcome when each attempt at a page or a post dies once: an operator resolves each unknown outcome on X", {
   timeout: 120_000,
 }, async () => {
   using killed = killing();

@@ -9,7 +9,7 @@ describe("The text of a post", () => {
   it.each([
     ["mastodon", mastodonLength, 500],
     ["x", xLength, 280],
-  ] as const)("fits on %s for any title, and ends with the whole address", (platform, lengthOf, most) => {
+  ] as const)("the text of a post fits on %s for any title, and ends with the complete URL", (platform, lengthOf, most) => {
     for (const title of [
       "four ".repeat(200),
       "茶".repeat(900),
@@ -31,7 +31,7 @@ describe("The text of a post", () => {
     ["mastodon", mastodonLength, 500],
     ["x", xLength, 280],
     ["bluesky", characterCount, 300],
-  ] as const)("has the description on %s if it has room behind the whole title", (platform, lengthOf, most) => {
+  ] as const)("the text of a post has the description on %s if it fits after the complete title", (platform, lengthOf, most) => {
     const [short, address] = ["A plant, and what to do with it.", "https://a.example/tea"];
     const post = { brand: "acme", title: "Green tea", url: address };
     expect(announcement({ ...post, description: short }, platform)).toBe(`New on acme: Green tea\n\n${short} ${address}`);
@@ -45,7 +45,7 @@ describe("The text of a post", () => {
     expect(announcement({ ...post, title: "four ".repeat(200), description: short }, platform)).not.toContain("\n");
   });
 
-  it("notifies no account that a title or a description names", () => {
+  it("the text of a post notifies no account that a title or a description names", () => {
     const title = "Ask @jack＠ada or mail a@b";
     expect(announcement({ brand: "acme", title: "Tea", description: "By @jack", url: "https://a.example" }, "x")).toContain(
       "By @\u200bjack",

@@ -16,7 +16,7 @@ function spoil(keyword: string, ...answers: AnswerFault["answer"][]): Promise<vo
 }
 
 describe("An ordinary article", () => {
-  it("is one answer, two steps, and a record of its cost", async () => {
+  it("an ordinary article is one answer, two steps, and a record of its cost", async () => {
     const writing = await asked();
     const { id } = await writing.reaches("complete");
     expect(await writing.charged()).toEqual({ charged: 1, repeated: 0 });
@@ -48,7 +48,7 @@ describe("An ordinary article", () => {
     expect(body.items.map(({ name }: { name: string }) => name.replace(/-\d+$/, ""))).toEqual(["load research", "write article"]);
   });
 
-  it("is one paid answer when the model adds its reasoning, text and a fence", async () => {
+  it("an ordinary article is one paid answer even if the model adds its reasoning, text and a fence", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "chatty");
     const writing = await asked(keyword);
@@ -58,7 +58,7 @@ describe("An ordinary article", () => {
     expect(await writing.article(id)).toMatchObject({ title: expect.stringMatching(/^Keyword-/) });
   });
 
-  it("is paid for once when its body is cut in transit: the same key is requested again", async () => {
+  it("an article whose body is cut in transit is paid for once: the same key is requested again", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "cut");
     const writing = await asked(keyword);
@@ -87,7 +87,7 @@ describe("An invalid answer of the model", () => {
     return { UPSTREAMS: { fetch } as unknown as Fetcher, comesBack };
   }
 
-  it("is cached by a gateway under its key for days, so that it is an outcome and a repeat uses another key", async () => {
+  it("an invalid answer is cached by a gateway under its key for days, so that it is a final result and a repeat uses another key", async () => {
     const { UPSTREAMS, comesBack } = gateway();
     const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] }, "article.v3");
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
@@ -107,7 +107,7 @@ describe("A bad answer", () => {
     ["cut off", "truncated", 8192],
     ["empty", "empty", 4096],
     ["another shape", "malformed", 4096],
-  ] as const)("that is %s is requested once more, and both answers are paid for and recorded", async (_, bad, allowed) => {
+  ] as const)("an answer that is %s is requested once more, and both answers are paid for and recorded", async (_, bad, allowed) => {
     const keyword = fresh("keyword");
     await spoil(keyword, bad);
     const writing = await asked(keyword);
@@ -125,7 +125,7 @@ describe("A bad answer", () => {
     });
   });
 
-  it("sends the model the error of an invalid answer", async () => {
+  it("a repeated request sends the model the error of the invalid answer", async () => {
     const keyword = fresh("keyword");
     await inject(
       { upstream: "text", match: about(keyword), answer: "malformed", remaining: 1 },
@@ -137,7 +137,7 @@ describe("A bad answer", () => {
     expect(await writing.calls(id)).toMatchObject([{ outcome: "malformed" }, { outcome: "refused" }]);
   });
 
-  it("that is a refusal stops the instance at once, with the model's text", async () => {
+  it("an answer that is a refusal stops the instance at once, with the model's text", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "refused");
     const writing = await asked(keyword);
@@ -152,7 +152,7 @@ describe("A bad answer", () => {
     expect(await writing.article(id)).toBeNull();
   });
 
-  it.each(["truncated", "empty", "malformed"] as const)("that is %s twice stops the instance with that code", async (bad) => {
+  it.each(["truncated", "empty", "malformed"] as const)("an answer that is %s twice stops the instance with that code", async (bad) => {
     const keyword = fresh("keyword");
     await spoil(keyword, bad, bad);
     const writing = await asked(keyword);
@@ -164,7 +164,7 @@ describe("A bad answer", () => {
 });
 
 describe("A retry", () => {
-  it("pays for one more answer, valid or not, and the article's tokens are the sum of all answers", async () => {
+  it("a retry pays for one more answer, valid or not, and the article's tokens are the sum of all answers", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "truncated", "truncated", "truncated");
     const writing = await asked(keyword);
@@ -189,20 +189,23 @@ describe("A retry", () => {
     expect(await writing.article(id)).toMatchObject({ output_tokens: sum });
   });
 
-  it.each(["write article", "load research"])("from %s keeps the answers that were paid for, and pays for one more", async (from) => {
-    const keyword = fresh("keyword");
-    await spoil(keyword, "refused");
-    const writing = await asked(keyword);
-    const { id } = await writing.reaches("errored");
+  it.each(["write article", "load research"])(
+    "a retry from %s keeps the answers that were paid for, and pays for one more",
+    async (from) => {
+      const keyword = fresh("keyword");
+      await spoil(keyword, "refused");
+      const writing = await asked(keyword);
+      const { id } = await writing.reaches("errored");
 
-    await writing.retry(id, from);
-    await writing.reaches("complete");
-    expect(await writing.calls(id)).toMatchObject([{ outcome: "refused" }, { outcome: "written" }]);
-    // An instance that restarts within two seconds may request an existing answer again; its key makes that free.
-    expect((await writing.charged()).charged).toBe(2);
-  });
+      await writing.retry(id, from);
+      await writing.reaches("complete");
+      expect(await writing.calls(id)).toMatchObject([{ outcome: "refused" }, { outcome: "written" }]);
+      // An instance that restarts within two seconds may request an existing answer again; its key makes that free.
+      expect((await writing.charged()).charged).toBe(2);
+    },
+  );
 
-  it("after an unrelated failure permits no additional paid answer", async () => {
+  it("a retry after an unrelated failure permits no additional paid answer", async () => {
     const keyword = fresh("keyword");
     await inject(
       { upstream: "text", match: about(keyword), status: 401, remaining: 1 },

@@ -23,7 +23,7 @@ async function asked(caller: Caller) {
   return { article, instance, approval: `/v1/approvals/${body.approval_id}`, shown: body };
 }
 
-/** The same, once a second question about it is asked. */
+/** A draft of a brand with approval, once a second question about it is asked. */
 async function askedTwice(caller: Caller) {
   const { article, instance, approval } = await asked(caller);
   const again = { type: "content.publish", payload: { content_id: article.id, brand: "careful" } };
@@ -35,7 +35,7 @@ async function askedTwice(caller: Caller) {
   return { article, instance, approval, again: body.instance_id, other: `/v1/approvals/${other.id}` };
 }
 
-/** Holds every answer of the store about a page with this in its path, once it is published, until it is released. */
+/** Holds every response of the store about a page with this text in its path, once it is published, until it is released. */
 function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
   const prototype = Object.getPrototypeOf(env.PAGES);
   const { put } = prototype;
@@ -47,7 +47,7 @@ function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
   prototype.put = async function (path: string, ...rest: unknown[]) {
     const stored = await put.call(this, path, ...rest);
     isHeld ||= path.includes(slug);
-    // It polls, because a promise must not cross from one request into another.
+    // Polls, because a promise must not cross from one request into another.
     while (path.includes(slug) && !isReleased) await scheduler.wait(10);
     return stored;
   };
@@ -62,7 +62,7 @@ async function emitted(caller: Caller, instance: string): Promise<Json[]> {
 const putUp = async (path: string) => (await ledger({ upstream: "pages", match: path })).calls.map(({ outcome }) => outcome);
 
 describe("An article of a brand with approval", () => {
-  it("waits as a draft, and its question describes it", async () => {
+  it("an article that needs approval waits as a draft, and its question describes it", async () => {
     const caller = await callerWith();
     const { article, instance, approval, shown } = await asked(caller);
     expect(shown).toMatchObject({ status: "draft", revision: 1, url: null, instances: { publish: { id: instance, status: "waiting" } } });
@@ -76,7 +76,7 @@ describe("An article of a brand with approval", () => {
     expect(await putUp(article.slug)).toEqual([]);
   });
 
-  it("is published once after an approval", async () => {
+  it("an article that needs approval is published once after an approval", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     expect((await caller.post(`${approval}/approve`, { reason: "Well said." })).status).toBe(202);
@@ -93,7 +93,7 @@ describe("An article of a brand with approval", () => {
     expect(await putUp(article.slug)).toEqual(["created"]);
   });
 
-  it("is rejected after a rejection: no page, no announcement, and nothing that could be published later", async () => {
+  it("an article that needs approval is rejected after a rejection: no page, no announcement, and no later publication", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     expect((await caller.post(`${approval}/reject`, { reason: "Tea again?" })).status).toBe(202);
@@ -115,35 +115,41 @@ describe("An article of a brand with approval", () => {
   it.each([
     ["reject", "rejected", []],
     ["approve", "published", ["created"]],
-  ] as const)("follows the brand's default when the question times out: %s", async (otherwise, status, calls) => {
-    const caller = await callerWith();
-    await wantsApproval(caller, "hasty", "1 second", otherwise);
-    const article = await draft(caller, { brand: "hasty" });
-    await askToPublish(caller, article);
-    await becomes(caller, article, status);
-    expect(await putUp(article.slug)).toEqual(calls);
-    const { items } = (await caller.get("/v1/approvals")).body;
-    expect(items).toMatchObject([{ state: status === "published" ? "approved" : "rejected", decided_by: null }]);
-  });
+  ] as const)(
+    "an article that needs approval follows the brand's default when the question times out: %s",
+    async (otherwise, status, calls) => {
+      const caller = await callerWith();
+      await wantsApproval(caller, "hasty", "1 second", otherwise);
+      const article = await draft(caller, { brand: "hasty" });
+      await askToPublish(caller, article);
+      await becomes(caller, article, status);
+      expect(await putUp(article.slug)).toEqual(calls);
+      const { items } = (await caller.get("/v1/approvals")).body;
+      expect(items).toMatchObject([{ state: status === "published" ? "approved" : "rejected", decided_by: null }]);
+    },
+  );
 
   it.each([
     ["approve", "reject", "published", "complete"],
     ["reject", "approve", "rejected", "errored"],
-  ] as const)("with two questions follows the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
-    const caller = await callerWith();
-    const { article, approval, again, other } = await askedTwice(caller);
+  ] as const)(
+    "an article with two questions follows the first answer: after %s, a later %s changes nothing",
+    async (first, second, status, end) => {
+      const caller = await callerWith();
+      const { article, approval, again, other } = await askedTwice(caller);
 
-    expect((await caller.post(`${approval}/${first}`, { reason: "First." })).status).toBe(202);
-    const settled = await becomes(caller, article, status);
-    expect((await caller.post(`${other}/${second}`, { reason: "Second." })).status).toBe(202);
-    await reaches(caller, again, end);
-    const { status: left, revision, url } = (await caller.get(`/v1/articles/${article.id}`)).body;
-    expect({ status: left, revision, url }).toEqual({ status, revision: settled.revision, url: settled.url });
-    expect(await putUp(article.slug)).toEqual(status === "published" ? ["created"] : []);
-    expect(await emitted(caller, again)).toEqual([]);
-  });
+      expect((await caller.post(`${approval}/${first}`, { reason: "First." })).status).toBe(202);
+      const settled = await becomes(caller, article, status);
+      expect((await caller.post(`${other}/${second}`, { reason: "Second." })).status).toBe(202);
+      await reaches(caller, again, end);
+      const { status: left, revision, url } = (await caller.get(`/v1/articles/${article.id}`)).body;
+      expect({ status: left, revision, url }).toEqual({ status, revision: settled.revision, url: settled.url });
+      expect(await putUp(article.slug)).toEqual(status === "published" ? ["created"] : []);
+      expect(await emitted(caller, again)).toEqual([]);
+    },
+  );
 
-  it("with two questions that was approved and then removed is not rejected by the other question", async () => {
+  it("an article with two questions that was approved and then removed is not rejected by the other question", async () => {
     const caller = await callerWith();
     const { article, approval, again, other } = await askedTwice(caller);
     await caller.post(`${approval}/approve`, { reason: "Good." });
@@ -155,7 +161,7 @@ describe("An article of a brand with approval", () => {
     expect((await caller.get(`/v1/articles/${article.id}`)).body.status).toBe("unpublished");
   });
 
-  it("with two questions is rejected while its page is being published: the page is removed, and only the rejection is reported", async () => {
+  it("an article with two questions is rejected while its page is being published: the page is removed, and only the rejection is reported", async () => {
     const caller = await callerWith();
     const { article, instance, approval, again, other } = await askedTwice(caller);
     const { isHeld, release } = holdPut(article.slug);
@@ -177,27 +183,30 @@ describe("An article of a brand with approval", () => {
   it.each([
     ["approve", "reject"],
     ["reject", "approve"],
-  ])("with two questions that get the answers %s and %s concurrently has one outcome, and reports it once", async (first, second) => {
-    const caller = await callerWith();
-    const { article, instance, approval, again, other } = await askedTwice(caller);
-    await Promise.all([
-      caller.post(`${approval}/${first}`, { reason: "First." }),
-      caller.post(`${other}/${second}`, { reason: "Second." }),
-    ]);
-    for (const id of [instance, again]) {
-      await until(
-        () => caller.get(`/v1/instances/${id}`),
-        ({ body }) => ["complete", "errored"].includes(body.status),
-      );
-    }
-    const { status } = (await caller.get(`/v1/articles/${article.id}`)).body;
-    expect(["published", "rejected"]).toContain(status);
-    const told = [...(await emitted(caller, instance)), ...(await emitted(caller, again))];
-    expect(told.map(({ type }) => type)).toEqual([`content.${status}`]);
-    expect((await send(`/pages/${pagePath(article)}`)).status).toBe(status === "published" ? 200 : 404);
-  });
+  ])(
+    "an article with two questions that get the answers %s and %s concurrently has one outcome, and reports it once",
+    async (first, second) => {
+      const caller = await callerWith();
+      const { article, instance, approval, again, other } = await askedTwice(caller);
+      await Promise.all([
+        caller.post(`${approval}/${first}`, { reason: "First." }),
+        caller.post(`${other}/${second}`, { reason: "Second." }),
+      ]);
+      for (const id of [instance, again]) {
+        await until(
+          () => caller.get(`/v1/instances/${id}`),
+          ({ body }) => ["complete", "errored"].includes(body.status),
+        );
+      }
+      const { status } = (await caller.get(`/v1/articles/${article.id}`)).body;
+      expect(["published", "rejected"]).toContain(status);
+      const told = [...(await emitted(caller, instance)), ...(await emitted(caller, again))];
+      expect(told.map(({ type }) => type)).toEqual([`content.${status}`]);
+      expect((await send(`/pages/${pagePath(article)}`)).status).toBe(status === "published" ? 200 : 404);
+    },
+  );
 
-  it("still waits when the brand changes its setting", async () => {
+  it("an article still waits for approval when the brand changes its setting", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
     await noApproval(caller, "careful");
@@ -208,7 +217,7 @@ describe("An article of a brand with approval", () => {
   });
 });
 
-it("An article of a brand without approval is published without a question", async () => {
+it("an article of a brand without approval is published without a question", async () => {
   const caller = await callerWith();
   expect(await publish(caller, await draft(caller))).toMatchObject({ status: "published", revision: 2, approval_id: null });
   expect((await caller.get("/v1/approvals")).body.items).toEqual([]);

@@ -16,7 +16,7 @@ const DRAFT = JSON.stringify(article("A draft"));
 const PRETTY = JSON.stringify(article(), null, 2);
 const LONG = 500_000;
 
-it("An article with half a surrogate pair in its JSON is read without it", () => {
+it("an article with half a surrogate pair in its JSON is read without it", () => {
   const found = read(String.raw`{"title":"Tea \ud83d","description":"\udf75","body_markdown":"\ud83c\udf75 \\ud83d"}`);
   expect(found).toEqual({ good: { title: "Tea \ufffd", description: "\ufffd", body: "\u{1f375} \\ud83d" } });
 });
@@ -29,22 +29,22 @@ describe("An article is read from", () => {
     ["a fence of tildes", `~~~\n${J}\n~~~`],
     ["a fence in one line", `\`\`\`json ${J}\`\`\``],
     ["a fence that is not closed", `Here:\n\`\`\`\n${J}`],
-    ["behind a word with braces and a fence", `Use {title}.\n\`\`\`json\n${J}\n\`\`\``],
+    ["after a word with braces and a fence", `Use {title}.\n\`\`\`json\n${J}\n\`\`\``],
     ["behind a word", `Here is the article:\n\n${J}`],
-    ["in front of a word", `${J}\n\nLet me know whether {title} fits.`],
+    ["before a word", `${J}\n\nLet me know whether {title} fits.`],
     ["behind reasoning", `<think>First {title}, then {"a": 1}.</think>\n\n${J}`],
-    ["behind reasoning with a draft", `<think>${DRAFT}</think>\n\n${J}`],
-    ["behind reasoning that begins in the template", `Hm, "{" it is.</think>${J}`],
-    ["behind reasoning, in a fence", `<think>Hm.</think>\nSure:\n\`\`\`json\n${J}\n\`\`\`\nDone {now}.`],
+    ["after reasoning with a draft", `<think>${DRAFT}</think>\n\n${J}`],
+    ["after reasoning that starts in the template", `Hm, "{" it is.</think>${J}`],
+    ["after reasoning, in a fence", `<think>Hm.</think>\nSure:\n\`\`\`json\n${J}\n\`\`\`\nDone {now}.`],
     ["behind a draft", `${DRAFT}\n\nBetter:\n\n${J}`],
-    ["in a fence, with an example behind it", `\`\`\`json\n${J}\n\`\`\`\n\nFor example ${DRAFT}`],
+    ["in a fence, with an example after it", `\`\`\`json\n${J}\n\`\`\`\n\nFor example ${DRAFT}`],
     ["behind the schema", `{"type":"object","properties":{"title":{"type":"string"}}}\n${J}`],
-    ["inside of another object", `{"article": ${J}, "done": true}`],
-    ["behind braces without an end", `Use { and {{ and {"x and \n{"y": {\n${J}`],
-    ["behind braces without an end, in its line", `Use { "x ${J}`],
+    ["inside another object", `{"article": ${J}, "done": true}`],
+    ["after braces without an end", `Use { and {{ and {"x and \n{"y": {\n${J}`],
+    ["after braces without an end, in its line", `Use { "x ${J}`],
     ["behind many braces", `${'{"a": '.repeat(LONG / 6)}\n${J}`],
-    ["in front of many braces", `${J}\n${"{".repeat(LONG)}`],
-  ])("%s", (_, text) => {
+    ["before many braces", `${J}\n${"{".repeat(LONG)}`],
+  ])("an article is read from: %s", (_, text) => {
     const { title, description, body_markdown: body } = article();
     expect(read(text)).toEqual({ good: { title, description, body } });
   });
@@ -52,7 +52,7 @@ describe("An article is read from", () => {
   it.each([
     ["Markdown", "# Tea\n\nIt is a plant."],
     ["Markdown behind reasoning", "<think>\n# A draft\n\nHm.</think>\n\n# Tea\n\nIt is a plant."],
-  ])("%s", (_, text) => {
+  ])("an article is read from Markdown: %s", (_, text) => {
     expect(read(text, "article.v1")).toEqual({ good: { title: "Tea", description: "", body: "It is a plant." } });
   });
 });
@@ -60,15 +60,15 @@ describe("An article is read from", () => {
 describe("An answer is reported as malformed when it", () => {
   it.each([
     ["has no JSON", "I would write about {title}.", "It was not JSON."],
-    ["has an article that is cut", J.slice(0, -5), "It was not JSON."],
+    ["has an article that is truncated", J.slice(0, -5), "It was not JSON."],
     ["has other JSON", '{"title":"Tea"}', "Its JSON does not match the schema: description"],
     ["has other JSON in a fence", 'Here {you} go:\n```json\n{"title":"Tea"}\n```', "Its JSON does not match the schema: description"],
     ["is a list", "[1]", "Its JSON does not match the schema: the whole"],
-  ])("%s", (_, text, problem) => {
+  ])("an answer is reported as malformed when it %s", (_, text, problem) => {
     expect(read(text)).toMatchObject({ bad: "malformed", problem: expect.stringContaining(problem) });
   });
 
-  // A scan that begins again at each brace would take minutes for one of these.
+  // A scan that starts again at each brace would take minutes for one of these.
   it.each([
     ["white space", `\`\`\`json\n${"\n".repeat(LONG)}x`],
     ["braces", "{".repeat(LONG)],
@@ -77,11 +77,11 @@ describe("An answer is reported as malformed when it", () => {
     ["objects in objects with their ends", `x${'{"a":'.repeat(LONG / 6)}1${"}".repeat(LONG / 6)}`],
     ["braces and white space", `{${" ".repeat(LONG)}`],
     ["fences", "```{".repeat(LONG / 4)],
-  ])("consists of %s of unlimited length, and is read in linear time", (_, text) => {
+  ])("an answer that consists of %s of unlimited length is read in linear time", (_, text) => {
     expect(read(text)).toMatchObject({ bad: "malformed" });
   });
 
-  it("is a Markdown title of unlimited white space, and is read in linear time", () => {
+  it("an answer that is a Markdown title of unlimited white space is read in linear time", () => {
     expect(read(`# ${" ".repeat(LONG)}x`, "article.v1")).toMatchObject({ bad: "malformed" });
   });
 });

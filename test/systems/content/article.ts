@@ -22,7 +22,7 @@ export async function draft(
   return article;
 }
 
-/** Requests an article's publication, as the chain does once it is written. Returns the instance's id. */
+/** Requests an article's publication, as the chain does once the article is written. Returns the instance's id. */
 export async function askToPublish(caller: Caller, { id, brand }: Article): Promise<string> {
   const { status, body } = await caller.post("/v1/commands", { type: "content.publish", payload: { content_id: id, brand } });
   expect({ status, body }).toMatchObject({ status: 202 });
@@ -30,13 +30,13 @@ export async function askToPublish(caller: Caller, { id, brand }: Article): Prom
   return body.instance_id;
 }
 
-/** Publishes a draft and answers the article as the API shows it. */
+/** Publishes a draft and returns the article as the API shows it. */
 export async function publish(caller: Caller, article: Article): Promise<Json> {
   await reaches(caller, await askToPublish(caller, article), "complete");
   return (await caller.get(`/v1/articles/${article.id}`)).body;
 }
 
-/** Articles that were put up a day apart, as rows: the first is the oldest. */
+/** Articles that were published a day apart, as rows: the first is the oldest. */
 export async function publishedDaily(tenantId: string, brand: string, count: number, status = "published"): Promise<void> {
   const first = Date.parse("2026-01-01T00:00:00Z");
   const insert = env.DB.prepare(
@@ -74,7 +74,7 @@ function put({ tenantId }: Caller, brand: string, settings: Partial<BrandSetting
   return putSettings(env.DB, { tenantId, actor: "ada" }, brand, { ...DEFAULT_SETTINGS, ...settings });
 }
 
-/** The path of an address, as a visitor's browser asks for it. */
+/** The path of a URL, as a visitor's browser requests it. */
 export function pathOf(url: string): string {
   const { pathname, search } = new URL(url);
   return pathname + search;

@@ -5,7 +5,7 @@ import { draft, publish, wantsApproval } from "./article.ts";
 const REASON = { reason: "because" };
 
 describe("GET /v1/articles", () => {
-  it("lists a tenant's articles, newest first, by brand and status, page by page", async () => {
+  it("GET /v1/articles lists a tenant's articles, newest first, by brand and status, page by page", async () => {
     const caller = await callerWith();
     const [first, second, third] = [await draft(caller), await draft(caller), await draft(caller, { brand: "other" })];
     await publish(caller, second);
@@ -32,7 +32,7 @@ describe("GET /v1/articles", () => {
     );
   });
 
-  it("refuses an unknown status and an invalid cursor", async () => {
+  it("GET /v1/articles refuses an unknown status and an invalid cursor", async () => {
     const caller = await callerWith();
     for (const query of ["status=live", "cursor=x", "brands=acme"])
       expectProblem(await caller.get(`/v1/articles?${query}`), 422, "invalid_payload");
@@ -40,7 +40,7 @@ describe("GET /v1/articles", () => {
 });
 
 describe("GET /v1/articles/{id}", () => {
-  it("shows the text, its cost, its place and its current work", async () => {
+  it("GET /v1/articles/{id} shows the text, its cost, its place and its current work", async () => {
     const caller = await callerWith();
     const article = await draft(caller, { text: "# Green tea\n\nIt is a **plant**." });
     const before = (await caller.get(`/v1/articles/${article.id}`)).body;
@@ -65,7 +65,7 @@ describe("GET /v1/articles/{id}", () => {
     expect(Date.parse(after.published_at)).toBeGreaterThanOrEqual(Date.parse(after.created_at));
   });
 
-  it("names the instance that wrote the article", async () => {
+  it("GET /v1/articles/{id} has the instance that wrote the article", async () => {
     const caller = await callerWith();
     await caller.post("/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: fresh("tea") } });
     await expect
@@ -85,7 +85,7 @@ describe("GET /v1/articles/{id}", () => {
 });
 
 describe("Another tenant's article", () => {
-  it("is not found, is not listed, and cannot be published or removed", async () => {
+  it("another tenant's article is not found, is not listed, and cannot be published or removed", async () => {
     const [owner, stranger] = [await callerWith(), await callerWith()];
     const article = await publish(owner, await draft(owner));
     for (const id of [article.id, "f".repeat(32)]) {
@@ -99,7 +99,7 @@ describe("Another tenant's article", () => {
     expect((await owner.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status, revision, url });
   });
 
-  it("shows no question while its approval waits", async () => {
+  it("another tenant's article shows no question while its approval waits", async () => {
     const [owner, stranger] = [await callerWith(), await callerWith()];
     await wantsApproval(owner, "careful");
     const { id, brand } = await draft(owner, { brand: "careful" });
@@ -110,7 +110,7 @@ describe("Another tenant's article", () => {
 });
 
 describe("A manual publication or removal", () => {
-  it("is refused where there is nothing to do, with the current status", async () => {
+  it("a manual publication or removal is refused if there is nothing to do, with the current status", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     expectProblem(await caller.post(`/v1/articles/${article.id}/publish`, REASON), 404, "instance_not_found");

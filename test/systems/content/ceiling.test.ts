@@ -12,7 +12,7 @@ const BRAND = "spending:acme";
 
 const limit = (caller: Caller, account: string, limit_cents: number) => caller.call("PUT", `/v1/budgets/${account}`, { limit_cents });
 
-/** An account, once so much of it is spent. */
+/** An account, once this amount of it is spent. */
 async function spent(caller: Caller, account: string, cents: number): Promise<Json> {
   const budget = async () => (await caller.get(`/v1/budgets/${account}`)).body;
   return until(budget, ({ spent_cents }) => spent_cents === cents);
@@ -37,7 +37,7 @@ const paid = async ({ keyword }: Writing) => {
   return { search: search.charged, text: text.charged };
 };
 
-it("An answer beyond a brand's limit is not paid for: it waits, and is written once the limit is raised", async () => {
+it("an answer beyond a brand's limit is not paid for: it waits, and is written once the limit is raised", async () => {
   const writing = await asking({ [BRAND]: 25 });
   const found = await waiting(writing, "generate-article");
   expect(found.waiting_for).toMatchObject([{ event_type: "budget.set", subject: BRAND }]);
@@ -54,7 +54,7 @@ it("An answer beyond a brand's limit is not paid for: it waits, and is written o
   expect(await spent(writing.caller, BRAND, 43)).toMatchObject({ spent_cents: 43, held_cents: 0, remaining_cents: 0 });
 });
 
-it("A search beyond the limit of the tenant or the brand is not paid for, and holds nothing in the other account", async () => {
+it("a search beyond the limit of the tenant or the brand is not paid for, and holds nothing in the other account", async () => {
   const writing = await asking({ [TENANT]: 100, [BRAND]: 2 });
   await waiting(writing, "research-keyword");
   expect(await paid(writing)).toEqual({ search: 0, text: 0 });
@@ -68,7 +68,7 @@ it("A search beyond the limit of the tenant or the brand is not paid for, and ho
   }
 });
 
-it("A call that is still refused after the last delay fails the step with a message, and nothing is paid", async () => {
+it("a call that is still refused after the last delay fails the step with a message, and nothing is paid", async () => {
   const caller = await callerWith();
   await limit(caller, TENANT, 1);
   const query = fresh("query");

@@ -26,7 +26,7 @@ async function says(
   return body;
 }
 
-/** Removes it, some seconds ago: publishing again waits until that is two seconds old, as test/engine/operate tests. */
+/** Removes the article, some seconds ago: publishing again waits until that is two seconds old, as test/engine/operate tests. */
 async function takeDown(caller: Caller, article: { id: string }): Promise<Json> {
   const taken = await says(caller, article, "unpublish", "unpublished", "terminated");
   await env.DB.prepare("UPDATE millrace_instances SET updated_at = updated_at - 3000 WHERE id = ?1").bind(taken.instances.publish.id).run();
@@ -35,7 +35,7 @@ async function takeDown(caller: Caller, article: { id: string }): Promise<Json> 
 
 const putUpAgain = (caller: Caller, article: { id: string }) => says(caller, article, "publish", "published", "complete");
 
-/** Which articles the brand's index and feed lead to, and how its page answers. */
+/** The articles in the brand's index and feed, and the response of each page. */
 async function seen({ tenantId }: Caller, { url }: { url: string }) {
   const index = await send(`/pages/${tenantId}/acme/`);
   const feed = await send(`/pages/${tenantId}/acme/feed.xml`);
@@ -57,7 +57,7 @@ async function events(caller: Caller, instance: string): Promise<[string, number
 const callsAbout = async ({ slug }: Article) => (await ledger({ upstream: "pages", match: slug })).calls;
 
 describe("An article that is removed", () => {
-  it("leaves its page, the index and the feed; its content and place are kept", async () => {
+  it("a removed article leaves its page, the index and the feed; its content and place are kept", async () => {
     const caller = await callerWith();
     const [article, other] = [await draft(caller), await draft(caller)];
     const published = await publish(caller, article);
@@ -72,14 +72,14 @@ describe("An article that is removed", () => {
     expect((await callsAbout(article)).map(({ outcome }) => outcome)).toEqual(["created", "removed"]);
   });
 
-  it("that was the only one leaves an empty index and an empty feed", async () => {
+  it("a removed article that was the only one leaves an empty index and an empty feed", async () => {
     const caller = await callerWith();
     const published = await publish(caller, await draft(caller));
     await takeDown(caller, published);
     expect(await seen(caller, published)).toEqual({ page: 404, index: [], feed: [] });
   });
 
-  it("returns unchanged when it is published again, at the same address and place in the feed, once per generation in the store", async () => {
+  it("a removed article is unchanged when it is published again, at the same URL and place in the feed, once per generation in the store", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -102,7 +102,7 @@ describe("An article that is removed", () => {
     expect(new Set(calls.map(({ key }) => key)).size).toBe(5);
   });
 
-  it("was announced once, for any number of publications, and the post remains", async () => {
+  it("an article is announced once, for any number of publications, and the post remains", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller));
     const posted = async () => (await caller.get(`/v1/articles/${article.id}`)).body.post_uri;
@@ -117,7 +117,7 @@ describe("An article that is removed", () => {
     expect((await ledger({ upstream: "social", match: article.url })).calls).toHaveLength(1);
   });
 
-  it("before its announcement is not announced", async () => {
+  it("an article that is removed before its announcement is not announced", async () => {
     const caller = await callerWith();
     const article = await draft(caller, { keyword: "quiet tea", text: "# A quiet tea\n\nText." });
     await inject({ upstream: "social", match: article.slug, status: 400, remaining: null });
@@ -136,32 +136,35 @@ describe("An article that is removed", () => {
 
 describe("A second publication", () => {
   it.each([
-    ["now wants a yes", noApproval, wantsApproval],
-    ["wanted one and does not any more", wantsApproval, noApproval],
-  ])("asks no question, also when the brand %s, because the instance keeps its first setting", async (_, first, then) => {
-    const caller = await callerWith();
-    await first(caller, "fickle");
-    const article = await draft(caller, { brand: "fickle" });
-    const { body } = await caller.post("/v1/commands", { type: "content.publish", payload: { content_id: article.id, brand: "fickle" } });
-    if (first === wantsApproval) {
-      const { approval_id } = (
-        await until(
-          () => caller.get(`/v1/articles/${article.id}`),
-          ({ body }) => body.approval_id !== null,
-        )
-      ).body;
-      await caller.post(`/v1/approvals/${approval_id}/approve`, { reason: "good" });
-    }
-    await becomes(caller, article, "published");
-    await reaches(caller, body.instance_id, "complete");
-    const questions = (await caller.get("/v1/approvals")).body.items.length;
-    await then(caller, "fickle");
-    await takeDown(caller, article);
-    expect(await putUpAgain(caller, article)).toMatchObject({ revision: 4 });
-    expect((await caller.get("/v1/approvals")).body.items).toHaveLength(questions);
-  });
+    ["requires an approval now", noApproval, wantsApproval],
+    ["required an approval and does not any more", wantsApproval, noApproval],
+  ])(
+    "a second publication asks no question, also when the brand %s, because the instance keeps its first setting",
+    async (_, first, then) => {
+      const caller = await callerWith();
+      await first(caller, "fickle");
+      const article = await draft(caller, { brand: "fickle" });
+      const { body } = await caller.post("/v1/commands", { type: "content.publish", payload: { content_id: article.id, brand: "fickle" } });
+      if (first === wantsApproval) {
+        const { approval_id } = (
+          await until(
+            () => caller.get(`/v1/articles/${article.id}`),
+            ({ body }) => body.approval_id !== null,
+          )
+        ).body;
+        await caller.post(`/v1/approvals/${approval_id}/approve`, { reason: "good" });
+      }
+      await becomes(caller, article, "published");
+      await reaches(caller, body.instance_id, "complete");
+      const questions = (await caller.get("/v1/approvals")).body.items.length;
+      await then(caller, "fickle");
+      await takeDown(caller, article);
+      expect(await putUpAgain(caller, article)).toMatchObject({ revision: 4 });
+      expect((await caller.get("/v1/approvals")).body.items).toHaveLength(questions);
+    },
+  );
 
-  it("or a removal is refused in the wrong state, and changes nothing", async () => {
+  it("a second publication or a removal is refused in the wrong state, and changes nothing", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller));
     const ask = (verb: string) => caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because" });
@@ -171,7 +174,7 @@ describe("A second publication", () => {
     expect((await caller.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status: "unpublished", revision: 3 });
   });
 
-  it("happens once for two concurrent requests, and so does a removal", async () => {
+  it("a second publication happens once for two concurrent requests, and so does a removal", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -189,7 +192,7 @@ describe("A second publication", () => {
 });
 
 describe("A page store that fails", () => {
-  it("during a removal leaves the article unchanged; a second request continues and removes it once", async () => {
+  it("a page store that fails during a removal leaves the article unchanged; a second request continues and removes it once", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);

@@ -14,10 +14,10 @@ const edit = (caller: Caller, { id }: { id: string }, body: object, headers: Rec
 const preview = (caller: Caller, { id }: { id: string }) => caller.get(`/v1/articles/${id}/preview`);
 const read = async (caller: Caller, { id }: { id: string }): Promise<Json> => (await caller.get(`/v1/articles/${id}`)).body;
 
-/** The page without the day of its publication. */
+/** The page without its date of publication. */
 const dateless = (html: string) => html.replaceAll(/<time[\s\S]*?<\/time>|content="\d{4}-\d\d-\d\d"/g, "");
 
-/** Holds every answer of the store about a page with this in its path, once it is published, until it is released. */
+/** Holds every response of the store about a page with this text in its path, once it is published, until it is released. */
 function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
   const prototype = Object.getPrototypeOf(env.PAGES);
   const { put } = prototype;
@@ -36,7 +36,7 @@ function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
 }
 
 describe("The preview of a draft", () => {
-  it("is the page that its publication makes, for readers with a token, and for no search engine", async () => {
+  it("the preview of a draft is the page that its publication creates, for readers with a token, and for no search engine", async () => {
     const caller = await callerWith();
     const article = await draft(caller, { text: "# Green *tea*\n\nIt is a <b>plant</b>." });
     const { status, body, headers } = await preview(caller, article);
@@ -54,7 +54,7 @@ describe("The preview of a draft", () => {
 });
 
 describe("An edit", () => {
-  it("of a draft that waits for an approval is what the approval publishes: its preview shows it before", async () => {
+  it("an edit of a draft that waits for an approval is published by the approval: its preview shows it before", async () => {
     const caller = await callerWith();
     await wantsApproval(caller, "careful");
     const article = await draft(caller, { brand: "careful" });
@@ -84,7 +84,7 @@ describe("An edit", () => {
     expect(items.find(({ verb }: Json) => verb === "edit")).toMatchObject({ result: "applied", detail: { revision: 2 } });
   });
 
-  it("names the revision that it is based on, in the body or as If-Match; a second editor of the same one is refused", async () => {
+  it("an edit names the revision that it is based on, in the body or as If-Match; a second edit of the same revision is refused", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     expectProblem(await edit(caller, article, { title: "A" }), 422, "invalid_payload");
@@ -100,7 +100,7 @@ describe("An edit", () => {
     expectProblem(await edit(await callerWith(), article, { title: "B", revision: 2 }), 404, "article_not_found");
   });
 
-  it("while the page is being put is on the page in the end", async () => {
+  it("an edit while the page is being published is on the page in the end", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const { isHeld, release } = holdPut(article.slug);
@@ -114,7 +114,7 @@ describe("An edit", () => {
     expect((await send(pathOf(published.url))).body).toContain("Written meanwhile.");
   });
 
-  it("of a rejected article is refused, and of an unpublished one is what the next publication shows", async () => {
+  it("an edit of a rejected article is refused, and an edit of an unpublished one is shown by the next publication", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -135,7 +135,7 @@ describe("An edit", () => {
 });
 
 describe("An update of a published article", () => {
-  it("puts its page again at the same address, keeps its place in the feed, and announces nothing", async () => {
+  it("an update of a published article replaces its page at the same URL, keeps its place in the feed, and announces nothing", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     await publish(caller, article);
@@ -172,7 +172,7 @@ describe("An update of a published article", () => {
     expect((await send(pathOf(after.url))).status).toBe(404);
   });
 
-  it("is refused to the undo of the older publication: its revision is not the present one", async () => {
+  it("the undo of an older publication is refused after an update, because its revision is not the current one", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);
@@ -185,7 +185,7 @@ describe("An update of a published article", () => {
     expect(await read(caller, article)).toMatchObject({ status: "published", revision: 4 });
   });
 
-  it("is refused to the undo of a publication that another instance has repeated", async () => {
+  it("the undo of a publication that another instance has repeated is refused", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const { instances } = await publish(caller, article);
@@ -197,7 +197,7 @@ describe("An update of a published article", () => {
     expect(await read(caller, article)).toMatchObject({ status: "published", published_to: [{ status: "published", revision: 3 }] });
   });
 
-  it("that fails at one of two sites leaves its page to be unpublished, and does not bring it back by a retry", async () => {
+  it("an update that fails at one of two sites leaves that page to be unpublished, and a retry does not restore it", async () => {
     const caller = await callerWith();
     await withTargets(caller, "acme");
     const article = await draft(caller);
@@ -220,7 +220,7 @@ describe("An update of a published article", () => {
     expect((await send(pathOf(published_to[1].url))).body).toContain("<h1>Newer</h1>");
   });
 
-  it("whose page is unpublished while it is being put leaves the page removed", async () => {
+  it("an article that is unpublished while its page is being updated ends with the page removed", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const { url, revision } = await publish(caller, article);
@@ -235,7 +235,7 @@ describe("An update of a published article", () => {
     expect((await send(pathOf(url))).status).toBe(404);
   });
 
-  it("after a failed undo is unpublished by its own instance, and published again", async () => {
+  it("an updated article after a failed undo is unpublished by its own instance, and published again", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const { instances, revision } = await publish(caller, article);
@@ -252,7 +252,7 @@ describe("An update of a published article", () => {
     await becomes(caller, article, "published");
   });
 
-  it("announces nothing on an account that the brand got later, nor again after the first post's instance is pruned", async () => {
+  it("an update announces nothing on an account that the brand got later, nor again after the first post's instance is pruned", async () => {
     const caller = await callerWith();
     await withTargets(caller, "acme", { accounts: [{ name: "main", platform: "bluesky" }] });
     const article = await draft(caller);
@@ -276,7 +276,7 @@ describe("An update of a published article", () => {
     expect((await ledger({ upstream: "social", match: url })).calls).toHaveLength(1);
   });
 
-  it("reaches each site with its page, leaves a removed page removed, and announces nothing", async () => {
+  it("an update reaches each site with its page, leaves a removed page removed, and announces nothing", async () => {
     const caller = await callerWith();
     await withTargets(caller, "acme");
     const article = await draft(caller, { text: `# ${fresh("Tea")}\n\nText.` });
@@ -316,7 +316,7 @@ describe("An update of a published article", () => {
     for (const upstream of ["social", "mastodon", "x"]) expect(await outcomes(upstream, before.url)).toEqual(["created"]);
   });
 
-  it("needs no approval, also of a brand with one: an operator has written it", async () => {
+  it("an update needs no approval, also of a brand with approval, because an operator has written it", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     await publish(caller, article);
@@ -327,7 +327,7 @@ describe("An update of a published article", () => {
   });
 });
 
-it("content.unpublish, sent directly, removes the page of the published revision; it needs the scope operate", async () => {
+it("content.unpublish, sent directly, removes the page of the published revision; it requires the scope operate", async () => {
   const caller = await callerWith();
   const article = await draft(caller);
   const published = await publish(caller, article);

@@ -16,7 +16,7 @@ async function feedOf(tenantId: string, brand: string) {
 const textOf = (element: Element, name: string) => child(element, name).text;
 
 describe("A brand's feed", () => {
-  it("is RSS 2.0: published articles, with addresses, ids and times as feed readers expect them", async () => {
+  it("a brand's feed is RSS 2.0: published articles, with URLs, ids and times as feed readers expect them", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: "# Green tea\n\nIt is a *plant*.\n\nAnd a drink." }));
     const { path, headers, rss, channel, items } = await feedOf(caller.tenantId, "acme");
@@ -45,7 +45,7 @@ describe("A brand's feed", () => {
     expect(Math.abs(Date.parse(textOf(item, "pubDate")) - Date.parse(article.published_at))).toBeLessThan(1000);
   });
 
-  it("answers 304 to a reader with the current version, until a change", async () => {
+  it("a brand's feed returns 304 to a reader with the current version, until a change", async () => {
     const caller = await callerWith();
     await publish(caller, await draft(caller));
     const path = `/pages/${caller.tenantId}/acme/feed.xml`;
@@ -60,7 +60,7 @@ describe("A brand's feed", () => {
     expect(changed.headers.get("etag")).not.toBe(etag);
   });
 
-  it("has the newest 50 articles in order; the index has all of them, page by page", async () => {
+  it("a brand's feed has the newest 50 articles in order; the index has all of them, page by page", async () => {
     const tenantId = fresh("tenant");
     await publishedDaily(tenantId, "acme", 53);
     const { items } = await feedOf(tenantId, "acme");
@@ -81,7 +81,7 @@ describe("A brand's feed", () => {
     expect(titles).toEqual(Array.from({ length: 53 }, (_, index) => `Day ${53 - index}`));
   });
 
-  it("is linked from the index and from each page, and links to them", async () => {
+  it("a brand's feed is linked from the index and from each page, and links to them", async () => {
     const caller = await callerWith();
     const { url } = await publish(caller, await draft(caller));
     const { channel } = await feedOf(caller.tenantId, "acme");
@@ -93,7 +93,7 @@ describe("A brand's feed", () => {
 });
 
 describe("A brand's index and feed", () => {
-  it("contain nothing of another tenant with a brand of the same name, and their pages are separate", async () => {
+  it("a brand's index and feed contain nothing of another tenant with a brand of the same name, and their pages are separate", async () => {
     const [ann, bob] = [await callerWith(), await callerWith()];
     const anns = await publish(ann, await draft(ann, { text: "# Of Ann\n\nHers." }));
     const bobs = await publish(bob, await draft(bob, { text: "# Of Bob\n\nHis." }));
@@ -111,7 +111,7 @@ describe("A brand's index and feed", () => {
     expect((await send(pathOf(bobs.url))).body).toContain("His.");
   });
 
-  it("contain no unpublished article", async () => {
+  it("a brand's index and feed contain no unpublished article", async () => {
     const caller = await callerWith();
     await publish(caller, await draft(caller, { text: "# Up\n\nText." }));
     await draft(caller, { text: "# Still a draft\n\nText." });
@@ -121,7 +121,7 @@ describe("A brand's index and feed", () => {
     expect((await feedOf(caller.tenantId, "acme")).items).toHaveLength(1);
   });
 
-  it("do not exist for a brand that has published nothing, because the list of tenants is private", async () => {
+  it("a brand's index and feed do not exist if the brand has published nothing, because the list of tenants is private", async () => {
     const caller = await callerWith();
     await draft(caller, { brand: "shy" });
     for (const tenant of [caller.tenantId, "nobody"]) {
@@ -131,7 +131,7 @@ describe("A brand's index and feed", () => {
     }
   });
 
-  it("are found without the trailing slash", async () => {
+  it("a brand's index and feed are found without the trailing slash", async () => {
     const caller = await callerWith();
     await publish(caller, await draft(caller));
     const { status, headers } = await send(`/pages/${caller.tenantId}/acme`);

@@ -3,22 +3,22 @@ import { callerWith, send } from "../../api/client.ts";
 import { draft, pathOf, publish } from "./article.ts";
 import { child, parseXml } from "./xml.ts";
 
-/** Titles and first lines with markup; and the visible part of one, where that is shorter. */
+/** Titles and first lines with markup; and the visible part of one, if that is shorter. */
 const TEXTS = [
   ["a script", `<script>alert(1)</script>`],
   ["an attribute's end", `" onmouseover="alert(1)" x="`],
-  ["a single quote's end", `' onmouseover='alert(1)' x='`],
+  ["an end of a single quote", `' onmouseover='alert(1)' x='`],
   ["entities", `Fish &amp; chips &lt;b&gt; &#x3C;i&#x3E; &bogus;`],
-  ["a CDATA section's end", `]]><item><title>forged</title></item><![CDATA[`],
+  ["an end of a CDATA section", `]]><item><title>forged</title></item><![CDATA[`],
   ["a comment's end", `--><script>alert(1)</script><!--`],
   ["the title's end", `</title></h1></article><h1>forged`],
   ["text from right to left", `שלום עולם: \u202Eevil\u202C العربية`],
   ["emoji of several parts", `👩‍👩‍👧‍👦 family 🏳️‍🌈 and 🇺🇳`],
-  ["characters no document may hold", `tab\u0000le \u0008of\u001b[31m \ufffe\uffff contents`, "table of[31m  contents"],
+  ["characters that no document may contain", `tab\u0000le \u0008of\u001b[31m \ufffe\uffff contents`, "table of[31m  contents"],
 ] as readonly [name: string, text: string, seen?: string][];
 
 describe.each(TEXTS)("%s in an article's text", (_, text, seen = text) => {
-  it("remains text in its page, in the index and in the feed", async () => {
+  it("markup in an article remains text in its page, in the index and in the feed", async () => {
     const caller = await callerWith();
     const article = await publish(
       caller,
@@ -51,7 +51,7 @@ describe.each(TEXTS)("%s in an article's text", (_, text, seen = text) => {
 interface Seen {
   elements: string[];
   attributes: { element: string; name: string; value: string }[];
-  /** The text directly inside each element, by its name. */
+  /** The text directly inside each element, by the element's name. */
   texts: Record<string, string[]>;
 }
 

@@ -12,7 +12,7 @@ const MAIN_SITE = { name: "main", kind: "deployment" } as const;
 const TEXT = "# Green tea\n\nIt is a **plant** & a [drink](https://shop.example.com).\n\n## How\n\nWith water.";
 
 describe("An article's page", () => {
-  it("shows its address, subject and time of publication, and links to its brand", async () => {
+  it("an article's page shows its URL, subject and time of publication, and links to its brand", async () => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: TEXT }));
     const { status, headers, body } = await send(pathOf(article.url));
@@ -42,7 +42,7 @@ describe("An article's page", () => {
     }
   });
 
-  it("is published by a step that fails on errors of the store's settings, so that an undo stops there", async () => {
+  it("an article's page is published by a step that fails on errors of the store's settings, so that an undo stops there", async () => {
     const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
     const { run } = putPage(broken, "deployment");
     const caller = await callerWith();
@@ -57,7 +57,7 @@ describe("An article's page", () => {
     await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
   });
 
-  it("on WordPress is removed by the next attempt when the article was rejected during its publication", async () => {
+  it("an article's page on WordPress is removed by the next attempt when the article was rejected during its publication", async () => {
     const site = siteOf("rejected-meanwhile");
     const article = await draft(await callerWith());
     const step = putPage({ ...env, ...site.vars }, "deployment");
@@ -82,7 +82,7 @@ describe("An article's page", () => {
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
   });
 
-  it("on WordPress is removed, and not published, when the article was rejected while its page was scheduled", async () => {
+  it("an article's page on WordPress is removed, and not published, when the article was rejected while its page was scheduled", async () => {
     const site = siteOf("rejected-scheduled");
     await site.behave({ keeps: "future" });
     const article = await draft(await callerWith());
@@ -102,7 +102,7 @@ describe("An article's page", () => {
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
   });
 
-  it("has a readable address, for any keyword", async () => {
+  it("an article's page has a readable URL, for any keyword", async () => {
     const caller = await callerWith();
     const long = await draft(caller, { keyword: "&".repeat(120) });
     expect(long.slug.length).toBeLessThan(90);

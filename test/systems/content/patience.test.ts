@@ -5,7 +5,7 @@ import { putPage } from "../../../src/steps/put-page.ts";
 import { searchWeb } from "../../../src/steps/search-web.ts";
 import { writeArticle } from "../../../src/steps/write-article.ts";
 
-/** Three retries after 30 seconds, a minute and two: as patient as the queues that the commands of these steps come from. */
+/** Three retries after 30 seconds, one minute and two minutes: as long as the queues from which the commands of these steps come. */
 const QUEUES_WAIT_SECONDS = 30 + 60 + 120;
 
 const seconds = (duration: unknown): number => {
@@ -14,7 +14,7 @@ const seconds = (duration: unknown): number => {
 };
 
 it.each(Object.entries({ searchWeb, writeArticle, "putPage (repeatable)": putPage({} as Cloudflare.Env, "store"), ...announceOn }))(
-  "%s waits for an unavailable upstream for as long as its queue would",
+  "the step %s waits for an unavailable upstream for as long as its queue would",
   (_, { retries = DEFAULT_RETRIES }) => {
     expect(retries.backoff).toBe("exponential");
     const pauses = Array.from({ length: retries.limit }, (__, nth) => seconds(retries.delay) * 2 ** nth);

@@ -11,7 +11,7 @@ const url = "https://shop.example.com/pages/t/acme/green-tea-012345";
 const graphemes = (text: string) => Array.from(new Intl.Segmenter().segment(text)).length;
 const bytes = (text: string) => new TextEncoder().encode(text).byteLength;
 
-/** The content of a post, by the record in the social service. */
+/** The content of a post, from the record in the social service. */
 async function postOf(uri: string): Promise<{ text: string; facets: { features: { uri: string }[] }[] }> {
   const [repo = "", collection = "", rkey = ""] = uri.replace("at://", "").split("/");
   const query = new URLSearchParams({ repo, collection, rkey });
@@ -20,7 +20,7 @@ async function postOf(uri: string): Promise<{ text: string; facets: { features: 
 }
 
 describe("A published article", () => {
-  it("is announced once, with a link to its page", async () => {
+  it("a published article is announced once, with a link to its page", async () => {
     const caller = await callerWith();
     const title = fresh("Tea");
     const article = await publish(caller, await draft(caller, { text: `# ${title}\n\nText.` }));
@@ -37,8 +37,8 @@ describe("A published article", () => {
     ["a long title", `# ${"Everything there is to know about green tea, ".repeat(20)}`],
     ["a long word", `# ${"茶".repeat(900)}`],
     ["families", `# ${"👩‍👩‍👧‍👦".repeat(290)}`],
-    ["letters under heaps of marks", `# ${`a${"\u0301".repeat(40)}`.repeat(280)}`],
-  ])("with %s is announced within the maximum length of a post, with its complete link", async (_, text) => {
+    ["letters with many combining marks", `# ${`a${"\u0301".repeat(40)}`.repeat(280)}`],
+  ])("a published article with %s is announced within the maximum length of a post, with its complete link", async (_, text) => {
     const caller = await callerWith();
     const article = await publish(caller, await draft(caller, { text: `${text}\n\nText.` }));
     const { body } = await until(
@@ -53,7 +53,7 @@ describe("A published article", () => {
 });
 
 describe("An article that is removed, or not yet published,", () => {
-  it("is not announced, without an error", async () => {
+  it("an article that is removed, or not yet published, is not announced, without an error", async () => {
     const caller = await callerWith();
     const title = fresh("Tea");
     const { id } = await draft(caller, { text: `# ${title}\n\nText.` });
@@ -67,7 +67,7 @@ describe("An article that is removed, or not yet published,", () => {
 });
 
 describe("An announcement's text", () => {
-  it("fits into a post for any title, and ends with the address", () => {
+  it("an announcement's text fits into a post for any title, and ends with the URL", () => {
     const title = fc.string({
       unit: fc.oneof(fc.constantFrom("a", " ", "é", "茶", "👩‍👩‍👧‍👦", "\u0301", "\n"), fc.string({ maxLength: 9 })),
       maxLength: 700,
@@ -82,7 +82,7 @@ describe("An announcement's text", () => {
     );
   });
 
-  it("has the complete title if it fits, and is otherwise cut after a word", () => {
+  it("an announcement's text has the complete title if it fits, and is otherwise truncated after a word", () => {
     expect(announcement({ brand: "acme", title: "Green tea", url })).toBe(`New on acme: Green tea ${url}`);
     const room = 300 - "New on acme:  ".length - url.length;
     expect(announcement({ brand: "acme", title: "a".repeat(room), url })).toBe(`New on acme: ${"a".repeat(room)} ${url}`);
@@ -91,7 +91,7 @@ describe("An announcement's text", () => {
     expect(graphemes(long)).toBeGreaterThan(290);
   });
 
-  it("has no address when the address alone would be too long", () => {
+  it("an announcement's text has no URL when the URL alone would be too long", () => {
     const text = announcement({ brand: "acme", title: "Green tea", url: `https://shop.example.com/${"x".repeat(300)}` });
     expect(text).toBe("New on acme: Green tea");
   });

@@ -5,7 +5,7 @@ import { type Caller, callerWith, expectProblem, type Json, reaches, send } from
 import { becomes, draft, pathOf, publish } from "./article.ts";
 import { child, parseXml } from "./xml.ts";
 
-const REASON = { reason: "a court says so" };
+const REASON = { reason: "a court order" };
 const ELSEWHERE = "http pages.example.com/old";
 
 /** Runs a verb on an article, and returns the result. */
@@ -23,7 +23,7 @@ async function command(caller: Caller, { id, brand }: Json, revision: number): P
   return asked.body.instance_id;
 }
 
-/** As after 30 days: the instance that published it is deleted. */
+/** Simulates that 30 days have passed: the instance that published the article is deleted. */
 async function prune(id: string): Promise<void> {
   await env.DB.batch(
     ["DELETE FROM millrace_inbox WHERE instance_id = ?1", "DELETE FROM millrace_instances WHERE id = ?1"].map((text) =>
@@ -43,7 +43,7 @@ async function seen({ tenantId }: Caller, { url }: Json) {
 }
 
 describe("A page", () => {
-  it("is removed after its instance is pruned, published again and removed again, each time as requested", async () => {
+  it("a page is removed after its instance is pruned, published again and removed again, each time as requested", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     await prune(up.instances.publish.id);
@@ -66,7 +66,7 @@ describe("A page", () => {
     ]);
   });
 
-  it("is neither published nor removed twice: a late request is refused and audited with the reason", async () => {
+  it("a page is neither published nor removed twice: a late request is refused and audited with the reason", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     expectProblem(await caller.post(`/v1/articles/${up.id}/publish`, REASON), 409, "invalid_transition");
@@ -80,7 +80,7 @@ describe("A page", () => {
     ]);
   });
 
-  it("is removed by a separate command while its instance is kept; a page that another instance has published since is not affected", async () => {
+  it("a page is removed by a separate command while its instance is kept; a page that another instance has published since is not affected", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     await reaches(caller, await command(caller, up, 2), "complete");
@@ -93,7 +93,7 @@ describe("A page", () => {
     expect(await seen(caller, up)).toMatchObject({ page: 404 });
   });
 
-  it("that is already removed is left unchanged, and one that is published in another revision is refused", async () => {
+  it("a page that is already removed is unchanged, and the removal of a page in another revision is refused", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     const wrong = await reaches(caller, await command(caller, up, 7), "errored");
@@ -107,7 +107,7 @@ describe("A page", () => {
 });
 
 describe("A page in a store other than the configured one", () => {
-  /** As if it had been put up while PAGES_URL named another store. */
+  /** Simulates that the page was published while PAGES_URL named another store. */
   async function moved(id: string, instance: string, store: string) {
     await env.DB.batch([
       env.DB.prepare("UPDATE article_pages SET store = ?2 WHERE content_id = ?1").bind(id, store),
@@ -119,7 +119,7 @@ describe("A page in a store other than the configured one", () => {
     message: expect.stringContaining(`published in the store "${ELSEWHERE}", but PAGES_PROVIDER and PAGES_URL name "embedded"`),
   };
 
-  it("is not removed by an undo, and not reported as removed; with the earlier setting the undo continues", async () => {
+  it("a page in another store is not removed by an undo, and not reported as removed; with the earlier setting the undo continues", async () => {
     const caller = await callerWith();
     const up = await publish(caller, await draft(caller));
     const { id } = up.instances.publish;
@@ -133,7 +133,7 @@ describe("A page in a store other than the configured one", () => {
     expect(await seen(caller, up)).toEqual({ page: 404, index: [], feed: 0 });
   });
 
-  it("is not removed by a command, nor published in a second store", async () => {
+  it("a page in another store is not removed by a command, nor published in a second store", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const up = await publish(caller, article);
@@ -146,7 +146,7 @@ describe("A page in a store other than the configured one", () => {
   });
 });
 
-it("A store that reports a page as removed and still serves it fails the removal", async () => {
+it("a removal fails if the store reports a page as removed and still serves it", async () => {
   const still = { url: "https://example.com/tea", etag: '"1"' };
   const liar = { fetch: async ({ method }: Request) => (method === "GET" ? Response.json(still) : new Response(null, { status: 204 })) };
   const site = { tenantId: "t", brand: "acme", name: "main", kind: "deployment" } as const;

@@ -18,7 +18,7 @@ const EVERYWHERE = {
   "fedi on mastodon": "posted",
   "birds on x": "posted",
 };
-/** A draft of a brand with two sites and three accounts. Its title is its own. */
+/** A draft of a brand with two sites and three accounts. Its title is unique. */
 async function drafted(settings: Parameters<typeof withTargets>[2] = {}) {
   const caller = await callerWith();
   await withTargets(caller, "acme", settings);
@@ -26,7 +26,7 @@ async function drafted(settings: Parameters<typeof withTargets>[2] = {}) {
   const article = await draft(caller, { text: `# ${title}\n\nText.` });
   return { caller, article, title, instances: instancesOf(caller, article.id) };
 }
-/** The effects at each embedded platform and in the page store, by their own ledger. */
+/** The effects at each embedded platform and in the page store, from their own ledger. */
 async function effects({ slug }: { slug: string }, title: string) {
   const did = async (upstream: string, match: string) => (await ledger({ upstream, match })).calls.map(({ outcome }) => outcome);
   const posted = { bluesky: await did("social", title), mastodon: await did("mastodon", title), x: await did("x", title) };
@@ -45,7 +45,7 @@ async function listed(caller: Caller, path: string) {
   return { status: index.status, links, feed: items.map((item) => child(item, "link").text) };
 }
 describe("An article of a brand with two sites and three accounts", () => {
-  it("is one page on each site and one post on each account, and says where each is", async () => {
+  it("an article of a brand with two sites and three accounts is one page on each site and one post on each account, with the URL of each", async () => {
     const { caller, article, title, instances } = await drafted();
     await askToPublish(caller, article);
     const up = await standsAt(caller, article.id, EVERYWHERE);
@@ -83,7 +83,7 @@ describe("An article of a brand with two sites and three accounts", () => {
       ),
     );
   });
-  it("is in the index and the feed of each site, with the page of that site", async () => {
+  it("an article on two sites is in the index and the feed of each site, with the page of that site", async () => {
     const { caller, article } = await drafted();
     await askToPublish(caller, article);
     const { published_to } = await standsAt(caller, article.id, EVERYWHERE);
@@ -94,14 +94,14 @@ describe("An article of a brand with two sites and three accounts", () => {
     expect((await listed(caller, "acme/other")).status).toBe(404);
     expect((await send(pathOf(shop))).body).toContain(`/pages/${caller.tenantId}/acme/shop/feed.xml`);
   });
-  it("is announced with the page of the announced site", async () => {
+  it("an article on two sites is announced with the page of the announced site", async () => {
     const { caller, article, title } = await drafted({ announced_site: "shop" });
     await askToPublish(caller, article);
     const { published_to } = await standsAt(caller, article.id, EVERYWHERE);
     const { calls } = await ledger({ upstream: "x", match: title });
     expect(calls.map(({ subject }) => subject.endsWith(` ${published_to[1].url}`))).toEqual([true]);
   });
-  it("asks once for an approval, and is published on all sites after it", async () => {
+  it("an article on two sites asks once for an approval, and is then published on all sites", async () => {
     const { caller, article, title } = await drafted({ approval: "required" });
     await askToPublish(caller, article);
     const look = () => caller.get(`/v1/articles/${article.id}`);
@@ -112,7 +112,7 @@ describe("An article of a brand with two sites and three accounts", () => {
     await standsAt(caller, article.id, EVERYWHERE);
     expect((await caller.get("/v1/approvals")).body.items).toHaveLength(1);
   });
-  it("that is rejected is published nowhere", async () => {
+  it("a rejected article is published on no site", async () => {
     const { caller, article, title, instances } = await drafted({ approval: "required" });
     await askToPublish(caller, article);
     const look = () => caller.get(`/v1/articles/${article.id}`);
@@ -130,40 +130,46 @@ describe("An article of a brand with two sites and three accounts", () => {
   });
 });
 describe("A failure at one target", () => {
-  it.each([["shop"], ["main"]] as const)("leaves the others alone: the site %s; a retry goes to it alone", async (failing) => {
-    const { caller, article, title, instances } = await drafted();
-    const path = failing === "shop" ? `acme/shop/${article.slug}` : `acme/${article.slug}`;
-    await inject({ upstream: "pages", match: path, status: 400, remaining: null });
-    await askToPublish(caller, article);
-    await reaches(caller, instances[failing], "errored");
-    const other = failing === "shop" ? "main" : "shop";
-    const partly = await standsAt(caller, article.id, { [failing]: "failed", [other]: "published" });
-    expect(partly).toMatchObject({ status: "published", url: partly.published_to.find(({ site }: Json) => site === other).url });
-    await inject();
-    const asked = await caller.post(`/v1/articles/${article.id}/publish`, { reason: "it works again", site: failing });
-    expect(asked.body).toMatchObject({ sites: [{ site: failing }], instance_id: instances[failing] });
-    await standsAt(caller, article.id, EVERYWHERE);
-    const { pages, ...posts } = await effects(article, title);
-    expect(pages.filter((outcome) => outcome !== "refused")).toEqual(["created", "created"]);
-    expect(posts).toEqual({ bluesky: ["created"], mastodon: ["created"], x: ["created"] });
-  });
+  it.each([["shop"], ["main"]] as const)(
+    "a failure at the site %s does not affect the other targets, and a retry repeats only that site",
+    async (failing) => {
+      const { caller, article, title, instances } = await drafted();
+      const path = failing === "shop" ? `acme/shop/${article.slug}` : `acme/${article.slug}`;
+      await inject({ upstream: "pages", match: path, status: 400, remaining: null });
+      await askToPublish(caller, article);
+      await reaches(caller, instances[failing], "errored");
+      const other = failing === "shop" ? "main" : "shop";
+      const partly = await standsAt(caller, article.id, { [failing]: "failed", [other]: "published" });
+      expect(partly).toMatchObject({ status: "published", url: partly.published_to.find(({ site }: Json) => site === other).url });
+      await inject();
+      const asked = await caller.post(`/v1/articles/${article.id}/publish`, { reason: "it works again", site: failing });
+      expect(asked.body).toMatchObject({ sites: [{ site: failing }], instance_id: instances[failing] });
+      await standsAt(caller, article.id, EVERYWHERE);
+      const { pages, ...posts } = await effects(article, title);
+      expect(pages.filter((outcome) => outcome !== "refused")).toEqual(["created", "created"]);
+      expect(posts).toEqual({ bluesky: ["created"], mastodon: ["created"], x: ["created"] });
+    },
+  );
   it.each([
     ["bluesky", "social", "main on bluesky"],
     ["mastodon", "mastodon", "fedi on mastodon"],
     ["x", "x", "birds on x"],
-  ] as const)("leaves the others alone: the account on %s; a retry goes to it alone", async (platform, upstream, name) => {
-    const { caller, article, title, instances } = await drafted();
-    await inject({ upstream, match: title, status: 400, remaining: null });
-    await askToPublish(caller, article);
-    await standsAt(caller, article.id, { ...EVERYWHERE, [name]: "failed" });
-    await inject();
-    await retry(caller, instances[platform]);
-    await standsAt(caller, article.id, EVERYWHERE);
-    const once = ["created"];
-    const expected = { pages: ["created", "created"], bluesky: once, mastodon: once, x: once };
-    expect(await effects(article, title)).toEqual({ ...expected, [platform]: ["refused", "created"] });
-  });
-  it("is a missing secret too, which its instance names", async () => {
+  ] as const)(
+    "a failure at the account on %s does not affect the other targets, and a retry repeats only that account",
+    async (platform, upstream, name) => {
+      const { caller, article, title, instances } = await drafted();
+      await inject({ upstream, match: title, status: 400, remaining: null });
+      await askToPublish(caller, article);
+      await standsAt(caller, article.id, { ...EVERYWHERE, [name]: "failed" });
+      await inject();
+      await retry(caller, instances[platform]);
+      await standsAt(caller, article.id, EVERYWHERE);
+      const once = ["created"];
+      const expected = { pages: ["created", "created"], bluesky: once, mastodon: once, x: once };
+      expect(await effects(article, title)).toEqual({ ...expected, [platform]: ["refused", "created"] });
+    },
+  );
+  it("a missing secret is a failure of one target, too, and its instance has the variable's name", async () => {
     const accounts = [...TARGETS.accounts, { name: "more", platform: "mastodon", secret: "more" } as const];
     const sites = [...TARGETS.sites, { name: "blog", kind: "wordpress", secret: "blog" } as const];
     const { caller, article } = await drafted({ accounts, sites });
@@ -185,7 +191,7 @@ describe("A site by a secret", () => {
     Object.assign(env, { [secretVariable(tenantId, secret)]: value && JSON.stringify(value) });
   }
   const blog = { name: "blog", kind: "wordpress", secret: "blog" };
-  it("gets the page and has it removed, next to the other sites; the secret is in no answer and no row", async () => {
+  it("a site with a secret gets the page and has it removed, like the other sites; the secret is in no response and no row", async () => {
     const wordpress = siteOf(fresh("by-secret"));
     const caller = await callerWith();
     keep(caller, "blog", { url: wordpress.url, user: "editor", token: "abcd EFGH 1234" });
@@ -203,13 +209,13 @@ describe("A site by a secret", () => {
     const effects = await caller.get(`/v1/instances/${up.published_to[2].instance.id}/effects`);
     for (const told of [put.body, up, down, rows.results, effects.body]) expect(JSON.stringify(told)).not.toContain("EFGH");
   });
-  it("is not another tenant's: the same name of a secret is another variable", async () => {
+  it("a site's secret is not another tenant's: the same secret name is another variable", async () => {
     const [caller, stranger] = [await callerWith(), await callerWith()];
     keep(caller, "blog", { url: "https://blog.example.com", user: "editor", token: "t" });
     expect((await caller.call("PUT", "/v1/brands/acme", { sites: [blog] })).status).toBe(200);
     expectProblem(await stranger.call("PUT", "/v1/brands/acme", { sites: [blog] }), 422, "invalid_payload");
   });
-  it("fails alone after its secret is removed, and continues with it", async () => {
+  it("a site fails alone after its secret is removed, and continues once the secret is set again", async () => {
     const wordpress = siteOf(fresh("back-again"));
     const caller = await callerWith();
     const value = { url: wordpress.url, user: "editor", token: "abcd EFGH 1234" };
@@ -220,13 +226,13 @@ describe("A site by a secret", () => {
     await askToPublish(caller, article);
     await standsAt(caller, article.id, { main: "published", shop: "published", blog: "failed" });
     keep(caller, "blog", value);
-    await caller.post(`/v1/articles/${article.id}/publish`, { reason: "the secret is back" });
+    await caller.post(`/v1/articles/${article.id}/publish`, { reason: "the secret is restored" });
     await standsAt(caller, article.id, { main: "published", shop: "published", blog: "published" });
     expect(await wordpress.posts()).toHaveLength(1);
   });
 });
 describe("A lost answer", () => {
-  it("of Mastodon leads to one post: the account's posts are searched first", async () => {
+  it("a lost response of Mastodon leads to one post: the account's posts are searched first", async () => {
     using _ = skipPauses();
     const { caller, article, title } = await drafted();
     await inject({ upstream: "mastodon", match: title, status: 500, remaining: 1, afterEffect: true });
@@ -234,32 +240,32 @@ describe("A lost answer", () => {
     await standsAt(caller, article.id, EVERYWHERE);
     expect((await effects(article, title)).mastodon).toEqual(["created"]);
   });
-  it("of X is a doubt, which an operator confirms with the post; it is not posted again", async () => {
+  it("a lost response of X is an unknown outcome, which an operator confirms with the post; it is not posted again", async () => {
     const { caller, article, title, instances } = await drafted();
     await inject({ upstream: "x", match: title, status: 502, remaining: 1, afterEffect: true });
     await askToPublish(caller, article);
     await standsAt(caller, article.id, { ...EVERYWHERE, "birds on x": "in_doubt" });
     const [{ key }] = (await caller.get(`/v1/instances/${instances.x}/effects`)).body.items;
     const output = { state: "posted", uri: "1", url: "https://x.com/i/web/status/1" };
-    const confirmed = await caller.post(`/v1/effects/${key}/confirm`, { reason: "it is in the account", output });
+    const confirmed = await caller.post(`/v1/effects/${key}/confirm`, { reason: "the post is in the account", output });
     expect(confirmed).toMatchObject({ status: 202 });
     const { posts } = await standsAt(caller, article.id, EVERYWHERE);
     expect(posts[2]).toMatchObject({ account: "birds", url: output.url });
     expect((await effects(article, title)).x).toEqual(["created"]);
   });
-  it("of X that an operator rejects is posted again", async () => {
+  it("a lost response of X that an operator rejects is posted again", async () => {
     const { caller, article, title, instances } = await drafted();
     await inject({ upstream: "x", match: title, status: 502, remaining: 1 });
     await askToPublish(caller, article);
     await standsAt(caller, article.id, { "birds on x": "in_doubt" });
     const [{ key }] = (await caller.get(`/v1/instances/${instances.x}/effects`)).body.items;
-    await caller.post(`/v1/effects/${key}/reject`, { reason: "it is not in the account" });
+    await caller.post(`/v1/effects/${key}/reject`, { reason: "the post is not in the account" });
     await standsAt(caller, article.id, EVERYWHERE);
     expect((await effects(article, title)).x).toEqual(["refused", "created"]);
   });
 });
 describe("A page that is removed from one site", () => {
-  it("stays on the other, where the article is still published; then from all, and published again on all", async () => {
+  it("a page that is removed from one site remains on the other, where the article is still published; then it is removed from all, and published again on all", async () => {
     const { caller, article, title } = await drafted();
     await askToPublish(caller, article);
     const { published_to } = await standsAt(caller, article.id, EVERYWHERE);
@@ -284,7 +290,7 @@ describe("A page that is removed from one site", () => {
     expect(pages.toSorted()).toEqual(["created", "created", "created", "created", "removed", "removed"]);
     expect(posts).toEqual({ bluesky: ["created"], mastodon: ["created"], x: ["created"] });
   });
-  it("is published again after its instances are pruned: on all sites, by one command for the first", async () => {
+  it("a removed page is published again after its instances are pruned: on all sites, by one command for the first", async () => {
     const { caller, article } = await drafted();
     await askToPublish(caller, article);
     await standsAt(caller, article.id, EVERYWHERE);
@@ -302,7 +308,7 @@ describe("A page that is removed from one site", () => {
     await standsAt(caller, article.id, { main: "published", shop: "published" });
   });
 });
-it("A request for one site leaves the others as they are, also if a command publishes the page", async () => {
+it("a request for one site does not change the other sites, also if a command publishes the page", async () => {
   const { caller, article } = await drafted();
   await askToPublish(caller, article);
   const { revision } = await standsAt(caller, article.id, EVERYWHERE);
@@ -322,7 +328,7 @@ it("A request for one site leaves the others as they are, also if a command publ
   expect((await caller.get(`/v1/instances/${asked.instance_id}/events`)).body.items).toHaveLength(1);
 });
 describe("A page from before the sites of brands", () => {
-  /** An article on one site, as the version before its table of pages left it. */
+  /** An article on one site, in the form that the version before its table of pages stored. */
   async function earlier() {
     const made = await drafted({ sites: [TARGETS.sites[0]] });
     await askToPublish(made.caller, made.article);
@@ -336,14 +342,14 @@ describe("A page from before the sites of brands", () => {
     ]);
     return { ...made, url };
   }
-  it("remains when the article gets one more site", async () => {
+  it("a page from before the sites of brands remains when the article gets one more site", async () => {
     const { caller, article, url } = await earlier();
     await withTargets(caller, "acme");
     await caller.post(`/v1/articles/${article.id}/publish`, { reason: "a new site", site: "shop" });
     const after = await standsAt(caller, article.id, { main: "published", shop: "published" });
     expect(after).toMatchObject({ url, published_to: [{ site: "main", url }, { site: "shop" }] });
   });
-  it("is removed by the undo of its instance", async () => {
+  it("a page from before the sites of brands is removed by the undo of its instance", async () => {
     const { caller, article, instances, url } = await earlier();
     await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
     await reaches(caller, instances.main, "terminated");

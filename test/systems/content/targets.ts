@@ -3,7 +3,7 @@ import { instanceId } from "millrace";
 import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../../src/systems/brand/settings.ts";
 import { type Caller, type Json, until } from "../../api/client.ts";
 
-/** Two sites and three accounts, one on each platform, by the embedded programs. */
+/** Two sites and three accounts, one on each platform, in the embedded upstreams. */
 export const TARGETS = {
   sites: [
     { name: "main", kind: "deployment" },

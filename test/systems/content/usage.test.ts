@@ -45,7 +45,7 @@ it.each([
   ["from=yesterday", "from"],
   ["brand=Not+A+Brand", "brand"],
   ["day=2026-10-01", "day"],
-])("the usage with %s is refused, and the error names the parameter", async (query, words) => {
+])("a query of the usage with %s is refused, and the error names the parameter", async (query, words) => {
   const caller = await callerWith();
   const { detail } = expectProblem(await caller.get(`/v1/usage/text?${query}`), 422, "invalid_payload");
   expect(detail).toContain(words);

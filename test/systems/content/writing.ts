@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { type Caller, callerWith, fresh, type Json, until } from "../../api/client.ts";
 import { ledger } from "../../providers/embedded.ts";
 
-/** A caller, and an article that it asked for by researching a keyword that no other test uses. */
+/** A caller, and an article that it requested by researching a keyword that no other test uses. */
 export async function asked(keyword = fresh("keyword")): Promise<Writing> {
   const caller = await callerWith();
   expect((await caller.ask(keyword)).status).toBe(202);
@@ -21,7 +21,7 @@ export class Writing {
     readonly keyword: string,
   ) {}
 
-  /** The instance that writes it, once it has come to this. */
+  /** The instance that writes the article, once it has this status. */
   async reaches(status: string): Promise<Json> {
     const look = async () =>
       (await this.caller.get(`/v1/instances?workflow=generate-article&subject=acme/${this.keyword}`)).body.items ?? [];
@@ -30,13 +30,13 @@ export class Writing {
     return found;
   }
 
-  /** The payments for it, by the engine's record. */
+  /** The payments for the article, by the engine's record. */
   async calls(id: string): Promise<Json[]> {
     const { body } = await this.caller.get(`/v1/instances/${id}/text-calls`);
     return body.items;
   }
 
-  /** The payments for it, by the writer's own ledger. */
+  /** The payments for the article, by the writer's own ledger. */
   async charged(): Promise<{ charged: number; repeated: number }> {
     const { charged, repeated } = (await ledger({ upstream: "text", match: about(this.keyword) })).totals.text;
     return { charged, repeated };
@@ -67,7 +67,7 @@ export async function hurried() {
   return introspector;
 }
 
-/** Instances of this test were begun with this recorded output of their first step. */
+/** Instances of this test started with this recorded output of their first step. */
 export async function begunWith(research: object) {
   const introspector = await introspectWorkflow(env.GENERATE_ARTICLE);
   await introspector.modifyAll(async (instance) => {

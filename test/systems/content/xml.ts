@@ -8,7 +8,7 @@ export interface Element {
   text: string;
 }
 
-/** Reads an XML document strictly: throws for anything that XML 1.0 or its namespaces forbid. */
+/** Parses an XML document strictly. Errors: for anything that XML 1.0 or its namespaces forbid. */
 export function parseXml(xml: string): Element {
   const root: Element = { name: "", attributes: {}, children: [], text: "" };
   const open = [root];

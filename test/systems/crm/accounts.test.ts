@@ -24,7 +24,7 @@ import {
   theCrm,
 } from "./crm.ts";
 
-/** A tenant with this number of contacts that are in the CRM already. */
+/** A tenant with this number of contacts that are already in the CRM. */
 async function inStep(count: number) {
   const caller = await callerWith();
   const rows = people(caller, count);
@@ -45,7 +45,7 @@ async function stopped(caller: Caller, type: string, payload: object): Promise<{
   return { id, error: await ended(caller, id, "errored") };
 }
 
-it("a sync that finds another account than the links' sends nothing and names the command to run; then all contacts are sent there", async () => {
+it("a sync that finds another CRM account than the links' sends nothing and names the command to run; after that all contacts are sent to the new account", async () => {
   const { caller, change } = await inStep(3);
   const before = await linkOf(caller, "c0000");
   const account = await moves();
@@ -77,7 +77,7 @@ it("a sync that finds another account than the links' sends nothing and names th
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0000", "c0001", "c0002"]);
 });
 
-it("an account that already has the contacts is searched by the engine's names first, so that users' changes and merges there apply", async () => {
+it("an account that already has the contacts is searched by the engine's names first, so that users' changes and merges in it apply", async () => {
   const { caller, change } = await inStep(2);
   const before = await recordsOf(caller);
   await theCrm().edit(before.get("c0000")?.id, { jobtitle: "theirs" });
@@ -102,7 +102,7 @@ it("an account that already has the contacts is searched by the engine's names f
   expect(await contactOf(caller, "c0000")).toMatchObject({ properties: { jobtitle: "theirs", city: "Oslo" } });
 });
 
-it("an open push to an account is looked up there when that account becomes the deployment's again", async () => {
+it("an open push to a CRM account is looked up in that account when it becomes the deployment's again", async () => {
   const caller = await callerWith();
   const { tenantId } = caller;
   await bring(caller, people(caller, 1));
@@ -117,7 +117,7 @@ it("an open push to an account is looked up there when that account becomes the 
   expect((await contactOf(caller, "c0000")).name).toBe("Theirs c0000");
 });
 
-it("another account's notice about a record is not applied to a record with the same id, and is read once the account is adopted", async () => {
+it("another CRM account's webhook about a record is not applied to a record with the same id, and is read once the account is adopted", async () => {
   const { caller } = await inStep(1);
   const account = await moves();
   const record = (await theCrm().edit(null, { email: `new@${caller.tenantId}.example.com`, firstname: "New" })) as Json;
@@ -138,7 +138,7 @@ it("another account's notice about a record is not applied to a record with the 
   expect((await contactOf(caller, "c0000")).name).toBe("Person c0000");
 });
 
-it("an open push or read of an account is not written once another is adopted, and begins nothing more", async () => {
+it("an open push or read of a CRM account is not recorded once another account is adopted, and starts nothing more", async () => {
   const { caller, change } = await inStep(1);
   const { tenantId } = caller;
   await change({ jobtitle: "Pilot" });
@@ -156,7 +156,7 @@ it("an open push or read of an account is not written once another is adopted, a
   expect(await beginSend(env.DB, { tenantId, sendId: fresh("late") }, before, [])).toEqual({ busyUntil: 0 });
 });
 
-it("only an operator can adopt an account, and only the deployment's own; the current one is unchanged", async () => {
+it("only an operator can adopt a CRM account, and only the deployment's own; the current account is unchanged", async () => {
   const { caller } = await inStep(1);
   const worker = await callerWith(["enqueue", "read"], caller.tenantId);
   const payload = { account: "embedded/4224001", occasion: "1" };
@@ -168,7 +168,7 @@ it("only an operator can adopt an account, and only the deployment's own; the cu
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: false });
 });
 
-it("a chunk with mostly missing records waits until an operator has confirmed their deletion, and asks once", async () => {
+it("a chunk whose CRM records are mostly missing waits until an operator has confirmed their deletion, and asks once", async () => {
   const { caller, change } = await inStep(30);
   for (const { id } of (await recordsOf(caller)).values()) if (Number(id) % 2 === 0) await theCrm().edit(id, null);
   await change({ jobtitle: "Pilot" });
@@ -190,7 +190,7 @@ it("a chunk with mostly missing records waits until an operator has confirmed th
   expect((await recordsOf(caller)).size).toBe(15);
 });
 
-it("the contacts of such a chunk are free until the operator answers, also when an earlier attempt had them open", async () => {
+it("the contacts of a chunk with missing records are free until the operator answers, also when an earlier attempt had them open", async () => {
   const { caller, change } = await inStep(30);
   const { tenantId } = caller;
   await change({ jobtitle: "Pilot" });

@@ -8,9 +8,7 @@ import { command } from "./crm.ts";
 export const vars = env as { CRM_ACCOUNT?: string };
 let accounts = 62_500_000 + Math.floor(Math.random() * 1_000_000);
 
-/**
- * Gives the deployment another account of the CRM, an empty one, until the test is over. Its records count from 1, as those of any account.
- */
+/** Gives the deployment another, empty CRM account until the test is over. Its records count from 1, as those of any account. */
 export async function moves(account = String(++accounts)): Promise<string> {
   onTestFinished(() => {
     delete vars.CRM_ACCOUNT;
@@ -20,5 +18,5 @@ export async function moves(account = String(++accounts)): Promise<string> {
   return `embedded/${account}`;
 }
 
-/** Has a tenant's contacts go to an account. */
+/** Sends a tenant's contacts to an account. */
 export const adopt = (caller: Caller, account: string) => command(caller, "crm.adopt_account", { account, occasion: fresh("o") });

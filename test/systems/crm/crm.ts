@@ -10,7 +10,7 @@ import { completed } from "../batches/batch.ts";
 /** The embedded CRM, as a user of its pages sees it. */
 export const theCrm = () => crmStoreOf(env);
 
-/** A contact as the file of a test has it. */
+/** A contact in the form of a test's file. */
 export interface Row {
   contact_id: string;
   email: string;
@@ -18,7 +18,7 @@ export interface Row {
   properties?: Record<string, unknown>;
 }
 
-/** Brings contacts in, as a batch does. */
+/** Imports contacts, as a batch does. */
 export async function bring(caller: Caller, rows: readonly Row[]): Promise<void> {
   const file = rows.map((row) => `${JSON.stringify(row)}\n`).join("");
   const batch = await completed(caller, file, { type: "application/x-ndjson" });
@@ -39,7 +39,7 @@ export async function command(caller: Caller, type: string, payload: object): Pr
   return body.instance_id;
 }
 
-/** Syncs contacts and waits until that is over. */
+/** Syncs contacts and waits until the sync is over. */
 export async function synced(caller: Caller, scope: "changed" | "all" = "changed", id = fresh("s")): Promise<Json> {
   await command(caller, "contacts.sync", { sync_id: id, scope });
   return syncIn(caller, id, "complete");
@@ -68,7 +68,7 @@ export async function ended(caller: Caller, instanceId: string, status = "comple
   return JSON.parse(row?.output ?? "null");
 }
 
-/** The tenant's records in the CRM that are alive, by contact. */
+/** The tenant's existing records in the CRM, by contact. */
 export async function recordsOf(caller: Caller): Promise<Map<string, Json>> {
   const prefix = `${caller.tenantId}/`;
   const records = (await theCrm().list("contacts")).filter(({ key, archived }) => key?.startsWith(prefix) && !archived);
@@ -97,7 +97,7 @@ export async function lastCall(): Promise<number> {
 
 let events = 0;
 
-/** An event in HubSpot's format, of a user's change. */
+/** An event in HubSpot's format, about a user's change. */
 export function event(objectId: string, more: object = {}): Json {
   return {
     eventId: ++events,
@@ -116,7 +116,7 @@ export function event(objectId: string, more: object = {}): Json {
   };
 }
 
-/** Delivers events as HubSpot does; with `vars`, to a deployment that sets them. */
+/** Delivers events as HubSpot does; with `vars`, to a deployment that sets these variables. */
 export function notify(
   tenantId: string,
   body: unknown,
@@ -129,7 +129,7 @@ export function notify(
   return send(path, { method: "POST", headers, body: text }, (request) => createApi(app).fetch(request, { ...env, ...vars }));
 }
 
-/** The instances of one tenant that read the CRM's notices. */
+/** The instances of one tenant that process the CRM's webhooks. */
 export async function looks(caller: Caller): Promise<Json[]> {
   const { results } = await env.DB.prepare(
     "SELECT id, status FROM millrace_instances WHERE tenant_id = ?1 AND workflow = 'take-crm-change' ORDER BY rowid",
@@ -149,7 +149,7 @@ export async function looked(caller: Caller, count: number): Promise<Json[]> {
   return Promise.all(seen.map(({ id }) => ended(caller, id)));
 }
 
-/** States that one contact is another from now on, and waits until that is known. `canonical` is who they both are then. */
+/** Records that one contact is another from now on, and waits until that is stored. `canonical` is the canonical contact of both then. */
 export async function merge(caller: Caller, from: string, into: string, canonical = into): Promise<void> {
   const fact = {
     fact_id: fresh("m"),
@@ -162,7 +162,7 @@ export async function merge(caller: Caller, from: string, into: string, canonica
   await known(caller, from, canonical);
 }
 
-/** Waits until one contact is known as another. */
+/** Waits until one contact is recorded as another. */
 export async function known(caller: Caller, from: string, into: string): Promise<void> {
   const { body } = await until(
     () => caller.get(`/v1/contacts/${from}`),

@@ -6,7 +6,7 @@ import { bring, callsSince, command, contactOf, ended, lastCall, linkOf, people,
 
 afterEach(() => theCrm().setFaults([]));
 
-it("a retry sends only the contacts that the CRM deferred; refused ones are listed with its message, and a later sync sends the corrected ones", async () => {
+it("a retry of a sync sends only the contacts that the CRM deferred; refused ones are listed with its message, and a later sync sends the corrected ones", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableSleeps());
   const caller = await callerWith();
@@ -25,7 +25,7 @@ it("a retry sends only the contacts that the CRM deferred; refused ones are list
   const sync = await synced(caller);
   expect(sync).toMatchObject({ state: "complete", contacts: { done: 118, failed: 2, waiting: 0 } });
   const calls = await callsSince(before);
-  // The two chunks, then rounds that hold only the waiting contacts.
+  // The two chunks, then rounds that contain only the waiting contacts.
   expect(calls.filter((call) => call.startsWith("batch/upsert"))).toEqual([
     "batch/upsert 100",
     "batch/upsert 20",
@@ -61,7 +61,7 @@ it("a retry sends only the contacts that the CRM deferred; refused ones are list
   expect(await linkOf(caller, "c0050")).toMatchObject({ state: "linked", pending: false, error: null });
 });
 
-it("a deferred call is repeated at the time that the CRM gives, and one with a lost answer creates nothing twice", async () => {
+it("a deferred CRM call is repeated at the time that the CRM gives, and a call with a lost response creates nothing twice", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 20));
   await theCrm().setFaults([
@@ -84,14 +84,14 @@ it("a sync of one contact shows the reason of its refusal in its instance, and c
   const instance = await command(caller, "contact.sync", asked);
   const error = await ended(caller, instance, "errored");
   expect(error.code).toBe("not_retryable");
-  // The category and the correlation id appear once.
+  // The category and the correlation id occur once.
   expect(error.message).toMatch(/^(?!.*(VALIDATION_ERROR|correlation id).*\1).*: VALIDATION_ERROR: \S.*, correlation id [0-9a-f-]{36}\.$/);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "none", pending: true, error: { category: "VALIDATION_ERROR" } });
   expect((await caller.post(`/v1/instances/${instance}/retry`, { reason: "mended" })).status).toBe(202);
   const { crm_id: crmId } = await ended(caller, instance);
   expect((await recordsOf(caller)).get("c0000")).toMatchObject({ id: crmId, properties: { company: "Globex" } });
   expect((await theCrm().associations()).filter(({ contact }) => contact === crmId)).toHaveLength(1);
-  // Requested twice it is one work; for another occasion it reads, and finds nothing to send.
+  // Two requests are one instance; a request for another occasion reads the record, and finds nothing to send.
   const before = await lastCall();
   expect(await command(caller, "contact.sync", asked)).toBe(instance);
   expect(await ended(caller, await command(caller, "contact.sync", { ...asked, occasion: "2" }))).toMatchObject({ crm_id: crmId });
@@ -99,7 +99,7 @@ it("a sync of one contact shows the reason of its refusal in its instance, and c
   expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1 });
 });
 
-it("an error names the missing contact", async () => {
+it("a sync of a missing contact fails with an error that names the contact", async () => {
   const caller = await callerWith();
   const error = await ended(caller, await command(caller, "contact.sync", { contact_id: "nobody", occasion: "1" }), "errored");
   expect(error.message).toContain("There is no contact “nobody”");

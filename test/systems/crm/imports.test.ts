@@ -18,7 +18,7 @@ async function inStep() {
 
 const there = async (caller: Caller): Promise<Json> => (await recordsOf(caller)).get("c0000")?.properties;
 
-it("a repeated import erases nothing that the CRM gave, and makes no call", async () => {
+it("a repeated import erases no value from the CRM, and makes no call", async () => {
   const { caller, row } = await inStep();
   await bring(caller, [{ ...row, properties: { city: "Oslo" } }]);
   expect((await contactOf(caller, "c0000")).properties).toEqual({ city: "Oslo", jobtitle: "Captain" });
@@ -27,7 +27,7 @@ it("a repeated import erases nothing that the CRM gave, and makes no call", asyn
   expect(await callsSince(before)).toEqual([]);
 });
 
-it("a file changes the properties that it contains, and clears those that it contains empty, here and in the CRM; others remain", async () => {
+it("a file changes the properties that it contains, and clears those that are empty in it, in the engine and in the CRM; others remain", async () => {
   const { caller, row } = await inStep();
   const { name: _, ...nameless } = row;
   await bring(caller, [{ ...nameless, properties: { phone: "+1", jobtitle: null, city: "" } }]);
@@ -60,7 +60,7 @@ it("an empty CSV cell is ignored", async () => {
   });
 });
 
-it("a sync of all contacts restores from the CRM the properties that a contact has lost here", async () => {
+it("a sync of all contacts restores from the CRM the properties that a contact has lost in the engine", async () => {
   const { caller } = await inStep();
   await env.DB.prepare("UPDATE contacts SET properties = '{}' WHERE tenant_id = ?1").bind(caller.tenantId).run();
   expect((await synced(caller, "changed")).contacts).toMatchObject({ taken: 0 });

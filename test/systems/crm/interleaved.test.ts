@@ -4,8 +4,8 @@ import { IS_FULL_SIZE } from "../../full-size.ts";
 import { type Choose, Stage } from "./interleaved.ts";
 
 /**
- * The orders tried of each scenario; in full size as many as fit into this number of seconds. There is no last one: a waiting worker
- * may poll any number of times.
+ * The number of tested orders per scenario; in full size as many as fit into this number of seconds. The number of orders is unlimited,
+ * because a waiting worker may poll any number of times.
  */
 const SAMPLE = { orders: 8, seconds: 60 };
 
@@ -26,24 +26,24 @@ async function inSomeOrders(name: string, run: (choose: Choose) => Promise<strin
 
 const stories = [
   {
-    name: "two syncs and a change here",
+    name: "two syncs and a change in the engine",
     actors: (stage: Stage) => ({ a: stage.sync, b: stage.sync, file: stage.here({ phone: "1" }) }),
     end: { phone: "1", city: "0" },
   },
   {
-    name: "a sync, a contact.sync and a change here",
+    name: "a sync, a contact.sync and a change in the engine",
     actors: (stage: Stage) => ({ a: stage.sync, b: stage.one, file: stage.here({ phone: "1" }) }),
     end: { phone: "1", city: "0" },
   },
   {
-    name: "two syncs, a change here, and one in the CRM with its notice",
+    name: "two syncs, a change in the engine, and a change in the CRM with its webhook",
     actors: (stage: Stage) => ({ a: stage.sync, b: stage.one, file: stage.here({ phone: "1" }), person: stage.there({ city: "1" }) }),
     end: { phone: "1", city: "1" },
   },
 ];
 
 it.each(stories)(
-  "$name, in any order: both sides agree at the end, and nothing is lost",
+  "after $name, in any order, both sides agree at the end, and nothing is lost",
   async ({ name, actors, end }) => {
     const caller = await callerWith();
     await inSomeOrders(name, async (choose) => {
@@ -64,12 +64,12 @@ const MORTALS = [
 ];
 
 it.each(MORTALS)(
-  "$who that dies at any point loses nothing, and its possible writes are not mistaken for a user's",
+  "when $who dies at any point, nothing is lost, and its possible writes are not mistaken for a user's",
   async ({ who, of, gates }) => {
     const caller = await callerWith();
     for (let gate = 0; gate < gates; gate++) {
       await inSomeOrders(
-        `${who} that dies before gate ${gate}`,
+        `${who} dies before gate ${gate}`,
         async (choose) => {
           const stage = new Stage(caller);
           await stage.begin();

@@ -8,7 +8,7 @@ import { syncContact } from "../../../src/workflows/sync-contact.ts";
 import { type Caller, fresh, type Json } from "../../api/client.ts";
 import { event } from "./crm.ts";
 
-/** All of one tenant's: no two contacts have one record. */
+/** All contacts belong to one tenant: no two contacts have one record. */
 let ids = 1000;
 
 /** A CRM in memory, with the part of HubSpot's format that a sync of people without companies needs. */
@@ -50,7 +50,7 @@ class MemoryCrm {
   }
 }
 
-/** A worker on the contact: step by step, each behind a gate. */
+/** A worker on the contact: it runs step by step, and each step waits for a gate. */
 type Actor = (at: (gate: string) => Promise<void>, env: Cloudflare.Env) => Promise<void>;
 
 interface Waiting {
@@ -63,7 +63,7 @@ export type Choose = (count: number) => number;
 
 const never = new Promise<never>(() => undefined);
 
-/** One contact of a tenant, here and in a CRM, and its workers in a given order. */
+/** One contact of a tenant, in the engine and in a CRM, and its workers in a given order. */
 export class Stage {
   readonly crm = new MemoryCrm();
   readonly #caller: Caller;
@@ -78,7 +78,7 @@ export class Stage {
     return { tenant_id: this.#caller.tenantId } as Envelope;
   }
 
-  /** Both sides have the contact, and agree. */
+  /** Both sides have the contact, with equal values. */
   async begin(): Promise<void> {
     await this.#write({ phone: "0", city: "0" });
     await this.#syncOnce(this.#env());
@@ -97,7 +97,7 @@ export class Stage {
     await syncContact.run({ payload, step, env, envelope: this.#envelope, instanceId, deployment: { signalled: new Set() } });
   };
 
-  /** A file changes the contact here. */
+  /** A file changes the contact in the engine. */
   here(properties: Json): Actor {
     return async (at) => {
       await at("change here");
@@ -105,7 +105,7 @@ export class Stage {
     };
   }
 
-  /** A user changes it in the CRM, and the notice is delivered. */
+  /** A user changes the contact in the CRM, and the webhook is delivered. */
   there(properties: Record<string, string>): Actor {
     return async (at, env) => {
       await at("change there");
@@ -122,7 +122,7 @@ export class Stage {
     };
   }
 
-  /** Runs all workers, one gate at a time, in the order of `choose`; `dies` never passes that gate. Returns a readable log. */
+  /** Runs all workers, one gate at a time, in the order of `choose`; the worker `dies` never passes that gate. Returns a readable log. */
   async play(actors: Readonly<Record<string, Actor>>, choose: Choose, dies?: { actor: string; gate: number }): Promise<string[]> {
     const waiting = new Map<string, Waiting>();
     const course: string[] = [];
@@ -198,7 +198,7 @@ export class Stage {
     await atomically(env.DB, (await this.#chunk(over, this.#name())).statements ?? []);
   }
 
-  /** A step's function: its write, and all of it again where that is refused. Returns its output. */
+  /** A step's function: its write, and a repeat of the whole step if the write is refused. Returns its output. */
   async #commits(at: (gate: string) => Promise<void>, step: () => Promise<Commit<unknown>>): Promise<unknown> {
     for (let tries = 0; ; tries++) {
       const { statements = [], output } = await step();
@@ -222,12 +222,12 @@ export class Stage {
     await atomically(env.DB, [writeContacts(this.#caller.tenantId, "a file", JSON.stringify([row]))]);
   }
 
-  /** Time passes, for dead workers that hold contacts. */
+  /** Simulates passing time, for dead workers that hold contacts. */
   async #expire(): Promise<void> {
     await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(this.#caller.tenantId).run();
   }
 
-  /** The deployment, with gates before each effect visible from outside: reads and records here, and every call there. */
+  /** The deployment, with gates before each effect visible from outside: reads and records in the engine, and every call to the CRM. */
   #env(at?: (gate: string) => Promise<void>): Cloudflare.Env {
     const texts = new WeakMap<object, string>();
     const gateOf = (text: string) =>

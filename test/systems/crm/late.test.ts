@@ -10,7 +10,7 @@ import { bring, contactOf, linkOf, people, type Row, recordsOf, synced, theCrm }
 
 afterEach(() => theCrm().setFaults([]));
 
-/** A tenant with contacts that are in the CRM already. */
+/** A tenant with contacts that are already in the CRM. */
 async function inStep(count = 1, name = "Gina Gold") {
   const caller = await callerWith();
   const rows = people(caller, count, 100).map((row) => ({ ...row, name }));
@@ -25,7 +25,7 @@ async function inStep(count = 1, name = "Gina Gold") {
   return { caller, rows, id, change };
 }
 
-/** The deployment, where something happens before each upsert. */
+/** The deployment, with a function that runs before each upsert. */
 function upserting(meanwhile: () => Promise<unknown>): Cloudflare.Env {
   const fetch = async (request: Request) => {
     if (request.url.endsWith("/upsert")) await meanwhile();
@@ -47,7 +47,7 @@ async function sides(caller: Caller, contact: string, property: string) {
   return [here[property] ?? "", (await recordsOf(caller)).get(contact)?.properties[property] ?? ""];
 }
 
-/** Both sides have the contact as it was last brought in. */
+/** Both sides have the contact with its last imported values. */
 async function isWhole(caller: Caller) {
   const whole = { email: `c0100@${caller.tenantId}.example.com`, firstname: "Gina", lastname: "Gold", phone: "2" };
   expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject(whole);
@@ -55,7 +55,7 @@ async function isWhole(caller: Caller) {
   expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: false });
 }
 
-it("a late write of an attempt for a contact that the next attempt does not include is not mistaken for a user's", async () => {
+it("a late write of an attempt, for a contact that the next attempt does not include, is not mistaken for a user's", async () => {
   const { caller, rows, change } = await inStep(100);
   await change({ phone: "2" });
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0199`, status: 503, remaining: 1, afterEffect: true }]);
@@ -75,7 +75,7 @@ async function putOff(caller: Caller, afterEffect: boolean, meanwhile: () => Pro
   await syncOne(caller, env, meanwhile);
 }
 
-/** Syncs one contact. A call that fails is repeated, long after the read. */
+/** Syncs one contact. A failed call is repeated long after the read. */
 async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: () => Promise<unknown>): Promise<void> {
   const instanceId = crypto.randomUUID().replaceAll("-", "");
   const commit = async (_name: string, make: () => Promise<Commit<object>>) => {
@@ -110,7 +110,7 @@ it("a value that a user sets while a contact.sync is deferred is imported", asyn
   expect(await sides(caller, "c0100", "city")).toEqual(["Oslo", "Oslo"]);
 });
 
-it("a write of a contact.sync before its call was deferred is not mistaken for a user's, and later changes are sent with the next", async () => {
+it("a write of a contact.sync before its call was deferred is not mistaken for a user's, and later changes are sent with the next sync", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "2" });
   await putOff(caller, true, () => change({ phone: "3" }));
@@ -152,7 +152,7 @@ it("a record that a user deletes just before a chunk's upsert is recreated and c
   await isWhole(caller);
 });
 
-it("such a record is completed by the next attempt when the answer of the upsert is lost, and not treated as deleted", async () => {
+it("a record that was recreated by an upsert with a lost response is completed by the next attempt, and not treated as deleted", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "2" });
   await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1, afterEffect: true }]);
@@ -217,7 +217,7 @@ it("a user's changes to a record that a lost upsert created are imported, and un
   await isRight(dead.caller);
 });
 
-it("two parts of a name that a user changes in the CRM and that change here at the same time are both kept", async () => {
+it("two parts of a name that change concurrently, one in the CRM and one in the engine, are both kept", async () => {
   const { caller, rows, id, change } = await inStep();
   await change({ phone: "2" });
   await theCrm().edit(id, { lastname: "Byron", city: "Oslo" });

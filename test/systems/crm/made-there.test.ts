@@ -16,7 +16,7 @@ const dies = ({ tenantId }: Caller) => env.DB.prepare("UPDATE crm_sends SET unti
 
 const made = (properties: Record<string, string>) => theCrm().edit(null, properties) as Promise<Json>;
 
-it("a contact with the id that a contact from the CRM would get is unchanged: the one from the CRM gets another id", async () => {
+it("a contact with the id that a contact from the CRM would get is unchanged: the contact from the CRM gets another id", async () => {
   const caller = await callerWith();
   const stranger = await made({ email: `stranger@${caller.tenantId}.example.com`, firstname: "Stranger", phone: "999" });
   const names = [`crm-${stranger.id}`, `crm-4224001-${stranger.id}`];
@@ -27,7 +27,7 @@ it("a contact with the id that a contact from the CRM would get is unchanged: th
     properties: { phone: "5" },
   }));
   await bring(caller, rows);
-  // One of them has its own record, and the other has none yet.
+  // One of them has its own record, and the other has no record yet.
   await command(caller, "contact.sync", { contact_id: names[0], occasion: "1" });
   await until(
     () => linkOf(caller, names[0] ?? ""),
@@ -41,7 +41,7 @@ it("a contact with the id that a contact from the CRM would get is unchanged: th
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([...names, `crm-4224001-${stranger.id}-2`].sort());
 });
 
-it("a record of another account is another contact, although it has the same id there", async () => {
+it("a record of another CRM account is another contact, although it has the same id there", async () => {
   const caller = await callerWith();
   const ids: string[] = [];
   for (const name of ["First", "Second"]) {
@@ -56,7 +56,7 @@ it("a record of another account is another contact, although it has the same id 
   expect((await caller.get("/v1/contacts")).body.items.map(({ name }: Json) => name)).toEqual(["First", "Second"]);
 });
 
-it("a person that is known as another contact gets one record when it is created in the CRM, and it belongs to the other", async () => {
+it("a person that is recorded as another contact gets one record when it is created in the CRM, and the record belongs to the other contact", async () => {
   for (const hasRecord of [false, true]) {
     const caller = await callerWith();
     await bring(caller, people(caller, 2));
@@ -78,8 +78,8 @@ it("a person that is known as another contact gets one record when it is created
   }
 });
 
-it("a record that is deleted and recreated at once belongs to the same contact, for any order of the notices", async () => {
-  for (const first of ["deletion", "creation", "a creation whose look was lost"]) {
+it("a record that is deleted and recreated at once belongs to the same contact, for any order of the webhooks", async () => {
+  for (const first of ["deletion", "creation", "a creation whose lookup was lost"]) {
     const caller = await callerWith();
     await bring(
       caller,
@@ -102,7 +102,7 @@ it("a record that is deleted and recreated at once belongs to the same contact, 
       await looked(caller, index + 1);
     }
     expect(await linkOf(caller, "c0000"), first).toMatchObject({ state: "linked", crm_id: again.id });
-    // A property that only the earlier record had is not emptied here: it is sent again.
+    // A property that only the earlier record had is not cleared in the engine: it is sent again.
     expect((await contactOf(caller, "c0000")).properties, first).toEqual({ phone: "5" });
     await synced(caller);
     expect((await recordsOf(caller)).get("c0000"), first).toMatchObject({ id: again.id, properties: { phone: "5" } });
@@ -110,7 +110,7 @@ it("a record that is deleted and recreated at once belongs to the same contact, 
   }
 });
 
-/** A contact with a record that a user deleted, and recreated with another value; and a read that named it, with a lost answer. */
+/** A contact with a record that a user deleted, and recreated with another value; and a read that named it, with a lost response. */
 async function namedAndLost(wasThere: boolean) {
   const caller = await callerWith();
   const tenantId = caller.tenantId;
@@ -138,7 +138,7 @@ async function namedAndLost(wasThere: boolean) {
   return { caller, again, call, sides };
 }
 
-it("a record that a read gave the engine's name, with a lost answer, is not written before the read has the user's changes", async () => {
+it("a record to which a read gave the engine's name, with a lost response, is not written before the read has the user's changes", async () => {
   for (const wasThere of [true, false]) {
     const { caller, again, call, sides } = await namedAndLost(wasThere);
     const waits = await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") });
@@ -187,11 +187,11 @@ it("a read that may not name a record, or finds it deleted, delays no other read
   expect((await synced(other)).contacts).toMatchObject({ done: 1, failed: 0 });
 });
 
-it("two concurrent reads of a new record: the one with old data, or one during the other's write, reads again", async () => {
+it("of two concurrent reads of a new record, the one with old data, or one during the other's write, reads again", async () => {
   for (const isWritten of [true, false]) {
     const caller = await callerWith();
     const [first, second] = people(caller, 2) as [Json, Json];
-    // Two contacts have its address: the record is to become one of theirs, and stay that one's.
+    // Two contacts have its e-mail address: the record is to become the record of one of them, and to remain it.
     await bring(caller, [first, { ...second, email: first.email }] as never);
     const record = await made({ email: first.email, jobtitle: "Pilot" });
     const notice = { crm_id: record.id, occurred_at: new Date().toISOString(), merged: [] };
@@ -226,7 +226,7 @@ it("two concurrent reads of a new record: the one with old data, or one during t
   }
 });
 
-it("a record with a name that is no contact's id is ignored", async () => {
+it("a record with a name that is not a contact's id is ignored", async () => {
   const caller = await callerWith();
   for (const id of ["", "x".repeat(201), "x\u0001"]) {
     const record = await made({ email: `j${id.length}@${caller.tenantId}.example.com`, millrace_id: `${caller.tenantId}/${id}` });

@@ -9,7 +9,7 @@ import { bring, command, ended, event, known, linkOf, looked, merge, notify, peo
 
 const shownOf = async (id: string) => (await theCrm().list("contacts")).find((record) => record.id === id);
 
-it("a contact that is known as another is not created in the CRM: its canonical contact is", async () => {
+it("a contact that is recorded as another is not created in the CRM: its canonical contact is", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 5));
   await merge(caller, "c0001", "c0003");
@@ -18,7 +18,7 @@ it("a contact that is known as another is not created in the CRM: its canonical 
   expect([...(await recordsOf(caller)).keys()]).toEqual(["c0000", "c0002", "c0003"]);
   expect(await linkOf(caller, "c0004")).toMatchObject({ state: "merged", crm_id: null, pending: false });
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, merged: 0, skipped: 0 });
-  // By name, the canonical one is synced.
+  // A sync by this name syncs the canonical contact.
   expect(await ended(caller, await command(caller, "contact.sync", { contact_id: "c0004", occasion: "1" }))).toMatchObject({
     contact_id: "c0003",
   });
@@ -63,7 +63,7 @@ it("a sync of many contacts also merges records, also when the canonical contact
   expect(await linkOf(caller, "c0007")).toMatchObject({ state: "linked", pending: false });
 });
 
-it("a merge by a user of the CRM becomes one fact here, for any number of notices", async () => {
+it("a merge by a user of the CRM becomes one fact in the engine, for any number of webhooks", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   await synced(caller);
@@ -88,7 +88,7 @@ it("a merge by a user of the CRM becomes one fact here, for any number of notice
   expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
 });
 
-it("contacts that one notice merges, with long names of the same prefix, give one fact each", async () => {
+it("contacts that one webhook merges, with long names of the same prefix, give one fact each", async () => {
   const caller = await callerWith();
   const ids = ["a", "b", "c"].map((one) => "x".repeat(199) + one);
   const [stays = "", ...others] = ids;
@@ -112,7 +112,7 @@ it("contacts that one notice merges, with long names of the same prefix, give on
   for (const id of others) await known(caller, id, stays);
 });
 
-/** A tenant with a first contact whose record was created by an upsert with a lost answer; and the attempts of that push. */
+/** A tenant with a first contact whose record was created by an upsert with a lost response; and the attempts of that push. */
 async function madeAndLost() {
   const caller = await callerWith();
   const { tenantId } = caller;

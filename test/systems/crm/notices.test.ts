@@ -5,7 +5,7 @@ import { callerWith, expectProblem, type Json, send } from "../../api/client.ts"
 import { crmTells } from "../../providers/embedded.ts";
 import { bring, contactOf, event, linkOf, looked, looks, notify, people, recordsOf, synced, syncIn, theCrm } from "./crm.ts";
 
-it("a notice is accepted only with the CRM's signature for this address within five minutes", async () => {
+it("a webhook of the CRM is accepted only with the CRM's signature for this URL within five minutes", async () => {
   const caller = await callerWith();
   const events = [event("1")];
   const path = `/crm/hubspot/webhooks/${caller.tenantId}`;
@@ -22,7 +22,7 @@ it("a notice is accepted only with the CRM's signature for this address within f
   expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
 });
 
-it("a body is not read without a plausible signature and time, nor beyond 1 MB", async () => {
+it("the body of a CRM webhook is not read without a plausible signature and time, nor beyond 1 MB", async () => {
   const { tenantId } = await callerWith();
   const path = `/crm/hubspot/webhooks/${tenantId}`;
   const large = `[${" ".repeat(5_000_000)}]`;
@@ -46,7 +46,7 @@ it("a body is not read without a plausible signature and time, nor beyond 1 MB",
   expectProblem(await notify(tenantId, large, { vars: unset }), 500, "config_invalid");
 });
 
-it("refused notices are counted by their address, which then waits before its next body is read", async () => {
+it("refused CRM webhooks are counted by their IP address, which then waits before its next body is read", async () => {
   const { tenantId } = await callerWith();
   const from = { "cf-connecting-ip": "203.0.113.77" };
   const unsigned = () => send(`/crm/hubspot/webhooks/${tenantId}`, { method: "POST", headers: from, body: "[]" });
@@ -59,7 +59,7 @@ it("refused notices are counted by their address, which then waits before its ne
   expect((await notify(tenantId, [], { headers: { "cf-connecting-ip": "203.0.113.78" } })).status).toBe(200);
 });
 
-it("an unreadable event is counted, and loses no other event of its delivery; null is an empty value", async () => {
+it("an unreadable event of a CRM webhook is counted, and loses no other event of its delivery; null is an empty value", async () => {
   const caller = await callerWith();
   const broken = [event("1", { occurredAt: "yesterday" }), event("2", { propertyName: "x".repeat(201) }), null];
   const nulls = { sourceId: null, changeSource: null, appId: null, objectTypeId: null, newObjectId: null, mergedObjectIds: null };
@@ -69,7 +69,7 @@ it("an unreadable event is counted, and loses no other event of its delivery; nu
   expectProblem(await notify(caller.tenantId, broken), 422, "invalid_payload");
 });
 
-it("a notice of another account, or for a tenant without contacts in its account, is not accepted", async () => {
+it("a CRM webhook of another account, or for a tenant without contacts in its account, is not accepted", async () => {
   const caller = await callerWith();
   const elsewhere = event("1", { portalId: 62515 });
   expect((await notify(caller.tenantId, [elsewhere])).body).toEqual({ accepted: 0, known: 0, foreign: 1, unread: 0 });
@@ -89,7 +89,7 @@ it("a notice of another account, or for a tenant without contacts in its account
   expect(expectProblem(await notify(caller.tenantId, [elsewhere], { vars: real }), 500, "config_invalid").detail).toContain("CRM_ACCOUNT");
 });
 
-it("several events about one contact are one command, and a redelivery is none", async () => {
+it("several events of a CRM webhook about one contact are one command, and a redelivery is none", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 2));
   await synced(caller);
@@ -99,7 +99,7 @@ it("several events about one contact are one command, and a redelivery is none",
   const other = event(two);
   expect((await notify(caller.tenantId, [second, first, other])).body).toEqual({ accepted: 2, known: 0, foreign: 0, unread: 0 });
   expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2, foreign: 0, unread: 0 });
-  // A newer one is read again, for any others with it.
+  // A newer event causes another read, whatever other events are with it.
   const third = event(one, { occurredAt: 1_790_000_001_000 });
   expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   const foreign = [
@@ -111,7 +111,7 @@ it("several events about one contact are one command, and a redelivery is none",
   expect(await looked(caller, 3)).toMatchObject([{ did: "nothing" }, { did: "nothing" }, { did: "nothing" }]);
 });
 
-it("the embedded CRM sends signed notices of users' changes and of the engine's own, which cause no echo", async () => {
+it("the embedded CRM sends signed webhooks of users' changes and of the engine's own changes, which cause no echo", async () => {
   const caller = await callerWith();
   await crmTells(`http://localhost:8787/crm/hubspot/webhooks/${caller.tenantId}`);
   await bring(caller, people(caller, 5));
@@ -127,7 +127,7 @@ it("the embedded CRM sends signed notices of users' changes and of the engine's 
   expect(await looks(caller)).toHaveLength(1);
 });
 
-it("the records, links, syncs, failures and notices of tenants are separate", async () => {
+it("the records, links, syncs, failures and webhooks of tenants are separate", async () => {
   const [owner, stranger] = [await callerWith(), await callerWith()];
   await bring(owner, people(owner, 2));
   await bring(stranger, people(stranger, 1));
@@ -140,13 +140,13 @@ it("the records, links, syncs, failures and notices of tenants are separate", as
   expect((await stranger.get("/v1/crm/links")).body.items).toMatchObject([
     { contact_id: "c0000", crm_id: null, state: "none", pending: true },
   ]);
-  // The stranger's account reports a change of the owner's record: it is no contact of the stranger's.
+  // The other tenant's account reports a change of the owner's record: it is not a contact of the other tenant.
   await theCrm().edit(record.id, { phone: "+9" });
   await notify(stranger.tenantId, [event(record.id)]);
   expect(await looked(stranger, 1)).toMatchObject([{ did: "left" }]);
   expect(await contactOf(stranger, "c0000")).toMatchObject({ revision: 1, properties: {} });
   expect(await contactOf(owner, "c0000")).toMatchObject({ revision: 1 });
-  // Two tenants may call a contact by one name: they are two records.
+  // Two tenants may give a contact the same name: they are two records.
   await synced(stranger);
   expect((await recordsOf(stranger)).get("c0000")?.id).not.toBe(record.id);
   await syncIn(owner, id, "complete");

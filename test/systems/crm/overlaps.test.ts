@@ -13,7 +13,7 @@ import { takeCrmChange } from "../../../src/workflows/take-crm-change.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../../api/client.ts";
 import { bring, command, contactOf, ended, event, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 
-/** A tenant with one contact that is in the CRM already. */
+/** A tenant with one contact that is already in the CRM. */
 async function inStep() {
   const caller = await callerWith();
   const [row] = people(caller, 1) as [Json];
@@ -53,7 +53,7 @@ async function sides(caller: Caller, property: string) {
 
 const REFUSED = /contact_changed_meanwhile/;
 
-it("a contact in a running chunk is pushed by no other caller, and later changes are sent after it", async () => {
+it("a contact in a running chunk is pushed by no other caller, and later changes are sent after the chunk", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const older = await chunkOf(caller);
@@ -68,9 +68,9 @@ it("a contact in a running chunk is pushed by no other caller, and later changes
 });
 
 it.each<[string, (caller: Caller, over: Cloudflare.Env) => Promise<unknown>]>([
-  ["a sync of many", chunkOf],
-  ["a sync of one", (caller, over) => lookAtOne({ ...of(caller), env: over, instanceId: fresh("one"), contactId: "c0000" })],
-])("%s that waits for a contact of another push sends the CRM no request", async (_, push) => {
+  ["a sync of many contacts", chunkOf],
+  ["a sync of one contact", (caller, over) => lookAtOne({ ...of(caller), env: over, instanceId: fresh("one"), contactId: "c0000" })],
+])("%s that waits for a contact of another push sends no request to the CRM", async (_, push) => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const older = await chunkOf(caller);
@@ -206,7 +206,7 @@ it("two pushes that each hold a contact which the other needs both complete, bec
     }));
     return (await beginSend(env.DB, key, account, contacts)) ? "waits" : "has them";
   };
-  // Both were deferred, keep their possible writes, and include another contact now.
+  // Both pushes were deferred, keep their possible writes, and include another contact now.
   expect([await asks(first, "c0000"), await asks(second, "c0001")]).toEqual(["has them", "has them"]);
   expect(await asks(first, "c0000", "c0001")).toBe("waits");
   expect(await asks(second, "c0001", "c0000")).toBe("waits");

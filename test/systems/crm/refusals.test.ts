@@ -22,7 +22,7 @@ import {
 
 afterEach(() => theCrm().setFaults([]));
 
-/** A tenant with contacts that are in the CRM already. */
+/** A tenant with contacts that are already in the CRM. */
 async function inStep(count: number) {
   const caller = await callerWith();
   const rows = people(caller, count);
@@ -37,7 +37,7 @@ async function inStep(count: number) {
   return { caller, change, idOf: (contact: string) => records.get(contact)?.id ?? "" };
 }
 
-/** The same, with its consequences in the CRM. */
+/** A refused contact, with its consequences in the CRM. */
 async function merged(caller: Caller, from: string, into: string): Promise<void> {
   await merge(caller, from, into);
   await until(
@@ -50,7 +50,7 @@ async function failures(caller: Caller, sync: Json): Promise<Json[]> {
   return (await caller.get(`/v1/crm/syncs/${sync.sync_id}/failures`)).body.items;
 }
 
-it("a contact with a company that the CRM refuses to connect is listed alone, and the next sync retries only that contact", async () => {
+it("a contact with a company that the CRM refuses to associate is listed alone, and the next sync retries only that contact", async () => {
   const { caller, change, idOf } = await inStep(9);
   await change({ company: "Acme" }, 0, 1, 2, 3, 4, 5, 6, 7, 8);
   await theCrm().setFaults([{ match: `"from":{"id":"${idOf("c0003")}"}`, status: 400, category: "VALIDATION_ERROR", remaining: null }]);
@@ -71,7 +71,7 @@ it("a contact with a company that the CRM refuses to connect is listed alone, an
 
 it("a contact that was merged into one with a deleted record affects no other, and a contact.sync restores both in order", async () => {
   const { caller, change, idOf } = await inStep(4);
-  // The notice of it is lost.
+  // The webhook about it is lost.
   await theCrm().edit(idOf("c0001"), null);
   await theCrm().setFaults([{ match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null }]);
   await merged(caller, "c0000", "c0001");
@@ -89,7 +89,7 @@ it("a contact that was merged into one with a deleted record affects no other, a
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0001", "c0002", "c0003"]);
 });
 
-it("a merge that the CRM refuses is listed, and so is an unreadable record; the others continue", async () => {
+it("a merge that the CRM refuses is listed, and so is an unreadable record; the other contacts continue", async () => {
   const { caller, change, idOf } = await inStep(4);
   await theCrm().setFaults([
     { match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null },
@@ -105,7 +105,7 @@ it("a merge that the CRM refuses is listed, and so is an unreadable record; the 
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0, merged: 1 });
 });
 
-it("a merge with a lost answer is found by the name of the remaining record, also when that name has changed here", async () => {
+it("a merge with a lost response is found by the name of the remaining record, also when that name has changed in the engine", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableRetryDelays());
   const { caller, change } = await inStep(2);
@@ -119,7 +119,7 @@ it("a merge with a lost answer is found by the name of the remaining record, als
   expect(await linkOf(caller, "c0001")).toMatchObject({ crm_id: records.get("c0001")?.id, pending: false });
 });
 
-it("a record without the engine's name is neither read nor written; a contact.sync creates a separate one", async () => {
+it("a record without the engine's name is neither read nor written; a contact.sync creates a separate record", async () => {
   const { caller, change } = await inStep(2);
   const email = `stranger@${caller.tenantId}.example.com`;
   const stranger = (await theCrm().edit(null, { email, firstname: "Some", lastname: "Stranger", phone: "+999" })) as Json;
@@ -132,7 +132,7 @@ it("a record without the engine's name is neither read nor written; a contact.sy
   expect(await contactOf(caller, "c0000")).toEqual(before);
   expect(await linkOf(caller, "c0000")).toMatchObject({ error: { category: "FOREIGN_RECORD" } });
 
-  // Also where only local fields changed, the record is read, and its values apply.
+  // If only local fields changed, the record is read, too, and its values apply.
   await change({ shoe_size: 44 }, 0);
   expect((await synced(caller)).contacts).toMatchObject({ failed: 1, skipped: 0 });
   expect(await linkOf(caller, "c0000")).toMatchObject({ error: { category: "FOREIGN_RECORD" } });
@@ -149,11 +149,11 @@ it("a record without the engine's name is neither read nor written; a contact.sy
   expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: (await recordsOf(caller)).get("c0000")?.id, pending: false, error: null });
 });
 
-it("a contact.sync creates another record when a user has removed the engine's name from the first, also without a change here", async () => {
+it("a contact.sync creates another record when a user has removed the engine's name from the first, also without a change in the engine", async () => {
   for (const isListed of [true, false]) {
     const { caller, idOf } = await inStep(1);
     const before = await contactOf(caller, "c0000");
-    // A user removes the engine's name from it, and its address.
+    // A user removes the engine's name from the record, and its e-mail address.
     await theCrm().edit(idOf("c0000"), { millrace_id: "", email: `other@${caller.tenantId}.example.com` });
     if (isListed) expect((await synced(caller, "all")).contacts).toMatchObject({ failed: 1 });
     await ended(caller, await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") }));

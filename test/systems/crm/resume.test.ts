@@ -12,10 +12,10 @@ async function restart(instanceId: string): Promise<void> {
   await instance.restart();
 }
 
-it("a sync that is restarted half way and after its end sends no contact twice and requests no chunk again", async () => {
+it("a sync that is restarted halfway and after its end sends no contact twice and requests no chunk again", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 450));
-  // The third chunk's answer is lost, and the fourth is deferred for an hour: the run dies in both waits.
+  // The third chunk's response is lost, and the fourth is deferred for an hour: the run dies in both waits.
   await theCrm().setFaults([
     { match: `${caller.tenantId}/c0250`, status: 503, remaining: 1, retryAfter: 3600, afterEffect: true },
     { match: `${caller.tenantId}/c0350`, status: 503, remaining: 1, retryAfter: 3600 },
@@ -24,7 +24,7 @@ it("a sync that is restarted half way and after its end sends no contact twice a
   const id = fresh("s");
   const instance = await command(caller, "contacts.sync", { sync_id: id });
   const beganAt = Date.now();
-  // The lost call's result is found there by the engine's names: the third chunk is not sent again.
+  // The lost call's result is found in the CRM by the engine's names: the third chunk is not sent again.
   for (const asked of [3, 4]) {
     expect(
       await until(
@@ -33,7 +33,7 @@ it("a sync that is restarted half way and after its end sends no contact twice a
       ),
     ).toHaveLength(asked);
     expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toMatchObject({ state: "running", contacts: { done: asked === 3 ? 200 : 300 } });
-    // A run that dies this young is treated as one that never ran: it asks first and detects it when it writes.
+    // A run that dies this early is treated as one that never ran: it queries first and detects the earlier run when it writes.
     await until(async () => Date.now() - beganAt > 2500, Boolean);
     await restart(instance);
   }

@@ -33,7 +33,7 @@ async function stepsOf(id: string): Promise<string[]> {
   return (await rows.all<{ step: string }>()).results.map(({ step }) => step);
 }
 
-it("a contact costs the steps of the calls that it needs, and one read", async () => {
+it("a sync of a contact has the steps of the calls that it needs, and one read", async () => {
   const { caller, change } = await some();
   expect(await syncs(caller)).toEqual({ steps: ["look at contact", "upsert contact"], calls: ["batch/upsert 1"] });
   expect(await syncs(caller)).toEqual({ steps: ["look at contact"], calls: ["batch/read 1"] });
@@ -68,13 +68,13 @@ it("a call that the CRM refuses is named, delays no other contact, and is repeat
   const before = await lastCall();
   expect((await caller.post(`/v1/instances/${id}/retry`, { reason: "mended" })).status).toBe(202);
   await reaches(caller, id, "complete");
-  // Its record is read and has all sent properties: the company remains.
+  // Its record is read and has all sent properties: only the company remains.
   expect(await callsSince(before)).toEqual(["batch/read 1", "batch/upsert 1", "associate/default 1"]);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: false });
   expect(await theCrm().associations()).toContainEqual(expect.objectContaining({ contact: (await recordsOf(caller)).get("c0000")?.id }));
 });
 
-it("a merge of a record into another contact's is a step too", async () => {
+it("a merge of a record into another contact's record is a separate step, too", async () => {
   const { caller } = await some();
   await synced(caller);
   await theCrm().setFaults([{ match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null }]);

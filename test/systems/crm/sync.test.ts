@@ -84,7 +84,7 @@ it("a sync sends nothing for unchanged contacts, and only the changed properties
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Ada", lastname: "Lovelace", phone: "by hand" });
 });
 
-it("two commands of one name are one sync, and another command cannot use its name", async () => {
+it("two commands with one sync name are one sync, and another command cannot use that name", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   const id = fresh("s");
@@ -99,7 +99,7 @@ it("two commands of one name are one sync, and another command cannot use its na
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
 });
 
-it("a recreated record has no state of the earlier one: a property that was emptied with it and then restored is sent", async () => {
+it("a recreated record has no state of the earlier one: a property that was cleared with the earlier record and then restored is sent", async () => {
   const caller = await callerWith();
   const change = (name: string, phone: string) =>
     bring(

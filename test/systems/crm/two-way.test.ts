@@ -21,7 +21,7 @@ import {
   theCrm,
 } from "./crm.ts";
 
-/** A tenant with contacts that are in the CRM already. */
+/** A tenant with contacts that are already in the CRM. */
 async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf: (contact: string) => string }> {
   const caller = await callerWith();
   await bring(
@@ -51,7 +51,7 @@ it("a user's change in the CRM is imported, is a revision, and is not sent back"
   const { caller, idOf } = await inStep();
   const id = idOf("c0000");
   await theCrm().edit(id, { firstname: "Mary Ann", lastname: "Smith", phone: "+1", jobtitle: "Captain" });
-  // The notice names one property, and a value that it does not have any more.
+  // The webhook contains one property, and a value that the property no longer has.
   expect((await tell(caller, id, { propertyValue: "+0" })).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   expect(await looked(caller, 1)).toMatchObject([{ did: "took", contact_id: "c0000" }]);
   expect(await contactOf(caller, "c0000")).toMatchObject({
@@ -66,11 +66,11 @@ it("a user's change in the CRM is imported, is a revision, and is not sent back"
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, skipped: 0 });
   expect((await synced(caller, "all")).contacts).toMatchObject({ done: 0, skipped: 1, taken: 0 });
   expect(await callsSince(before)).toEqual(["batch/read 1"]);
-  // The CRM splits the name in its own way, and keeps that when another property changes here.
+  // The CRM splits the name differently, and keeps that when another property changes in the engine.
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Mary Ann", lastname: "Smith" });
 });
 
-it("the engine's own writes are not imported, with or without their origin in the notice, and a read finds no change", async () => {
+it("the engine's own writes are not imported, with or without their origin in the webhook, and a read finds no change", async () => {
   const { caller, idOf } = await inStep();
   const id = idOf("c0000");
   const ours = { changeSource: "INTEGRATION", sourceId: "1160452" };
@@ -86,7 +86,7 @@ it("the engine's own writes are not imported, with or without their origin in th
   expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1, imported_by: expect.not.stringMatching(/^crm$/) });
 });
 
-it("a notice that arrives before the sync has recorded its writes finds no change", async () => {
+it("a webhook that arrives before the sync has recorded its writes finds no change", async () => {
   const { caller, idOf } = await inStep();
   await env.DB.prepare("DELETE FROM crm_links WHERE tenant_id = ?1").bind(caller.tenantId).run();
   await tell(caller, idOf("c0000"));
@@ -117,7 +117,7 @@ it("each side keeps its own change when both changed, and the CRM's value wins a
   }
 });
 
-it("changes in both directions, with every notice twice and in any order, end in equal states without further writes", async () => {
+it("changes in both directions, with every webhook twice and in any order, end in equal states without further writes", async () => {
   const { caller, idOf } = await inStep(40);
   const rows = people(caller, 40);
   for (const row of rows.slice(0, 30)) await theCrm().edit(idOf(row.contact_id), { city: `C ${row.contact_id}` });
@@ -139,7 +139,7 @@ it("changes in both directions, with every notice twice and in any order, end in
   const records = await recordsOf(caller);
   for (const [index, { contact_id: contact }] of rows.entries()) {
     const ours = await contactOf(caller, contact);
-    // A file after the import of the CRM's change replaces the contact: then it has no city, and the CRM keeps its own.
+    // A file after the import of the CRM's change replaces the contact: then the contact has no city, and the CRM keeps its own.
     expect([index < 30 ? `C ${contact}` : undefined, index < 15 ? `C ${contact}` : undefined], contact).toContain(ours.properties.city);
     expect(ours.name, contact).toBe(index < 15 ? `Person ${contact}` : `New ${contact}`);
     expect(records.get(contact)?.properties, contact).toMatchObject({
@@ -147,8 +147,8 @@ it("changes in both directions, with every notice twice and in any order, end in
       lastname: contact,
       ...(index < 30 && { city: `C ${contact}` }),
     });
-    // One revision for the file, one for each side that changed it: there is no empty revision. A file after the import of the CRM's
-    // change replaces the whole contact, so that change is imported once more.
+    // One revision for the file, one for each side that changed the contact: there is no empty revision. A file after the import of the
+    // CRM's change replaces the whole contact, so that change is imported once more.
     const [there, here] = [index < 30 ? 1 : 0, index < 15 ? 0 : 1];
     expect([1 + there + here, 1 + there + here + there * here], contact).toContain(ours.revision);
   }
@@ -173,7 +173,7 @@ it("a file without a column clears nothing in the CRM; an empty value does", asy
   expect(records.get("c0001")?.properties.city ?? "").toBe("");
 });
 
-it("a contact created in the CRM is imported with the engine's name, or matched to the one of the same address", async () => {
+it("a contact created in the CRM is imported with the engine's name, or matched to the contact with the same e-mail address", async () => {
   const { caller } = await inStep();
   const made = (await theCrm().edit(null, {
     email: `new@${caller.tenantId}.example.com`,
@@ -200,20 +200,20 @@ it("a contact created in the CRM is imported with the engine's name, or matched 
     imported_by: "crm",
   });
   expect(await contactOf(caller, "c0005")).toMatchObject({ name: "Person c0005", properties: { jobtitle: "Baker" }, revision: 2 });
-  // The next sync adds the missing properties there, and creates no second record.
+  // The next sync adds the missing properties in the CRM, and creates no second record.
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0 });
   const records = await recordsOf(caller);
   expect([...records.keys()].sort()).toEqual(["c0000", "c0005", `crm-4224001-${made.id}`]);
   expect(records.get("c0005")).toMatchObject({ id: same.id, properties: { firstname: "Person", jobtitle: "Baker" } });
 });
 
-it("a contact that is deleted in the CRM remains here, and only an explicit sync of it restores it", async () => {
+it("a contact that is deleted in the CRM remains in the engine, and only an explicit sync of it restores it", async () => {
   const { caller, idOf } = await inStep(2);
   await theCrm().edit(idOf("c0000"), null);
   await tell(caller, idOf("c0000"), { subscriptionType: "contact.deletion", propertyName: undefined });
   expect(await looked(caller, 1)).toMatchObject([{ did: "cut", contact_id: "c0000" }]);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "cut", crm_id: null, pending: false });
-  // The other one is deleted without a notice; a sync with a read detects it.
+  // The other contact is deleted without a webhook; a sync with a read detects it.
   await theCrm().edit(idOf("c0001"), null);
   await bring(
     caller,
@@ -231,7 +231,7 @@ it("a contact that is deleted in the CRM remains here, and only an explicit sync
   expect((await recordsOf(caller)).get("c0000")).toMatchObject({ properties: { firstname: "Renamed" } });
 });
 
-it("a late reading does not overwrite a newer one", async () => {
+it("a late read of a CRM record does not overwrite a newer one", async () => {
   const { caller, idOf } = await inStep();
   await theCrm().edit(idOf("c0000"), { phone: "old" });
   await tell(caller, idOf("c0000"));
@@ -244,7 +244,7 @@ it("a late reading does not overwrite a newer one", async () => {
   expect((await contactOf(caller, "c0000")).properties).toEqual({ phone: "old" });
 });
 
-it("a name that is only split differently in the CRM is no change here, and the next change here is still sent", async () => {
+it("a name that is only split differently in the CRM is not a change in the engine, and the engine's next change is still sent", async () => {
   for (const noticed of [true, false]) {
     const { caller, idOf } = await inStep(1, "Anna Maria Berg");
     const [row] = people(caller, 1) as [Row];
@@ -279,7 +279,7 @@ it("a second read of a contact that was just created in the CRM waits for the fi
     if (dies) await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(caller.tenantId).run();
     else await atomically(env.DB, first.statements ?? []);
     await atomically(env.DB, (await second).statements ?? []);
-    // It was created meanwhile: the second reader reads again.
+    // The contact was created meanwhile: the second reader reads again.
     if (dies) await expect(atomically(env.DB, first.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
     expect(await contactOf(caller, `crm-4224001-${id}`)).toMatchObject({ name: "Nia New", properties: { phone: "2" } });
     await synced(caller, "all");

@@ -35,7 +35,7 @@ export async function account(limit_cents?: number) {
         object,
         (_, { storage }) => void storage.sql.exec("UPDATE holds SET until = ? WHERE hold = ?", Date.now() - 1, hold),
       ),
-    /** Makes everything older. */
+    /** Ages all rows. */
     age: (ms: number) => runInDurableObject(object, (_, { storage }) => void storage.sql.exec("UPDATE holds SET until = until - ?", ms)),
   };
 }

@@ -5,7 +5,7 @@ import { ledger, outcome, projectedUntil, sent, state } from "./facts.ts";
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
 describe("POST /v1/facts", () => {
-  it("appends facts to their ledgers, in order, and they arrive in the projection with their trace and job", async () => {
+  it("POST /v1/facts appends facts to their ledgers, in order, and they arrive in the projection with their trace and job", async () => {
     const caller = await callerWith();
     const [one, two] = [`account/${fresh()}`, `account/${fresh()}`];
     const facts = [outcome(one, { subtype: "lead" }), outcome(two), sent(one)];
@@ -31,7 +31,7 @@ describe("POST /v1/facts", () => {
     });
   });
 
-  it("answers a repeated fact as a duplicate, also within one request, and keeps the first unchanged", async () => {
+  it("POST /v1/facts answers a repeated fact as a duplicate, also within one request, and keeps the first unchanged", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const fact = outcome(entity);
@@ -50,7 +50,7 @@ describe("POST /v1/facts", () => {
     expect((await ledger(caller, entity)).items).toEqual(before.items);
   });
 
-  it("answers a wrong field with the correct form", async () => {
+  it("POST /v1/facts answers an invalid field with the correct form", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const results = await state(caller, [
@@ -67,7 +67,7 @@ describe("POST /v1/facts", () => {
     ]);
   });
 
-  it("refuses each invalid fact separately: a reused name, a malformed one, an unknown type", async () => {
+  it("POST /v1/facts refuses each invalid fact separately: a reused name, a malformed one, an unknown type", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const fact = outcome(entity);
@@ -100,7 +100,7 @@ describe("POST /v1/facts", () => {
     expect((await ledger(caller, entity)).last).toBe(2);
   });
 
-  it("accepts 1 to 100 facts", async () => {
+  it("POST /v1/facts accepts 1 to 100 facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     expectProblem(await caller.post("/v1/facts", { facts: [] }), 422, "invalid_payload");
@@ -110,7 +110,7 @@ describe("POST /v1/facts", () => {
     expect(await projectedUntil(caller.tenantId, 100)).toHaveLength(100);
   });
 
-  it("needs the scope enqueue, and a read needs the scope read", async () => {
+  it("POST /v1/facts requires the scope enqueue, and a read requires the scope read", async () => {
     const reader = await callerWith(["read"]);
     expectProblem(await reader.post("/v1/facts", { facts: [sent("x")] }), 403, "forbidden");
     const writer = await callerWith(["enqueue"]);
@@ -131,7 +131,7 @@ it("a caller cannot append facts to the engine's own ledgers: a delivery cannot 
 });
 
 describe("GET /v1/facts", () => {
-  it("lists the tenant's facts newest first, page by page, by entity, type, trace and correlation", async () => {
+  it("GET /v1/facts lists the tenant's facts newest first, page by page, by entity, type, trace and correlation", async () => {
     const caller = await callerWith();
     const [one, two] = [fresh("account/"), fresh("account/")];
     await state(
@@ -186,7 +186,7 @@ describe("GET /v1/facts", () => {
     expect(await count(`before=${oldest.recorded_at}&entity=${encodeURIComponent(one)}`)).toBe(0);
   });
 
-  it("refuses an invalid cursor, type or trace", async () => {
+  it("GET /v1/facts refuses an invalid cursor, type or trace", async () => {
     const caller = await callerWith();
     for (const query of ["cursor=nonsense", "cursor=W10", "type=outcom", "trace=abc", "unknown=1", "limit=0"])
       expectProblem(await caller.get(`/v1/facts?${query}`), 422, "invalid_payload");
@@ -194,7 +194,7 @@ describe("GET /v1/facts", () => {
 });
 
 describe("GET /v1/ledgers/{entity}", () => {
-  it("shows a ledger from its object, page by page, with its unconfirmed facts", async () => {
+  it("GET /v1/ledgers/{entity} shows a ledger from its object, page by page, with its unconfirmed facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/ü");
     const facts = [sent(entity), sent(entity), sent(entity)];
@@ -207,7 +207,7 @@ describe("GET /v1/ledgers/{entity}", () => {
     await projectedUntil(caller.tenantId, 3);
   });
 
-  it("hides another tenant's ledger and its facts", async () => {
+  it("GET /v1/ledgers/{entity} hides another tenant's ledger and its facts", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     await state(caller, [sent(entity)]);
@@ -221,7 +221,7 @@ describe("GET /v1/ledgers/{entity}", () => {
   });
 });
 
-it("A fact's time is stored in milliseconds: a more precise time is refused, and not rounded", async () => {
+it("a fact's time is stored in milliseconds: a more precise time is refused, and not rounded", async () => {
   const caller = await callerWith();
   const entity = fresh("account");
   const at = (occurred_at: string) => ({ ...sent(entity), fact_id: "same", occurred_at });

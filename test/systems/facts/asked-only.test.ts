@@ -21,7 +21,7 @@ function leftBehind(stub: DurableObjectStub<undefined>): Promise<{ tables: strin
 const NOTHING = { tables: [], alarm: null };
 
 describe("An object that is only read stores nothing", () => {
-  it("a ledger that is read, replayed, pruned, or queried for unknown facts", async () => {
+  it("a ledger that is read, replayed, pruned, or queried for unknown facts stores nothing", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
     const stub = ledgerOf(env, caller.tenantId, entity);
@@ -36,7 +36,7 @@ describe("An object that is only read stores nothing", () => {
     expect((await leftBehind(stub as never)).tables).toContain("facts");
   });
 
-  it("a budget that is shown, requested without a limit, or asked to release an unknown hold", async () => {
+  it("a budget that is shown, requested without a limit, or asked to release an unknown hold stores nothing", async () => {
     const caller = await callerWith();
     const account = fresh("account");
     const path = `/v1/budgets/${account}`;
@@ -50,7 +50,7 @@ describe("An object that is only read stores nothing", () => {
     expect((await caller.post(`${path}/asks`, { amount_cents: 5 }, { "idempotency-key": "k" })).body).toMatchObject({ granted: true });
   });
 
-  it("a book of contacts that is queried for a contact's current name", async () => {
+  it("a contacts object that is queried for a contact's canonical id stores nothing", async () => {
     const { tenantId, get } = await callerWith();
     expect((await get("/v1/contacts/ann")).body).toEqual({ contact_id: "ann", canonical_id: "ann", merged: [], merged_count: 0 });
     expect(await resolveContacts(env, tenantId, ["ann", "bob"])).toEqual(

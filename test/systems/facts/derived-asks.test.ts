@@ -8,13 +8,13 @@ import { howMany } from "../../full-size.ts";
 import { account } from "./account.ts";
 import { chances } from "./derived.ts";
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/facts/derived-asks.test.ts: thousands of them.
+// To run thousands of requests: MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/facts/derived-asks.test.ts
 describe("Hundreds of concurrent requests", () => {
   const ASKS = howMany(400, 10_000);
   const WAVE = ASKS / 4;
   const LIMIT = 15 * ASKS;
 
-  it("never exceed a budget: a hot account and quiet ones, repeated keys, charges in between, and an evicted object", {
+  it("hundreds of concurrent requests never exceed a budget: a busy account and quiet ones, repeated keys, charges in between, and an evicted object", {
     timeout: 90_000,
   }, async () => {
     const tenantId = fresh("tenant");
@@ -23,7 +23,7 @@ describe("Hundreds of concurrent requests", () => {
     for (const name of accounts) await budgetOf(env, tenantId, name).setLimit(LIMIT, "ada");
     const asks = Array.from({ length: ASKS }, (_, index) => {
       const name = chance() < 0.7 ? "hot" : (accounts[1 + Math.floor(chance() * 3)] as string);
-      // One in five repeats an earlier key, with the amount it had.
+      // One request in five repeats an earlier key, with its amount.
       const key = chance() < 0.2 ? Math.floor(chance() * (index + 1)) : index;
       return { name, key: `key-${key}`, amount_cents: 1 + ((key * 7919) % 97) };
     });
@@ -62,11 +62,13 @@ describe("Hundreds of concurrent requests", () => {
       spent += state.spent_cents;
     }
     expect(spent).toBe(charged);
-    // The hot account got requests above its budget, and granted the whole of it.
+    // The busy account got requests above its budget, and granted the whole of it.
     expect((await budgetOf(env, tenantId, "hot").state()).remaining_cents).toBeLessThan(97);
   });
 
-  it("never exceed a budget when the object dies: callers without an answer repeat their requests", { timeout: 60_000 }, async () => {
+  it("hundreds of concurrent requests never exceed a budget when the object dies: callers without a response repeat their requests", {
+    timeout: 60_000,
+  }, async () => {
     const tenantId = fresh("tenant");
     const wave = howMany(200, 500);
     const limit = 40 * wave;
@@ -99,7 +101,7 @@ describe("Hundreds of concurrent requests", () => {
 
   const OVER_HTTP = howMany(400, 1_000);
 
-  it(`that are ${OVER_HTTP} HTTP requests for one account are granted exactly up to its limit`, async () => {
+  it(`${OVER_HTTP} concurrent HTTP requests for one account are granted exactly up to its limit`, async () => {
     const room = OVER_HTTP / 4;
     const { ask, state } = await account(10 * room);
     const answers: Json[] = await Promise.all(Array.from({ length: OVER_HTTP }, (_, index) => ask(10, `key-${index % (2 * room)}`)));

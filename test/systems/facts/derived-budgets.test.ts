@@ -6,7 +6,7 @@ import { account } from "./account.ts";
 import { chances } from "./derived.ts";
 
 describe("A budget", () => {
-  it("grants nothing without a limit, and counts charges", async () => {
+  it("a budget without a limit grants nothing, and counts charges", async () => {
     const { ask, charge, state, name } = await account();
     expect(await ask(1)).toEqual({ granted: false, hold: null, expires_at: null, replayed: false, reason: "no_limit", remaining_cents: 0 });
     await charge(300);
@@ -23,7 +23,7 @@ describe("A budget", () => {
     });
   });
 
-  it("shows the actor and time of its limit, and does not change when the same limit is set again", async () => {
+  it("a budget shows the actor and time of its limit, and does not change when the same limit is set again", async () => {
     const { setLimit } = await account();
     const first = (await setLimit(5)).body;
     expect(first).toMatchObject({ limit_set_by: "ada" });
@@ -31,7 +31,7 @@ describe("A budget", () => {
     expect((await setLimit(5)).body).toEqual(first);
   });
 
-  it("grants requests until nothing remains, to the last cent", async () => {
+  it("a budget grants requests until nothing remains, to the last cent", async () => {
     const { ask, state } = await account(1000);
     expect(await ask(600)).toMatchObject({ granted: true, reason: null, remaining_cents: 400, hold: expect.any(String) });
     expect(await ask(401)).toMatchObject({ granted: false, hold: null, reason: "not_enough", remaining_cents: 400 });
@@ -41,7 +41,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ limit_cents: 1000, spent_cents: 0, held_cents: 1000, remaining_cents: 0, over_cents: 0 });
   });
 
-  it("answers a repeated key equally without another hold, and refuses that key with another amount", async () => {
+  it("a budget answers a repeated key equally without another hold, and refuses that key with another amount", async () => {
     const { ask, state, caller, path } = await account(1000);
     const first = await ask(700, "k");
     expect(await ask(700, "k")).toEqual({ ...first, replayed: true });
@@ -52,14 +52,14 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ held_cents: 700 });
   });
 
-  it("does not remember a refusal: the same key is granted once there is capacity", async () => {
+  it("a budget does not store a refusal: the same key is granted once there is capacity", async () => {
     const { ask, setLimit } = await account(10);
     expect(await ask(11, "k")).toMatchObject({ granted: false });
     await setLimit(11);
     expect(await ask(11, "k")).toMatchObject({ granted: true, replayed: false });
   });
 
-  it("settles a hold by a charge with its name: the held amount is spent, and the rest is free again", async () => {
+  it("a charge settles the hold with its name: the held amount is spent, and the rest is free again", async () => {
     const { ask, charge, state } = await account(1000);
     const { hold } = await ask(600, "k");
     expect(await charge(450, hold)).toEqual({ acked: 1, retried: 0 });
@@ -68,7 +68,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ held_cents: 0 });
   });
 
-  it("counts a charge once for any repeats, and a second charge for the same hold as one without a hold", async () => {
+  it("a budget counts a charge once for any repeats, and a second charge for the same hold as one without a hold", async () => {
     const { ask, charge, state, object } = await account(1000);
     const { hold } = await ask(100);
     for (let time = 0; time < 3; time++) await charge(100, hold, 7);
@@ -79,7 +79,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: 150, held_cents: 0, remaining_cents: 850 });
   });
 
-  it("distinguishes a thousand charges of several ledgers by their places, in any order", async () => {
+  it("a budget distinguishes a thousand charges of several ledgers by their places, in any order", async () => {
     const { object } = await account(0);
     const charges = ["account/a", "elsewhere"].flatMap((entity) =>
       Array.from({ length: 500 }, (_, index) => ({ entity, sequence: index + 1, amount_cents: 1 })),
@@ -94,7 +94,7 @@ describe("A budget", () => {
     expect(rows).toBe(18);
   });
 
-  it("frees an expired hold: its key is a new request then, and its late charge is shown as over the limit", async () => {
+  it("a budget frees an expired hold: its key is a new request then, and its late charge is shown as over the limit", async () => {
     const { ask, charge, state, expire } = await account(1000);
     const first = await ask(1000, "k", { expires_in_seconds: 60 });
     expect(Date.parse(first.expires_at) - Date.now()).toBeGreaterThan(50_000);
@@ -110,7 +110,7 @@ describe("A budget", () => {
     expect(await ask(1)).toMatchObject({ granted: false });
   });
 
-  it("keeps a hold for a day by default, and for at most thirty days", async () => {
+  it("a budget keeps a hold for a day by default, and for at most thirty days", async () => {
     const { ask, caller, path } = await account(1000);
     const day = Date.parse((await ask(1)).expires_at) - Date.now();
     expect(day).toBeGreaterThan(86_390_000);
@@ -121,7 +121,7 @@ describe("A budget", () => {
     }
   });
 
-  it("releases a hold once, for the first caller", async () => {
+  it("a budget releases a hold once, for the first caller", async () => {
     const { ask, release, charge, state } = await account(1000);
     const { hold } = await ask(400, "k");
     expect(await release(hold)).toEqual({ released: true, state: "released", remaining_cents: 1000 });
@@ -134,7 +134,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: 400, held_cents: 0 });
   });
 
-  it("grants nothing after its limit was set below the held and spent amounts, until there is capacity", async () => {
+  it("a budget grants nothing after its limit was set below the held and spent amounts, until there is capacity", async () => {
     const { ask, charge, release, state, setLimit } = await account(1000);
     const [one, other] = [await ask(300), await ask(300)];
     await charge(300, one.hold);
@@ -147,7 +147,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ limit_cents: 0, over_cents: 500 });
   });
 
-  it("counts exactly up to the largest amounts, and leaves a charge that cannot be counted to an operator", async () => {
+  it("a budget counts exactly up to the largest amounts, and leaves a charge that cannot be counted to an operator", async () => {
     const { ask, charge, state, object, setLimit } = await account();
     const { limitCents, askCents } = BUDGET_LIMITS;
     await setLimit(limitCents);
@@ -164,7 +164,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: Number.MAX_SAFE_INTEGER });
   });
 
-  it("deletes holds a month after their end, and not before", async () => {
+  it("a budget deletes holds a month after their end, and not before", async () => {
     const { ask, release, age, object } = await account(1000);
     const { hold } = await ask(1, "old");
     await release(hold);
@@ -192,7 +192,7 @@ describe("The endpoints of budgets", () => {
     { limit_cents: 1, more: 1 },
     [[]],
   ];
-  it.each(refusedBodies)("refuse %j as a limit", async (body) => {
+  it.each(refusedBodies)("the endpoints of budgets refuse %j as a limit", async (body) => {
     const caller = await callerWith();
     expectProblem(await caller.call("PUT", "/v1/budgets/a", body), 422, "invalid_payload");
     expect((await caller.get("/v1/budgets/a")).body.limit_cents).toBeNull();
@@ -205,19 +205,19 @@ describe("The endpoints of budgets", () => {
     { amount_cents: "5" },
     { amount_cents: 1e12 + 1 },
     { amount_cents: 1, hold: "x" },
-  ])("refuse %j as a request", async (body) => {
+  ])("the endpoints of budgets refuse %j as a request", async (body) => {
     const { caller, path, state } = await account(100);
     expectProblem(await caller.post(`${path}/asks`, body, { "idempotency-key": "k" }), 422, "invalid_payload");
     expect(await state()).toMatchObject({ held_cents: 0 });
   });
 
-  it("require a key", async () => {
+  it("a request to a budget requires a key", async () => {
     const { caller, path } = await account(100);
     const { issues } = expectProblem(await caller.post(`${path}/asks`, { amount_cents: 1 }), 422, "invalid_payload");
     expect(issues).toMatchObject([{ path: "Idempotency-Key" }]);
   });
 
-  it("accept an account's name unchanged, and refuse an invalid one", async () => {
+  it("the endpoints of budgets accept an account's name unchanged, and refuse an invalid name", async () => {
     const caller = await callerWith();
     const path = `/v1/budgets/${encodeURIComponent("a/../b?x=<b>'")}`;
     expect((await caller.call("PUT", path, { limit_cents: 5 })).body).toMatchObject({ account: "a/../b?x=<b>'", limit_cents: 5 });
@@ -226,7 +226,7 @@ describe("The endpoints of budgets", () => {
     expectProblem(await caller.get("/v1/budgets/a%0A"), 422, "invalid_payload");
   });
 
-  it("separate tenants: an account of the same name is another account, and its holds are unknown", async () => {
+  it("the endpoints of budgets separate tenants: an account of the same name is another account, and its holds are unknown", async () => {
     const mine = await account(1000);
     const { hold } = await mine.ask(400, "k");
     const other: Caller = await callerWith();
@@ -235,7 +235,7 @@ describe("The endpoints of budgets", () => {
     expect(await mine.state()).toMatchObject({ held_cents: 400 });
   });
 
-  it("require the scope for each action", async () => {
+  it("the endpoints of budgets require the scope for each action", async () => {
     const reader = await callerWith(["read"]);
     expectProblem(await reader.call("PUT", "/v1/budgets/a", { limit_cents: 1 }), 403, "forbidden");
     expectProblem(await reader.post("/v1/budgets/a/asks", { amount_cents: 1 }, { "idempotency-key": "k" }), 403, "forbidden");
@@ -249,13 +249,13 @@ it("the id of a hold from a month ago does not name a new hold under the same ke
   const month = { expires_in_seconds: 86_400 };
   const first = await ask(600, "rent", month);
   await charge(100, first.hold);
-  // 31 days later, with another request in between, which deletes old ended ones.
+  // 31 days later, with another request in between, which deletes old ended holds.
   await age(31 * 86_400_000);
   expect((await release((await ask(1, "other", month)).hold)).released).toBe(true);
   const second = await ask(600, "rent", month);
   expect(second).toMatchObject({ granted: true, replayed: false });
   expect(second.hold).not.toBe(first.hold);
-  // The first job's late clean-up, and a second charge of its wish.
+  // The first job's late clean-up, and a second charge for its request.
   expect(await release(first.hold)).toMatchObject({ released: false, state: "unknown" });
   await charge(10, first.hold);
   expect((await caller.get(path)).body).toMatchObject({ spent_cents: 110, held_cents: 600 });

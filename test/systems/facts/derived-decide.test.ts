@@ -9,7 +9,7 @@ function judged(payload: Partial<FactPayload<"outcome">> = {}, subtype?: string)
   return { subtype, payload: { account: "a1", partner: "p1", value_cents: 10_000, ...payload } };
 }
 
-/** Rules of one rule that charges a cent when this holds. */
+/** Rules with one rule that charges a cent when this condition holds. */
 function when(field: string, op: string, value: unknown): Rule[] {
   return rulesSchema.parse([{ name: "it", when: [{ field, op, value }], charge: { cents: 1 } }]);
 }
@@ -41,11 +41,11 @@ describe("A condition", () => {
     ["payload.toString", "exists", false, true],
     ["payload.constructor.name", "exists", false, true],
     ["payload.__proto__", "exists", false, true],
-  ])("%s %s %j: %s", (field, op, value, expected) => {
+  ])("the condition %s %s %j is %s", (field, op, value, expected) => {
     expect(decide(when(field, op, value), outcome) !== undefined).toBe(expected);
   });
 
-  it("on a missing field of an outcome is false, except `exists: false`", () => {
+  it("a condition on a missing field of an outcome is false, except `exists: false`", () => {
     const bare: Judged = { payload: { account: "a1", value_cents: 1 } };
     expect(decide(when("partner", "is", "p1"), bare)).toBeUndefined();
     expect(decide(when("subtype", "in", ["sale"]), bare)).toBeUndefined();
@@ -70,7 +70,7 @@ describe("An amount", () => {
     [{ percent: 10, max: 50 }, 1_000, 50],
     [{ percent: 2.675 }, 100_00, 268],
     [{ percent: 1.005 }, 100_000, 1_005],
-  ])("%j of %i cents is %i, in whole cents, half a cent rounded up", (amount, value, expected) => {
+  ])("an amount of %j of %i cents is %i, in whole cents, half a cent rounded up", (amount, value, expected) => {
     expect(charge(amount, value)).toBe(expected);
   });
 });
@@ -108,7 +108,7 @@ const outcomes: fc.Arbitrary<Judged> = fc.record({
 });
 
 describe("For any rules and any outcome,", () => {
-  it("the decision is the first matching rule's, in whole cents within its bounds, and the same each time", () => {
+  it("for any rules and outcome, the decision is the first matching rule's, in whole cents within its bounds, and the same each time", () => {
     let decided = 0;
     fc.assert(
       fc.property(rules, outcomes, (rules, outcome) => {
@@ -136,7 +136,7 @@ describe("For any rules and any outcome,", () => {
     expect(decided).toBeGreaterThan(100);
   });
 
-  it("the resulting facts are named after the outcome alone, for any decision", () => {
+  it("for any rules and outcome, the resulting facts are named after the outcome alone, for any decision", () => {
     const outcome = recordedFact("acme", "outcome", "o1", {
       account: "a1",
       partner: "p1",
@@ -196,7 +196,7 @@ describe("Invalid rules are refused, with the place and the reason,", () => {
     [rule({ charge: { cents: 1, min: 1 } }), "0.charge.min"],
     [rule({ payout: { percent: 1, min: 2, max: 1 } }), "0.payout.min"],
     [Array.from({ length: 101 }, (_, index) => ({ name: `r${index}`, when: [] })), ""],
-  ])("%j", (rules, path) => {
+  ])("invalid rules are refused with the place and the reason: %j", (rules, path) => {
     const { success, error } = rulesSchema.safeParse(rules);
     expect(success).toBe(false);
     expect(error?.issues.map(({ path, message }) => [path.join("."), message.length > 5])).toContainEqual([path, true]);

@@ -9,7 +9,7 @@ import { chances, deliver, recordedFact, shuffled } from "./derived.ts";
 
 const START = Date.parse("2026-10-01T00:00:00Z");
 
-/** Merges as `from>into`, a minute apart in the order they are written; `@n` sets another minute. */
+/** Merges as `from>into`, a minute apart in the order in which they are written; `@n` sets another minute. */
 function merges(...words: string[]): Merge[] {
   return words.map((word, index) => {
     const [, from = "", into = "", minute = String(index)] = /^(\w+)>(\w+)(?:@(\d+))?$/.exec(word) ?? [];
@@ -20,24 +20,24 @@ function merges(...words: string[]): Merge[] {
 
 const folded = (list: readonly Merge[]) => Object.fromEntries(foldMerges(list.map((merge) => ({ ...merge, order: orderOf(merge) }))));
 
-describe("Who is who", () => {
+describe("Canonical contacts after merges", () => {
   it.each([
     ["one merge", ["a>b"], { a: "b", b: "b" }],
     ["a chain", ["a>b", "b>c"], { a: "c", b: "c", c: "c" }],
     ["a chain from its end", ["b>c", "a>b"], { a: "c", b: "c", c: "c" }],
     ["a star", ["a>x", "b>x", "c>x"], { a: "x", b: "x", c: "x", x: "x" }],
     ["there and back", ["a>b", "b>a"], { a: "b", b: "b" }],
-    ["a circle of three", ["a>b", "b>c", "c>a"], { a: "c", b: "c", c: "c" }],
+    ["a cycle of three", ["a>b", "b>c", "c>a"], { a: "c", b: "c", c: "c" }],
     ["with itself", ["a>a"], { a: "a" }],
-    ["into two, one after the other", ["a>b", "a>c"], { a: "c", b: "c", c: "c" }],
-    ["two pairs that are no business of each other's", ["a>b", "c>d"], { a: "b", b: "b", c: "d", d: "d" }],
-    ["a late word about an early time", ["a>b@5", "b>a@1"], { a: "a", b: "a" }],
-  ])("%s", (_, words, expected) => {
+    ["into two contacts, one after the other", ["a>b", "a>c"], { a: "c", b: "c", c: "c" }],
+    ["two unrelated pairs", ["a>b", "c>d"], { a: "b", b: "b", c: "d", d: "d" }],
+    ["a late report about an early time", ["a>b@5", "b>a@1"], { a: "a", b: "a" }],
+  ])("the canonical contact is correct for %s", (_, words, expected) => {
     const { ...known } = folded(merges(...words));
     expect(known).toEqual(expected);
   });
 
-  it("times of different precision are ordered as times, and equal ones by the fact's name", () => {
+  it("times of different precision are ordered as times, and equal times by the fact's name", () => {
     const one = { entity: "e", fact_id: "1", occurred_at: "2026-10-01T00:00:00.500Z", from: "a", into: "b" };
     const other = { entity: "e", fact_id: "2", occurred_at: "2026-10-01T00:00:01Z", from: "b", into: "a" };
     expect(folded([other, one])).toEqual({ a: "b", b: "b" });
@@ -73,7 +73,7 @@ const edges = fc
   );
 
 describe("For any merges in any order, with any repeats,", () => {
-  it("the fold gives one canonical contact for all connected ones, and it is one of them", () => {
+  it("for any merges in any order there is one canonical contact for all connected ones, and it is one of them", () => {
     fc.assert(
       fc.property(edges, fc.integer(), (list, seed) => {
         const known = folded(list);
@@ -85,7 +85,7 @@ describe("For any merges in any order, with any repeats,", () => {
     );
   });
 
-  it("the book equals the fold after every merge, also after evictions", async () => {
+  it("the contacts object equals the computed merges after every merge, also after evictions", async () => {
     await fc.assert(
       fc.asyncProperty(edges, fc.integer(), async (list, seed) => {
         const book = contactBookOf(env, fresh("tenant"));
@@ -106,7 +106,7 @@ describe("For any merges in any order, with any repeats,", () => {
 });
 
 describe("GET /v1/contacts/{id}", () => {
-  it("returns a contact's canonical id, and its other ids", async () => {
+  it("GET /v1/contacts/{id} returns a contact's canonical id, and its other ids", async () => {
     const caller = await callerWith(["read"]);
     const facts = merges("a>b", "b>c", "c>a", "x>c").map(({ from, into, ...more }, index) =>
       recordedFact(caller.tenantId, "contact_merged", `m${index}`, { from, into }, more),
@@ -122,14 +122,14 @@ describe("GET /v1/contacts/{id}", () => {
     });
   });
 
-  it("hides another tenant's merges: the same contact is separate for each tenant", async () => {
+  it("GET /v1/contacts/{id} hides another tenant's merges: the same contact is separate for each tenant", async () => {
     const [caller, other] = [await callerWith(["read"]), await callerWith(["read"])];
     await deliver([recordedFact(other.tenantId, "contact_merged", "m", { from: "a", into: "b" })]);
     expect((await other.get("/v1/contacts/a")).body.canonical_id).toBe("b");
     expect((await caller.get("/v1/contacts/a")).body).toEqual({ contact_id: "a", canonical_id: "a", merged: [], merged_count: 0 });
   });
 
-  it("accepts names unchanged, and refuses invalid ones", async () => {
+  it("GET /v1/contacts/{id} accepts names unchanged, and refuses invalid ones", async () => {
     const caller = await callerWith(["read"]);
     const [from, into] = ["who/is '; DROP TABLE contacts; --", "<b>ü</b>"];
     await deliver([recordedFact(caller.tenantId, "contact_merged", "m", { from, into })]);
@@ -139,7 +139,7 @@ describe("GET /v1/contacts/{id}", () => {
     expectProblem(await (await callerWith(["enqueue"])).get("/v1/contacts/a"), 403, "forbidden");
   });
 
-  it("lists the first thousand of very many contacts, and counts them all", async () => {
+  it("GET /v1/contacts/{id} lists the first thousand of very many contacts, and counts them all", async () => {
     const caller = await callerWith(["read"]);
     const book = contactBookOf(env, caller.tenantId);
     for (let index = 0; index < 1_100; index++) {
@@ -153,7 +153,7 @@ describe("GET /v1/contacts/{id}", () => {
   });
 });
 
-/** The rows that a book reads and writes while this number of contacts are merged into one, in some order of their times. */
+/** The rows that a contacts object reads and writes while this number of contacts are merged into one, in some order of their times. */
 async function rowsOfMerging(count: number, minuteOf: (index: number) => number): Promise<number> {
   return runInDurableObject(contactBookOf(env, fresh("tenant")), (book, { storage: { sql } }) => {
     const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];
@@ -177,7 +177,7 @@ it.each([
   ["in the order of their times", (index: number) => index],
   ["in the opposite order", (index: number) => 1_000_000 - index],
   ["in any order", (index: number) => (index * 7919) % 4001],
-])("many merges into one contact, reported %s, each cost the same for any number of earlier ones", async (_, minuteOf) => {
+])("many merges into one contact, reported %s, each have the same cost for any number of earlier merges", async (_, minuteOf) => {
   const [few, many] = [await rowsOfMerging(300, minuteOf), await rowsOfMerging(1200, minuteOf)];
   expect(few).toBeGreaterThan(300);
   expect(many / few).toBeLessThan(4.4);

@@ -12,14 +12,14 @@ async function set(caller: Caller, expected_version: number, rules: unknown, mor
 }
 
 describe("The rules", () => {
-  it("of a tenant without any are version 0, and decide nothing", async () => {
+  it("the rules of a tenant without any rules have version 0, and decide nothing", async () => {
     const caller = await callerWith();
     expect((await caller.get(PATH)).body).toEqual({ version: 0, effective_at: null, created_at: null, who: null, rules: [] });
     expect((await caller.get(`${PATH}/versions`)).body).toEqual({ items: [], next_before: null });
     expect((await caller.post(`${PATH}/try`, { outcome })).body).toEqual({ version: null, rule: null, charge: null, payout: null });
   });
 
-  it("and a budget's limit are audited: each change, also a late one, is one row with its actor", async () => {
+  it("changes of the rules and of a budget's limit are audited: each change, also a late one, is one row with its actor", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     expectProblem(await set(caller, 0, flat("two", 200)), 409, "invalid_transition");
@@ -32,7 +32,7 @@ describe("The rules", () => {
     ]);
   });
 
-  it("are versioned: the first applies from the beginning, a later one from a minute after its creation; all are kept", async () => {
+  it("the rules have versions: the first applies from the beginning, a later one from a minute after its creation; all are kept", async () => {
     const caller = await callerWith();
     const before = Date.now();
     const first = await set(caller, 0, flat("one", 100));
@@ -60,7 +60,7 @@ describe("The rules", () => {
     expect(rest).toMatchObject({ items: [{ version: 1 }], next_before: null });
   });
 
-  it("are not overwritten by a caller without the newest version", async () => {
+  it("the rules are not overwritten by a caller without the newest version", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     const late = await set(caller, 0, flat("mine", 100));
@@ -72,7 +72,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body).toMatchObject({ version: 2 });
   });
 
-  it("that are sent again after a lost answer return their existing version", async () => {
+  it("rules that are sent again after a lost response return their existing version", async () => {
     const caller = await callerWith();
     const first = await set(caller, 0, flat("one", 100));
     expect((await set(caller, 0, flat("one", 100))).body).toEqual(first.body);
@@ -81,7 +81,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(2);
   });
 
-  it("never take effect in the past, nor within the clock tolerance", async () => {
+  it("a version of the rules never takes effect in the past, nor within the clock tolerance", async () => {
     const caller = await callerWith();
     const in5Seconds = new Date(Date.now() + 5_000).toISOString();
     const ahead = { effective_at: "2999-01-01T00:00:00Z" };
@@ -96,7 +96,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(1);
   });
 
-  it("cannot be changed in storage, not even by hand", async () => {
+  it("the rules cannot be changed in storage, not even by hand", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     await expect(
@@ -108,7 +108,7 @@ describe("The rules", () => {
     await expect(env.DB.prepare(past).bind(caller.tenantId).run()).rejects.toThrow("CHECK");
   });
 
-  it("that are invalid are refused with each place, and nothing is stored", async () => {
+  it("invalid rules are refused with each place, and nothing is stored", async () => {
     const caller = await callerWith();
     const wrong = [
       { name: "a", when: [{ field: "value", op: "is", value: 1 }], charge: { cents: 1.5 } },
@@ -127,7 +127,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(0);
   });
 
-  it("can be tested before they are saved, also for another time; nothing is written", async () => {
+  it("rules can be tested before they are saved, also for another time; nothing is written", async () => {
     const caller = await callerWith();
     await seedRules(caller.tenantId, 1, 0, flat("one", 100));
     await seedRules(caller.tenantId, 2, Date.parse("2030-01-01T00:00:00Z"), [
@@ -167,7 +167,7 @@ describe("The rules", () => {
     );
   });
 
-  it("apply to their own tenant only", async () => {
+  it("the rules apply to their own tenant only", async () => {
     const [mine, other] = [await callerWith(), await callerWith()];
     await set(mine, 0, flat("mine", 100));
     expect((await other.get(PATH)).body).toMatchObject({ version: 0, rules: [] });
@@ -181,7 +181,7 @@ describe("The rules", () => {
     expect(await factsOf(other.tenantId, "account/a1")).toMatchObject([{ payload: { amount_cents: 2, decided_by: { rule: "other" } } }]);
   });
 
-  it("require the scope for each action", async () => {
+  it("the endpoints of the rules require the scope for each action", async () => {
     const reader = await callerWith(["read"]);
     expectProblem(await set(reader, 0, []), 403, "forbidden");
     expect((await reader.post(`${PATH}/try`, { outcome })).status).toBe(200);
@@ -196,7 +196,7 @@ describe("The version that applies", () => {
       (await factsOf(tenantId, "account/a1")).map(({ payload }) => [(payload as { outcome_id: string }).outcome_id, payload]),
     );
 
-  it("is the newest in effect when the outcome was recorded, at every delivery, for any later changes", async () => {
+  it("the version that applies is the newest in effect when the outcome was recorded, at every delivery, for any later changes", async () => {
     const tenantId = fresh("tenant");
     const start = Date.now() - 100 * hour;
     const at = (hours: number) => new Date(start + hours * hour).toISOString();
@@ -204,7 +204,7 @@ describe("The version that applies", () => {
     const early = recordedFact(tenantId, "outcome", "early", outcome.payload, { recorded_at: at(1) });
     const exact = recordedFact(tenantId, "outcome", "exact", outcome.payload, { recorded_at: at(10) });
     await deliver([early]);
-    // Version 3 takes effect before version 2 does, and 2 never applies after it: the newer one wins.
+    // Version 3 takes effect before version 2 does, and 2 never applies after it: the newer version wins.
     await seedRules(tenantId, 2, start + 20 * hour, flat("v2", 200));
     await seedRules(tenantId, 3, start + 10 * hour, flat("v3", 300));
     const late = recordedFact(tenantId, "outcome", "late", outcome.payload, { recorded_at: at(30) });
@@ -218,7 +218,7 @@ describe("The version that applies", () => {
     expect(await factsOf(tenantId, "partner/p1")).toHaveLength(3);
   });
 
-  it("is found for an outcome that many newer versions follow", async () => {
+  it("the version that applies is found for an outcome that many newer versions follow", async () => {
     const tenantId = fresh("tenant");
     const start = Date.now() - 100 * hour;
     for (let version = 1; version <= 12; version++)

@@ -9,7 +9,7 @@ import { howMany } from "../../full-size.ts";
 import { chances, deliver, deliverByHand, deliverMessages, factsOf, messageOf, recordedFact, seedRules } from "./derived.ts";
 import { charges, deliverAnyhow, followed, TOGETHER, told } from "./story.ts";
 
-it("a story in shuffled orders, with each delivery twice, ends as in order and once", { timeout: 120_000 }, async () => {
+it("a scenario in shuffled orders, with each delivery twice, ends as in order and once", { timeout: 120_000 }, async () => {
   const plain = fresh("tenant");
   const tenants = new Set([plain]);
   deliverByHand(tenants);
@@ -122,7 +122,7 @@ it("a name in the account's ledger that another caller has used is reported as a
   await ledgerOf(env, tenantId, entity).append({ tenant_id, trace_id, correlation_id, causation_id }, [
     { fact_id, entity, type, occurred_at, payload } as never,
   ]);
-  // The same outcome, with another account: its charge would have the name that is used there.
+  // The same outcome with another account: its charge would have a name that the account's ledger already has.
   const forged = { ...cause, payload: { ...cause.payload, account: "a2" } } as RecordedFact;
   expect(await deliver([forged])).toEqual({ acked: 1, retried: 0 });
   expect(await factsOf(tenantId, "account/a2")).toHaveLength(1);

@@ -12,7 +12,7 @@ type Derivable = keyof typeof PROCESSED_EVENTS;
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
-/** A fact in its ledger's form. */
+/** A fact in the form of its ledger. */
 export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   const { tenant_id, correlation_id, causation_id, trace_id, entity, fact_id, sequence } = fact;
   return address(env.PAYLOADS, PROCESSED_EVENTS[fact.type as Derivable].from(fact as never), {
@@ -28,7 +28,7 @@ export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   });
 }
 
-/** A fact as a ledger would have accepted it, in its own ledger. */
+/** A fact in its own ledger, in the form in which a ledger accepts it. */
 export function recordedFact<Type extends Derivable>(
   tenantId: string,
   type: Type,
@@ -52,17 +52,17 @@ export function recordedFact<Type extends Derivable>(
   } as RecordedFact;
 }
 
-/** Hands facts to the Worker's queue handler as one batch and answers how many were acked and how many go back. */
+/** Delivers facts to the Worker's queue handler as one batch, and returns the numbers of acknowledged and of returned messages. */
 export async function deliver(facts: readonly RecordedFact[], to: Env = env): Promise<{ acked: number; retried: number }> {
   return deliverMessages(await Promise.all(facts.map(messageOf)), to);
 }
 
-/** Batches that tests made. */
+/** Batches that tests created. */
 const handed = new WeakSet<object>();
 
 /**
- * Until the end of the test, deliveries of some tenants' facts by the real queues are acknowledged without effect: the test delivers
- * these facts itself, and leaves no backlog to others.
+ * Until the end of the test, deliveries of some tenants' facts by the real queues are acknowledged without effect: the test delivers these
+ * facts itself, and leaves no backlog to other tests.
  */
 export function deliverByHand(tenants: ReadonlySet<string>): void {
   const deliver = worker.queue.bind(worker);
@@ -78,7 +78,7 @@ export function deliverByHand(tenants: ReadonlySet<string>): void {
   onTestFinished(() => spy.mockRestore());
 }
 
-/** The same for messages that no ledger would write. */
+/** Messages that no ledger would write, delivered like facts. */
 export async function deliverMessages(bodies: readonly Envelope[], to: Env = env): Promise<{ acked: number; retried: number }> {
   const batch = createMessageBatch(
     "fact-processing",
@@ -99,7 +99,7 @@ export async function factsOf(tenantId: string, entity: string): Promise<Recorde
   return (await ledgerOf(env, tenantId, entity).read(0, 10_000)) as RecordedFact[];
 }
 
-/** A version of a tenant's rules that was added at a time of the test's choosing. */
+/** A version of a tenant's rules that was added at a time that the test chooses. */
 export async function seedRules(tenantId: string, version: number, effectiveAt: number, rules: unknown): Promise<void> {
   await env.DB.prepare(
     "INSERT INTO qualification_rules (tenant_id, version, effective_at, rules, created_at, who) VALUES (?, ?, ?, ?, ?, 'ada')",
@@ -108,7 +108,7 @@ export async function seedRules(tenantId: string, version: number, effectiveAt: 
     .run();
 }
 
-/** The same chances for the same seed. */
+/** The same random values for the same seed. */
 export function chances(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -6,7 +6,7 @@ import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import worker from "../../../src/worker.ts";
 import { type Caller, fresh, type Json, until } from "../../api/client.ts";
 
-/** An outcome as a caller publishes it. */
+/** An outcome in the form in which a caller publishes it. */
 export function outcome(entity: string, more: Partial<Json> = {}): StatedFact<"outcome"> {
   return {
     fact_id: fresh("fact"),
@@ -18,13 +18,13 @@ export function outcome(entity: string, more: Partial<Json> = {}): StatedFact<"o
   };
 }
 
-/** A fact from which nothing follows. */
+/** A fact without consequences. */
 export function sent(entity: string, more: Partial<Json> = {}): StatedFact<"webhook_sent"> {
   const payload = { endpoint_id: "e", delivery_id: "d", fact_id: "f", status: 200, attempts: 1 };
   return { fact_id: fresh("fact"), entity, type: "webhook_sent", occurred_at: "2026-10-01T09:30:00Z", payload, ...more };
 }
 
-/** The rows of a tenant as the projection holds them, without the time they were written. */
+/** The rows of a tenant in the projection, without the time at which they were written. */
 export async function projected(tenantId: string, entity?: string): Promise<Json[]> {
   const found = await env.DB.prepare(
     `SELECT tenant_id, entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, trace_id, correlation_id, causation_id, payload
@@ -66,7 +66,7 @@ export async function ledger(caller: Caller, entity: string): Promise<Json> {
 
 let deliveries = 0;
 
-/** Hands a batch to the Worker's queue handler and answers how many messages came back. */
+/** Delivers a batch to the Worker's queue handler, and returns the number of returned messages. */
 export async function deliver(queue: string, bodies: unknown[], bindings: Env = env): Promise<{ acked: number; retried: number }> {
   const messages = bodies.map((body) => ({ id: `m${++deliveries}`, timestamp: new Date(), attempts: 1, body }));
   const batch = createMessageBatch(queue, messages);
@@ -76,7 +76,7 @@ export async function deliver(queue: string, bodies: unknown[], bindings: Env = 
   return { acked: result.explicitAcks.length, retried: result.retryMessages.length };
 }
 
-/** Disconnects a ledger's queues until it is evicted: they accept messages, and lose them. Returns those messages. */
+/** Disconnects a ledger's queues until the ledger is evicted: they accept messages, and lose them. Returns those messages. */
 export async function loseQueues(caller: Pick<Caller, "tenantId">, entity: string): Promise<Envelope[]> {
   const lost: Envelope[] = [];
   const queue = {

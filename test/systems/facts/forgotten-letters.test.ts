@@ -12,7 +12,7 @@ async function letterOf(caller: Caller, type: "outcome" | "charge", days: number
   const name = fresh(type);
   const fact = recordedFact(caller.tenantId, type, name, { account: "shop", amount_cents: 7, value_cents: 7 } as never);
   const message = await messageOf(type === "charge" ? ({ ...fact, payload: { account: "shop", amount_cents: 7 } } as never) : fact);
-  // Its tenant is not its message's: no retry fixes that.
+  // Its tenant is not its message's: no retry can fix that.
   await deliverMessages([{ ...message, payload: { ...((message as Json).payload as object), tenant_id: "somebody-else" } } as never]);
   const { items } = (await caller.get("/v1/dead-letters?limit=50")).body;
   const letter = items.find(({ idempotency_key }: Json) => idempotency_key === `${type}/${name}/${name}`);
@@ -23,7 +23,7 @@ async function letterOf(caller: Caller, type: "outcome" | "charge", days: number
   return letter.id;
 }
 
-/** The keeper's round that handles open dead letters. */
+/** The keeper's scan that handles open dead letters. */
 async function round(): Promise<void> {
   await runInDurableObject(keeperOf(env), async (_, { storage }) => {
     const turns = await storage.get<object>("retention");

@@ -9,10 +9,10 @@ import { fresh } from "../../api/client.ts";
 import { outcome, sent } from "./facts.ts";
 
 const from = { tenant_id: "acme", trace_id: "a".repeat(32), correlation_id: "c", causation_id: "test" };
-/** The maximum of a value in an object's storage on the platform; the local one is larger. */
+/** The maximum size of a value in an object's storage on the platform; the local maximum is larger. */
 const MAX_VALUE_BYTES = 2_000_000;
 
-/** A ledger with this number of facts after its first, as if it had accepted them; every tenth causes a derived fact. */
+/** A ledger with this number of facts after its first, as if it had accepted them; every tenth fact causes a derived fact. */
 async function longLedger(facts: number) {
   const entity = fresh("account/");
   await appendFacts(env, from, [sent(entity)]);
@@ -54,7 +54,7 @@ it("a ledger with every other fact confirmed still fits into its row, loses no m
   await quiet();
 });
 
-it("a feed of some facts counts those alone, and is complete when they are confirmed", async () => {
+it("a feed of some facts counts only those, and is complete when they are confirmed", async () => {
   const { ledger, bytes, quiet } = await longLedger(1000);
   expect((await ledger.state()).unconfirmed).toEqual({ projections: 1000, "fact-processing": 100 });
   await ledger.confirm("fact-processing", [500, 1000], 0);
@@ -79,7 +79,7 @@ it("a confirmation of another epoch than the ledger's is ignored, in either dire
   expect(await unconfirmed("projections")).toBe(0);
 });
 
-it("ranges without positions, joined to reduce their number, contain every missing position", () => {
+it("ranges of unconfirmed positions that were joined to reduce their number still contain every missing position", () => {
   const places = fc.uniqueArray(fc.integer({ min: 1, max: 60 }));
   fc.assert(
     fc.property(places, places, fc.integer({ min: 1, max: 8 }), (first, second, most) => {

@@ -46,17 +46,17 @@ it("an object below 1 GB writes nothing; above, it writes one row for each furth
   expect(await gauged("LEDGER")).toBe(8.25 * GB);
   const rule = ALERT_RULES.find(({ gauge }) => gauge === "object_bytes");
   expect([rule?.warning?.above, rule?.critical?.above]).toEqual([8 * GB, 9.5 * GB]);
-  // The record is older than a week, as of an object that is no longer used.
+  // The record is older than a week, like that of an object that is no longer used.
   await query(env.DB, sql`UPDATE object_sizes SET noted_at = noted_at - ${7 * 86_400_000 + 60_000} WHERE tenant_id = ${tenantId}`);
   expect(await gauged("LEDGER")).toBeUndefined();
 });
 
-it("a record that the database refuses is written at the next check", async () => {
+it("an object's size that the database refuses to store is written at the next check", async () => {
   const tenantId = fresh("tenant");
   const failing = { db: true };
   const db = new Proxy(env.DB, {
     get(target, name) {
-      if (failing.db) throw new Error("The database is away.");
+      if (failing.db) throw new Error("The database is unavailable.");
       const own = Reflect.get(target, name);
       return typeof own === "function" ? own.bind(target) : own;
     },

@@ -27,7 +27,7 @@ function observed(tenantId: string, fact: ReturnType<typeof sent>): object {
   };
 }
 
-it("a step's observation is appended once, for any number of deliveries, with its message's trace and job", async () => {
+it("a step's observed fact is appended once, for any number of deliveries, with its message's trace and job", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const message = observed(caller.tenantId, sent(entity));
@@ -37,7 +37,7 @@ it("a step's observation is appended once, for any number of deliveries, with it
   expect((await ledger(caller, entity)).last).toBe(1);
 });
 
-it("a fact with another fact's name becomes a dead letter at once, because no retry can succeed, and the others continue", async () => {
+it("a fact with another fact's name becomes a dead letter at once, because no retry can succeed, and the other facts continue", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const fact = sent(entity);
@@ -50,7 +50,7 @@ it("a fact with another fact's name becomes a dead letter at once, because no re
   expect(letters).toMatchObject([{ message_type: "fact.observed", reason: "idempotency_key_reused" }]);
 });
 
-it("an unreachable ledger refuses its own facts alone; a restarting one is called again", async () => {
+it("an unreachable ledger refuses its own facts only; a restarting ledger is called again", async () => {
   const caller = await callerWith();
   const [gone, restarting, well] = [fresh("account/"), fresh("account/"), fresh("account/")];
   let restarts = 0;

@@ -6,7 +6,7 @@ import { type Caller, callerWith, fresh, type Json, until } from "../../api/clie
 import { completed } from "../batches/batch.ts";
 import { deliver, ledger, loseQueues, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
 
-/** As if so much time had passed since the ledger took its facts. */
+/** Simulates that this time has passed since the ledger accepted its facts. */
 function age(caller: Caller, entity: string, ms: number): Promise<void> {
   return runInDurableObject(ledgerOf(env, caller.tenantId, entity), async (_, { storage }) => {
     storage.sql.exec("UPDATE facts SET recorded_at = recorded_at - ?", ms);
@@ -29,7 +29,7 @@ function settled(caller: Caller, entity: string): Promise<Json> {
   );
 }
 
-/** Puts a queue of the test's own in the place of `projections`, until the ledger is evicted. */
+/** Replaces the queue `projections` by a queue of the test, until the ledger is evicted. */
 function withQueue(caller: Caller, entity: string, queue: object): Promise<void> {
   return runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
     const own = instance as unknown as { env: object };
@@ -41,7 +41,7 @@ async function stranger() {
   return { caller: await callerWith(), entity: fresh("account/") };
 }
 
-it("a consumer's confirmation is recorded by the ledger for each queue: facts without consequences are owed to the projections alone", async () => {
+it("a ledger records a consumer's confirmation per queue: facts without consequences are sent only to the projections", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [outcome(entity), sent(entity), sent(entity)]);
@@ -58,7 +58,7 @@ it("a consumer's confirmation is recorded by the ledger for each queue: facts wi
   expect((await ledger(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("a process that dies between append and send, or a queue that loses messages, loses no fact: the alarm sends again", async () => {
+it("a process that dies between append and send, or a queue that loses messages, loses no fact: the alarm sends it again", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   expect(await state(caller, [outcome(entity), sent(entity)])).toMatchObject([{ status: 201 }, { status: 201 }]);
@@ -75,7 +75,7 @@ it("a process that dies between append and send, or a queue that loses messages,
   expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("young facts are left to the queue; lost ones are sent again with growing delays until confirmed", async () => {
+it("recent facts are left to the queue; lost facts are sent again with growing delays until confirmed", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity)]);
@@ -109,7 +109,7 @@ it("a fact that may still wait in a long queue is not sent a second time", async
   oldestMessageTimestamp = new Date(Date.now() - 90_000);
   await ring(caller, entity);
   expect(sentAgain).toBe(0);
-  // The queue's oldest message is younger than the fact: the fact is not in it any more.
+  // The queue's oldest message is younger than the fact: the fact is no longer in the queue.
   oldestMessageTimestamp = new Date(Date.now() - 30_000);
   await ring(caller, entity);
   expect(sentAgain).toBe(1);
@@ -167,7 +167,7 @@ it("a fact that no longer matches its type becomes a dead letter, leaves the led
   ]);
 });
 
-it("names of the maximum length arrive, including surrogate pairs, published or imported", async () => {
+it("facts with names of the maximum length arrive, including surrogate pairs, published or imported", async () => {
   const { caller } = await stranger();
   const entity = "🧾".repeat(200);
   const facts = ["🐎", "🐇"].map((one) => outcome(entity, { fact_id: one.repeat(200) }));
@@ -178,7 +178,7 @@ it("names of the maximum length arrive, including surrogate pairs, published or 
   expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
-it("an eviction loses no fact and no confirmation, and confirmations of unknown positions are ignored", async () => {
+it("an eviction of a ledger loses no fact and no confirmation, and confirmations of unknown positions are ignored", async () => {
   const { caller, entity } = await stranger();
   const stub = () => ledgerOf(env, caller.tenantId, entity);
   const lost = await loseQueues(caller, entity);

@@ -7,7 +7,7 @@ import { callerWith, fresh, type Json } from "../../api/client.ts";
 import { howMany } from "../../full-size.ts";
 import { deliver, ledger, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
 
-/** The message a ledger sends of one of its facts, for another tenant's projection: so each order can be tried on empty tables. */
+/** The message that a ledger sends about a fact, for another tenant's projection, so that each order can be tested on empty tables. */
 function messageOf(tenantId: string, fact: Json): Json {
   const draft = FactRecorded.from({ ...fact, tenant_id: tenantId, subtype: fact.subtype ?? undefined });
   return {
@@ -28,7 +28,7 @@ function messageOf(tenantId: string, fact: Json): Json {
   };
 }
 
-/** Facts of a few ledgers, as those hold them. */
+/** Facts of a few ledgers, in the form in which the ledgers hold them. */
 async function recordedFacts(): Promise<Json[]> {
   const caller = await callerWith();
   const entities = [fresh("account/"), fresh("account/"), fresh("partner/")];
@@ -41,7 +41,7 @@ async function recordedFacts(): Promise<Json[]> {
 
 const withoutTenant = (rows: Json[]) => rows.map(({ tenant_id: _, ...row }) => row);
 
-it("every message delivered twice, in many shuffled orders, ends in the same rows", async () => {
+it("every message delivered twice, in many shuffled orders, ends in the same rows of the projection", async () => {
   const facts = await recordedFacts();
   const orders = fc.sample(fc.shuffledSubarray([...facts, ...facts], { minLength: 80, maxLength: 80 }), {
     seed: 5,
@@ -60,7 +60,7 @@ it("every message delivered twice, in many shuffled orders, ends in the same row
   for (const rows of results) expect(rows).toEqual(results[0]);
 });
 
-it("a late fact changes no existing row", async () => {
+it("a late fact changes no existing row of the projection", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   await state(caller, [sent(entity), sent(entity)]);
@@ -95,7 +95,7 @@ it("a delivered batch of a hundred facts is one round trip to D1, and a known le
   const bodies = hundred.map((fact) => messageOf(tenantId, fact));
   await deliver("projections", bodies, bindings);
   expect(await projected(tenantId)).toHaveLength(40);
-  // Forty rows with an index entry each, and three ledgers; nothing of it was in the engine's outbox.
+  // Forty rows with an index entry each, and three ledgers; none of this was in the engine's outbox.
   expect(batches).toEqual([[80, 3]]);
   await deliver("projections", bodies, bindings);
   expect(batches).toEqual([
@@ -118,7 +118,7 @@ it("each list of facts is read by an index", async () => {
   );
 });
 
-it("the lag of the newest rows is the time from the ledger's clock to the database's", async () => {
+it("the lag of the newest rows of the projection is the time from the ledger's clock to the database's", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   const facts = Array.from({ length: 20 }, () => sent(entity));
@@ -170,7 +170,7 @@ it("for any order and delivery of published facts, the projection ends equal to 
       const entities = [...new Set([...first.values()].map(({ entity }) => entity))];
       const held = (await Promise.all(entities.map((entity) => ledger(caller, entity)))).flatMap(({ items }) => items);
       expect(held).toHaveLength(first.size);
-      // Without waiting for the queue, and beside it: the same messages backwards.
+      // Delivered without waiting for the queue, and concurrently with it: the same messages in reverse order.
       await deliver(
         "projections",
         held.toReversed().map((one) => messageOf(caller.tenantId, one)),
@@ -205,7 +205,7 @@ it("T01 a fact that contains another tenant than its message is a dead letter of
   expect((await caller.get("/v1/dead-letters")).body.items).toEqual([]);
 });
 
-it("a fact that arrives by another queue than its own is a dead letter that names its queue", async () => {
+it("a fact that arrives by another queue than its own is a dead letter with the name of its queue", async () => {
   const caller = await callerWith();
   const entity = fresh("account/");
   await state(caller, [outcome(entity)]);

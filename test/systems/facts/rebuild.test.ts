@@ -7,7 +7,7 @@ import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../../api/client.ts";
 import { ledger, projected, projectedUntil, rebuildOutput, sent, state } from "./facts.ts";
 
-/** The instance that a tenant's rebuild under this request will be. */
+/** The instance of a tenant's rebuild with this request. */
 function rebuildOf(caller: Caller, request: string): string {
   return instanceId(caller.tenantId, "rebuild-projection", `facts/${request}`);
 }
@@ -39,7 +39,7 @@ async function tenantWith(ledgers: number, factsEach: number) {
   return { caller, entities, before };
 }
 
-it("a rebuild repairs a tenant's rows in place: missing, wrong and surplus ones; a repeat is the same rebuild", async () => {
+it("a rebuild of the projection repairs a tenant's rows in place: missing, wrong and surplus rows; a repeat is the same rebuild", async () => {
   const { caller, entities, before } = await tenantWith(3, 250);
   const neighbour = await tenantWith(1, 3);
   const untouched = await rowsOf(neighbour.caller);
@@ -60,13 +60,13 @@ it("a rebuild repairs a tenant's rows in place: missing, wrong and surplus ones;
   await state(caller, [late]);
   await reaches(caller, id, "complete");
   expect(await rebuildOutput(id)).toMatchObject({ ledgers: 3, removed: 4 });
-  // With the fact that came meanwhile, if its ledger was read before its message arrived.
+  // Includes the fact that arrived meanwhile, if its ledger was read before its message arrived.
   expect([153, 154]).toContain((await rebuildOutput(id)).restored);
   const after = await projectedUntil(caller.tenantId, 751);
   expect(after.filter(({ fact_id }) => fact_id !== late.fact_id)).toEqual(before);
   expect(after).toHaveLength(751);
   expect(await rowsOf(neighbour.caller)).toEqual(untouched);
-  // Rows that were right were not written again.
+  // Correct rows were not written again.
   const right = (rows: Json[]) => rows.filter(({ entity, sequence }) => entity === overfull && sequence <= 250);
   expect(right(await rowsOf(caller))).toEqual(right(kept));
 
@@ -99,7 +99,7 @@ it("a rebuild continues after a ledger with a name of the maximum length", async
   expect(await rebuildOutput(id)).toEqual({ ledgers: 101, facts: 101, restored: 0, removed: 0 });
 });
 
-it("a rebuild needs the scope operate, also as a command", async () => {
+it("a rebuild requires the scope operate, also as a command", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "r" }), 403, "forbidden");
   const command = { type: "projection.rebuild", payload: { projection: "facts", request: "r" } };
@@ -114,7 +114,7 @@ it("a rebuild of a tenant without facts ends at once", async () => {
   expect(await rebuildOutput(id)).toEqual({ ledgers: 0, facts: 0, restored: 0, removed: 0 });
 });
 
-it("a rebuild that is restarted half way ends in the same rows", async () => {
+it("a rebuild that is restarted halfway ends in the same rows", async () => {
   const { caller, before } = await tenantWith(150, 1);
   await env.DB.prepare("DELETE FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).run();
   const id = rebuildOf(caller, "restarted");
@@ -125,7 +125,8 @@ it("a rebuild that is restarted half way ends in the same rows", async () => {
   await platform.restart();
   await reaches(caller, id, "complete");
   expect(await projected(caller.tenantId)).toEqual(before);
-  // The restart may cut an attempt after its rows and before its record. The repeat finds these rows, and does not count them as restored.
+  // The restart may interrupt an attempt after its rows and before its record. The repeat finds these rows, and does not count them as
+  // restored.
   const { restored, ...output } = await rebuildOutput(id);
   expect(output).toEqual({ ledgers: 150, facts: 150, removed: 0 });
   expect([100, 150]).toContain(restored);
@@ -182,7 +183,7 @@ it("a rebuild during retention completes: rows of facts that were just pruned ar
     ({ unconfirmed }) => unconfirmed.projections === 0,
   );
   await env.DB.prepare("DELETE FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).run();
-  // Between the ledger's answer and the rows, the ledger forgets: the first call asks which ledgers there are, the second writes.
+  // Between the ledger's response and the rows, the ledger prunes facts: the first call asks which ledgers exist, the second writes.
   let calls = 0;
   const DB = {
     prepare: (text: string) => env.DB.prepare(text),
@@ -200,7 +201,7 @@ it("a rebuild during retention completes: rows of facts that were just pruned ar
   expect(await rebuildOutput(id)).toEqual({ ledgers: 1, facts: 2, restored: 0, removed: 0 });
 });
 
-it("a rebuild with facts that no longer match their type ends with an error that names the first, and restores the rest", async () => {
+it("a rebuild with facts that no longer match their type ends with an error that names the first, and restores the others", async () => {
   const { caller, entities, before } = await tenantWith(2, 3);
   const broken = entities[1] as string;
   await runInDurableObject(ledgerOf(env, caller.tenantId, broken), async (_, { storage }) => {

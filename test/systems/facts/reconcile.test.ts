@@ -30,7 +30,7 @@ async function walkFacts(tenantId: string, isOver: () => Promise<boolean>): Prom
   });
 }
 
-it("the scan finds a missing and a surplus projection row by their ledger, and repairs them as a rebuild does", async () => {
+it("the reconciliation finds a missing and a surplus projection row by their ledger, and repairs them as a rebuild does", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   const { tenantId } = caller;
   const [entity, whole] = [fresh("account/a"), fresh("account/b")];
@@ -63,7 +63,7 @@ it("the scan finds a missing and a surplus projection row by their ledger, and r
   expect(JSON.stringify(await listed("mended"))).not.toContain(entity);
 });
 
-it("a finding is hidden from other tenants; an observer of the deployment sees it without its owner", async () => {
+it("a finding of the reconciliation is hidden from other tenants; an observer of the deployment sees it without its owner", async () => {
   const [owner, stranger, observer] = [await callerWith(["read"]), await callerWith(["read"]), await callerWith(["observe"])];
   const kind = fresh("kind");
   await run(

@@ -52,15 +52,15 @@ async function tenant() {
   return { caller, account, budget, contact, hook };
 }
 
-/** Forgets all that an object holds. */
+/** Deletes everything that an object stores. */
 const wiped = (object: DurableObjectStub) =>
   runInDurableObject(object, async (_, state) => {
     await state.storage.deleteAll();
-    // It wakes with an empty storage.
+    // The object wakes with an empty storage.
     state.abort("wiped");
   }).catch(() => undefined);
 
-it("a replay restores lost derived facts: budgets and merged contacts are rebuilt from the ledgers", async () => {
+it("a replay of facts restores lost derived facts: budgets and merged contacts are rebuilt from the ledgers", async () => {
   const { caller, account, budget, contact } = await tenant();
   await wiped(budgetOf(env, caller.tenantId, account) as never);
   await wiped(contactBookOf(env, caller.tenantId) as never);
@@ -70,7 +70,7 @@ it("a replay restores lost derived facts: budgets and merged contacts are rebuil
   expect(await until(contact, (canonical) => canonical === "anna")).toBe("anna");
 });
 
-it("a replay without a loss changes nothing, for any repeats: no charge, no row, no delivery more", async () => {
+it("a replay of facts without a loss adds no charge, no row and no delivery, for any repeats", async () => {
   const { caller, account, budget, hook } = await tenant();
   for (let n = 0; n < 2; n++) await replayed(caller);
   for (const entity of [1, 2, 3].map((n) => `order/${n}`).concat(`account/${account}`))
@@ -83,12 +83,12 @@ it("a replay without a loss changes nothing, for any repeats: no charge, no row,
   expect(await received(hook.hook, 3)).toHaveLength(3);
 });
 
-it("a replay sends commands that a restored database has lost; deliveries that retention has deleted do not return", async () => {
+it("a replay of facts sends commands that a restored database has lost; deliveries that retention has deleted are not created again", async () => {
   const { caller, hook } = await tenant();
   const deliveries = async () => (await caller.get(`${hook.path}/deliveries`)).body.items as Json[];
   const isOver = (items: Json[]) => items.length === 3 && items.every(({ state }) => state === "sent");
   const [lost, pruned, kept] = (await until(deliveries, isOver)).map(({ id }) => id);
-  // Their runs report it before they end.
+  // Their instances report it before they end.
   for (const id of [lost, pruned, kept]) await reaches(caller, id, "complete");
   await env.DB.batch([
     env.DB.prepare("DELETE FROM webhook_deliveries WHERE id IN (?1, ?2)").bind(lost, pruned),
@@ -108,7 +108,7 @@ it("a replay sends commands that a restored database has lost; deliveries that r
   expect(after).toHaveLength(2);
 });
 
-it("a replay needs the scope operate, also as a command, and is separate from the rebuild of the rows", async () => {
+it("a replay of facts requires the scope operate, also as a command, and is separate from the rebuild of the rows", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/projections/derived/rebuild", { request: "r" }), 403, "forbidden");
   const command = { type: "projection.rebuild", payload: { projection: "derived", request: "r" } };

@@ -16,10 +16,7 @@ import { watched } from "./watched.ts";
 const DAY_MS = 86_400_000;
 const KEEP_MS = 400 * DAY_MS;
 
-/**
- * The owner of a test's facts. It comes after all others in the projection, so that a scan that begins before it meets its rows
- * alone.
- */
+/** The owner of a test's facts. It comes after all others in the projection, so that a scan that starts before it meets only its rows. */
 let from = { tenant_id: "", trace_id: "a".repeat(32), correlation_id: "c", causation_id: "test" };
 
 let entities = 0;
@@ -30,7 +27,7 @@ beforeEach(async () => {
   from = { ...from, tenant_id: `${last ?? ""}z` };
 });
 
-/** Where the rows of a test's tenant begin. */
+/** The position at which the rows of a test's tenant start. */
 const beginning = () => JSON.stringify([from.tenant_id, "", 0]);
 
 const stated = (entity: string, n: number): StatedFact => ({
@@ -41,10 +38,10 @@ const stated = (entity: string, n: number): StatedFact => ({
   payload: { account: "a1", amount_cents: n },
 });
 
-/** A ledger with facts that its consumers have, projected; the first `old` of them recorded 401 days ago. */
+/** A ledger with facts that its consumers have, projected; the first `old` of them were recorded 401 days ago. */
 async function ledgerWith(entity: string, facts: number, old: number, confirmed = facts) {
   const ledger = ledgerOf(env, from.tenant_id, entity);
-  // It reports its consumers' confirmations itself.
+  // The ledger reports its consumers' confirmations itself.
   await loseQueues({ tenantId: from.tenant_id }, entity);
   const sequences = Array.from({ length: facts }, (_, index) => index + 1);
   const told = sequences.map((sequence) => stated(entity, sequence));
@@ -93,10 +90,10 @@ async function pass(rule = retention.find(({ name }) => name === "facts"), bindi
     place = slice.next;
     if (place === null) return slices;
   }
-  throw new Error("The pass never ended.");
+  throw new Error("The scan never ended.");
 }
 
-it("old facts leave their ledger and the projection, young ones are kept, and a repeated old one is a duplicate", async () => {
+it("old facts leave their ledger and the projection, recent facts are kept, and a repeated old fact is a duplicate", async () => {
   const entity = fresh();
   await ledgerWith(entity, 5, 3);
   await pass();
@@ -119,7 +116,7 @@ it("the app's keeper has the retention rule of facts", async () => {
   expect(await projected(entity)).toEqual([3]);
 });
 
-it("a ledger with old facts only keeps them, and continues its numbers after them", async () => {
+it("a ledger that has only old facts keeps them, and continues its numbers after them", async () => {
   const entity = fresh();
   const ledger = await ledgerWith(entity, 3, 3);
   await pass();
@@ -148,7 +145,7 @@ it("a retention scan that dies between ledger and projection is finished by the 
   expect(await projected(entity)).toEqual([4, 5]);
 });
 
-it("a ledger that cannot be pruned keeps its rows, and delays no other", async () => {
+it("a ledger that cannot be pruned keeps its rows, and delays no other ledger", async () => {
   const [bad, good] = [`account/0-${crypto.randomUUID()}`, fresh()];
   await ledgerWith(bad, 2, 2);
   await ledgerWith(good, 2, 2);
@@ -164,7 +161,7 @@ it("a ledger that cannot be pruned keeps its rows, and delays no other", async (
   expect(await projected(bad)).toEqual([]);
 });
 
-it("a fact that a consumer has not confirmed stays in both, and so does the fact after it", async () => {
+it("a fact that a consumer has not confirmed remains in the ledger and the projection, and so does the fact after it", async () => {
   const entity = fresh();
   await ledgerWith(entity, 4, 4, 2);
   await pass();
@@ -199,20 +196,20 @@ it("a retention scan processes many ledgers and many facts in slices", async () 
   expect(await ledger.state()).toMatchObject({ last: 2500, kept: 100 });
 });
 
-it("a retention scan follows the primary key, reads each row once, and deletes the rows that it names", async () => {
+it("a retention scan follows the primary key, reads each row once, and deletes rows by their key", async () => {
   const [old, partly, young] = [fresh(), fresh(), fresh()];
   await Promise.all([ledgerWith(old, 30, 30), ledgerWith(partly, 40, 10), ledgerWith(young, 50, 0)]);
   await Promise.all(Array.from({ length: 30 }, () => ledgerWith(fresh(), 1, 0)));
   const rows = await countRows();
   const { db, ran } = watched();
-  // More young ledgers than one slice reads: it passes them all the same.
+  // More ledgers with recent facts than one slice reads: the scan passes all of them.
   expect(await pass(undefined, { ...env, DB: db })).toBe(1);
   const [walk, remove, ...others] = ran;
   expect(others).toEqual([]);
   expect(walk).toMatchObject({ plan: ["SEARCH facts USING PRIMARY KEY ((tenant_id,entity,sequence)>(?,?,?))"], read: rows });
   expect(remove?.plan).toContain("SEARCH f USING PRIMARY KEY (tenant_id=? AND entity=? AND sequence>? AND sequence<?)");
   expect(remove?.plan.join()).not.toMatch(/SCAN (facts|f)\b/);
-  // Each of the forty rows that go is found, and then deleted, in the table and its indexes.
+  // Each of the forty deleted rows is found, and then deleted, in the table and its indexes.
   expect(remove?.read).toBeLessThan(40 * 6);
   expect(await projected(old)).toEqual([]);
   expect(await projected(partly)).toHaveLength(30);
@@ -224,18 +221,18 @@ it("a retention scan reads at most one slice at once, and continues after it", a
   const { db, ran } = watched();
   const slices = await pass(undefined, { ...env, DB: db });
   expect(ran).toHaveLength(slices);
-  // A slice of a thousand, and the next one, at which the database stops.
+  // A slice of a thousand rows, and the next slice, at which the database stops.
   expect(Math.max(...ran.map(({ read }) => read))).toBe(1001);
   expect(ran.reduce((sum, { read }) => sum + read, 0)).toBe((await countRows()) + slices - 1);
 });
 
-it("pruned facts of a ledger are in the archive unchanged, page by page, to its own tenant alone", async () => {
+it("pruned facts of a ledger are in the archive unchanged, page by page, for its own tenant only", async () => {
   const caller = await callerWith();
   from = { ...from, tenant_id: caller.tenantId };
   const entity = fresh();
   const ledger = await ledgerWith(entity, 30, 25);
   const before = (await kept(entity)).slice(0, 25);
-  // In three files.
+  // The archive has three files.
   for (const limit of [10, 10, 5]) expect(await ledger.prune(Date.now() - KEEP_MS, limit)).toBe(limit);
   const path = `/v1/ledgers/${encodeURIComponent(entity)}/archive`;
   const read: Json[] = [];
@@ -252,7 +249,7 @@ it("pruned facts of a ledger are in the archive unchanged, page by page, to its 
   expect((await (await callerWith()).get(path)).body.code).toBe("ledger_not_found");
 });
 
-it("a ledger deletes nothing that the archive lacks: the facts remain when the bucket fails or a replay begins", async () => {
+it("a ledger deletes nothing that the archive lacks: the facts remain when the bucket fails or a replay starts", async () => {
   const entity = fresh();
   const ledger = await ledgerWith(entity, 5, 5);
   const withBucket = (put: (bucket: R2Bucket, ...of: Parameters<R2Bucket["put"]>) => Promise<unknown>) =>
@@ -274,7 +271,7 @@ it("a ledger deletes nothing that the archive lacks: the facts remain when the b
   await evictDurableObject(ledger);
 });
 
-it("a forgotten person is also removed from archives, and their amounts remain", async () => {
+it("an erased person is also removed from archives, and their amounts remain", async () => {
   const caller = await callerWith();
   from = { ...from, tenant_id: caller.tenantId };
   const [entity, person] = [fresh(), `cust-${crypto.randomUUID()}`];

@@ -8,7 +8,7 @@ import { deliver, factsOf, recordedFact, seedRules, shuffled } from "./derived.t
 const ACCOUNTS = ["a1", "a2"];
 const PARTNERS = ["p1", "p2"];
 const CONTACTS = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
-/** Orders that are played side by side. */
+/** The number of orders that are tested concurrently. */
 export const TOGETHER = 10;
 const RECORDED_AT = "2026-10-02T00:00:00.000Z";
 
@@ -73,7 +73,7 @@ export async function told(tenantId: string): Promise<RecordedFact[]> {
   ];
 }
 
-/** Everything that followed. */
+/** All resulting facts. */
 export async function followed(tenantId: string) {
   const entities = [...ACCOUNTS.map((one) => `account/${one}`), ...PARTNERS.map((one) => `partner/${one}`), "account/nobody's"];
   const facts = (await Promise.all(entities.map((entity) => factsOf(tenantId, entity)))).flat();
@@ -89,7 +89,7 @@ export function charges(tenantId: string): Promise<RecordedFact[]> {
   return Promise.all(ACCOUNTS.map((account) => factsOf(tenantId, `account/${account}`))).then((lists) => lists.flat());
 }
 
-/** Delivers a scenario in small batches; derived messages are delivered among the rest, and each delivery comes twice. */
+/** Delivers a scenario in small batches; derived messages are delivered among the others, and each delivery comes twice. */
 export async function deliverAnyhow(tenantId: string, facts: readonly RecordedFact[], chance: () => number): Promise<void> {
   const waiting = shuffled([...facts, ...facts], chance);
   const known = new Set<string>();

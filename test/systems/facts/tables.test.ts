@@ -22,7 +22,7 @@ it("an object's table gains a column in the next deployment, keeps its rows, and
     storage.sql.exec("INSERT INTO things (id) VALUES (1)");
     new Tables(storage, "things", SCHEMA, [NAME]);
     storage.sql.exec("UPDATE things SET name = 'ada'");
-    // Twice the same column would be refused.
+    // Adding the same column twice would be refused.
     for (let wakes = 0; wakes < 2; wakes++) new Tables(storage, "things", SCHEMA, [NAME]);
     const first = things(storage);
     for (let wakes = 0; wakes < 2; wakes++) new Tables(storage, "things", SCHEMA, [NAME, SIZE]);
@@ -31,7 +31,7 @@ it("an object's table gains a column in the next deployment, keeps its rows, and
   expect(seen).toEqual([[{ id: 1, name: "ada" }], [{ id: 1, name: "ada", size: null }]]);
 });
 
-it("an object that is created later has all changes, and an object that is only read has no table", async () => {
+it("an object that is created later has all changes of its tables, and an object that is only read has no table", async () => {
   const seen = await inStorage((storage) => {
     const tables = new Tables(storage, "things", SCHEMA, [NAME, SIZE]);
     const before = [tables.made, storage.sql.exec("SELECT name FROM sqlite_master").toArray()];
@@ -42,7 +42,7 @@ it("an object that is created later has all changes, and an object that is only 
   expect(seen).toEqual([[false, []], [{ id: 1, name: "none", size: null }]]);
 });
 
-it("a failed change prevents all others of its deployment, and the next deployment makes them all", async () => {
+it("a failed change of an object's table prevents all others of its deployment, and the next deployment makes them all", async () => {
   const seen = await inStorage((storage) => {
     new Tables(storage, "things", SCHEMA).make();
     storage.sql.exec("INSERT INTO things (id) VALUES (1)");

@@ -2,7 +2,7 @@ import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { Json } from "../../api/client.ts";
 
-/** Every kind of object that there is. */
+/** Every existing kind of object. */
 export const OBJECTS = [
   "RECORDER",
   "KEEPER",
@@ -23,14 +23,12 @@ export interface Kept {
   text: string;
 }
 
-/**
- * Everything that is kept: each row of each table, each object of each bucket with its name, and the whole storage of each Durable Object.
- */
+/** All stored data: each row of each table, each object of each bucket with its name, and the whole storage of each Durable Object. */
 export async function everything(): Promise<Kept[]> {
   return (await Promise.all([ofDatabase(), ofBucket("PAYLOADS"), ofBucket("PAGES"), ...OBJECTS.map(ofObjects)])).flat();
 }
 
-/** The places of one of these words, in any case of its letters. */
+/** The places that contain one of these words, in upper or lower case. */
 export async function placesOf(words: readonly string[]): Promise<string[]> {
   const sought = words.map((word) => word.toLowerCase());
   return (await everything())

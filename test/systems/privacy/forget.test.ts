@@ -18,7 +18,7 @@ const KEPT_IN = [
   "table webhook_deliveries",
 ];
 
-/** A person with data in every possible place, beside a neighbour with as much. */
+/** A person with data in every possible place, and another person with the same amount of data. */
 async function somebody() {
   const caller = await callerWith();
   const word = fresh("q").replaceAll("-", "");
@@ -55,13 +55,13 @@ async function forget(caller: Caller, contactId: string): Promise<Json> {
   return body;
 }
 
-it("a forgotten person is found nowhere, sums remain, and nothing restores the person", { timeout: 240_000 }, async () => {
+it("an erased person is found nowhere, sums remain, and nothing restores the person", { timeout: 240_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   const { tenantId } = caller;
   const account = fresh("a");
 
-  // In and out of files.
+  // In imported and exported files.
   await completed(caller, file);
   const hook = await endpoint(caller, { fact_types: ["outcome", "contact_merged"] });
   await synced(caller);
@@ -92,7 +92,7 @@ it("a forgotten person is found nowhere, sums remain, and nothing restores the p
     ({ body }) => body.items.length === 3 && body.items.every((one: Json) => one.state === "sent"),
   );
 
-  // In the CRM and its notices; in dead letters, schedules and the audit.
+  // In the CRM and its webhooks; in dead letters, schedules and the audit.
   const { crm_id: crmId } = await linkOf(caller, person.id);
   await theCrm().edit(crmId, { jobtitle: "Countess" });
   const notice = event(crmId, { propertyName: "jobtitle", propertyValue: "Countess" });
@@ -119,7 +119,7 @@ it("a forgotten person is found nowhere, sums remain, and nothing restores the p
   expect(preview.body.contact_ids.sort()).toEqual([person.id, person.twin].sort());
   expect(await recordsOf(caller)).toHaveProperty("size", 2);
 
-  // Requested by a former name of the person: they are one.
+  // Requested by an earlier id of the person: both ids are one person.
   const done = await forget(caller, person.twin);
   expect(await placesOf(words)).toEqual([]);
   expect(await charged(tenantId, account)).toEqual(before);
@@ -198,7 +198,7 @@ function letterBody(tenantId: string, fact: Json): Json {
   };
 }
 
-it("unfinished work that names the person is awaited, and then searched", { timeout: 120_000 }, async () => {
+it("unfinished work that names an erased person is awaited, and then searched", { timeout: 120_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words } = await somebody();
   await completed(caller, `contact_id,email\n${person.id},${person.email}\n`);
@@ -218,7 +218,7 @@ it("unfinished work that names the person is awaited, and then searched", { time
   expect(await placesOf(words)).toEqual([]);
 });
 
-it("a contact deleted for privacy in the CRM is forgotten here", { timeout: 120_000 }, async () => {
+it("a contact that is deleted for privacy in the CRM is erased in the engine", { timeout: 120_000 }, async () => {
   await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   await completed(caller, file);
@@ -240,7 +240,7 @@ it("a contact deleted for privacy in the CRM is forgotten here", { timeout: 120_
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([neighbour.id, person.twin].sort());
 });
 
-it("a row with control characters in its contact's id is reported as a problem of its file; an existing one is shown, synced and forgotten", async () => {
+it("a row with control characters in its contact's id is reported as a problem of its file; an existing contact with such an id is shown, synced and erased", async () => {
   await unhurried("FORGET_CONTACT");
   const caller = await callerWith();
   const { tenantId } = caller;

@@ -24,7 +24,7 @@ async function forgotten(caller: Caller, contactId: string): Promise<void> {
   await reaches(caller, body.instance_id, "complete");
 }
 
-it("facts with a forgotten person in their names are renamed, recognized when published again, and charged once by a dead letter's replay", {
+it("facts with an erased person in their names are renamed, recognized when published again, and charged once by a dead letter's replay", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -61,7 +61,7 @@ it("facts with a forgotten person in their names are renamed, recognized when pu
   expect(await follows()).toHaveLength(6);
 });
 
-it("names of cycles, schedules, properties and wrong fields contain no forgotten person, and neither does the state of a trace", {
+it("names of cycles, schedules, properties and invalid fields contain no erased person, and neither does the tracestate", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

@@ -45,7 +45,7 @@ it("a fact keeps its time when a contact's id equals that time as text; its cont
   expect((await caller.get("/v1/dead-letters?state=open")).body.items).toEqual([]);
 });
 
-it("contacts with ids, addresses and names that only contain a forgotten person's remain unchanged everywhere", {
+it("contacts whose ids, addresses and names only contain an erased person's remain unchanged everywhere", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -111,7 +111,7 @@ it("contacts with ids, addresses and names that only contain a forgotten person'
   expect((await problemsOf(caller, refused.batch_id)).map(({ raw }) => raw)).toEqual([`${junior},bad,Jr`, "[forgotten]"]);
 });
 
-it("the removal of a contact called 7 leaves every other 7, and finds names in letters that SQLite does not fold", {
+it("the removal of a contact with the id 7 leaves every other 7, and finds names in letters that SQLite does not fold", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

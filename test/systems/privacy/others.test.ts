@@ -6,7 +6,7 @@ import { bring, callsSince, contactOf, lastCall, linkOf, recordsOf, synced, theC
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-it("data of a forgotten person in other contacts, the CRM, exports and a brand's agent is rewritten, and no sync restores it or reports a change", {
+it("data of an erased person in other contacts, the CRM, exports and a brand's agent is rewritten, and no sync restores it or reports a change", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -28,7 +28,7 @@ it("data of a forgotten person in other contacts, the CRM, exports and a brand's
   };
   await bring(caller, [person, neighbour]);
   await synced(caller);
-  // In the CRM a user has added to the text, without a notice so far.
+  // In the CRM a user has added to the text, without a webhook so far.
   const { crm_id: crmId } = await linkOf(caller, neighbour.contact_id);
   await theCrm().edit(crmId, { jobtitle: `Assistant of ${person.name} since May`, city: `Paris, with ${person.name}` });
   const exports = ["csv", "jsonl"].map((format) => ({ operation: "export", dataset: "contacts", format, batch_id: fresh("b") }));
@@ -62,7 +62,7 @@ it("data of a forgotten person in other contacts, the CRM, exports and a brand's
   });
   expect(await linkOf(caller, neighbour.contact_id)).toMatchObject({ state: "linked", crm_id: crmId, pending: false });
 
-  // A sync of changes moves nothing, and one of all imports the user's addition.
+  // A sync of changes sends nothing, and a sync of all contacts imports the user's addition.
   const calls = await lastCall();
   await synced(caller);
   expect(await callsSince(calls)).toEqual([]);

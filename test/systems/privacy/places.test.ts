@@ -12,7 +12,7 @@ const quoted = (cell = "") => [...cell.matchAll(/`(\w+)`/g)].map(([, word = ""])
 const told = new Map(rowsOf(page, "table").map(([name, ...cells]) => [quoted(name)[0] ?? "", cells]));
 const plain = new Set(rowsOf(page, "columns that are not searched").flatMap(([names]) => quoted(names)));
 
-/** Every table, and its columns of text. */
+/** Every table, and its text columns. */
 async function schema(): Promise<Map<string, string[]>> {
   const { results } = await env.DB.prepare(
     `SELECT t.name AS "table", c.name AS "column" FROM sqlite_master t, pragma_table_xinfo(t.name) c
@@ -28,7 +28,7 @@ it("docs/privacy.md lists for every table its personal data, the effect of the r
   for (const [name, cells] of told) for (const cell of cells) expect(cell, name).not.toBe("");
 });
 
-it("listed searches are made, listed deletions are complete, and every other place has a reason", () => {
+it("listed searches are executed, listed deletions are complete, and every other place has a reason", () => {
   for (const { table, texts } of TEXT_TABLES) expect(quoted(told.get(table)?.[0]), table).toEqual(texts);
   for (const table of PERSON_TABLES) expect(told.get(table)?.[1], table).toMatch(/^the row goes/);
   const named = new Set<string>([...TEXT_TABLES.map(({ table }) => table), ...PERSON_TABLES, "millrace_outbox"]);
@@ -44,7 +44,7 @@ it("every text column is searched, deleted with its row, or listed with the reas
   expect(forgotten).toEqual([]);
 });
 
-it("every kind of object is listed, and is searched for a forgotten person", () => {
+it("every kind of object is listed, and is searched for an erased person", () => {
   const kinds = [...wrangler.matchAll(/"name": "([A-Z_]+)", "class_name"/g)].map(([, name = ""]) => name);
   expect(kinds.length).toBeGreaterThan(5);
   expect([...OBJECTS].sort()).toEqual(kinds.sort());

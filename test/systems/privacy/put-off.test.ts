@@ -5,7 +5,7 @@ import { endpoint, outcome, received, tell } from "../webhooks/hook.ts";
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-it("a delivery that names a forgotten person and waits for a disabled endpoint ends with the reason; a redelivery has a pseudonym", {
+it("a delivery that names an erased person and waits for a disabled endpoint ends with the reason; a redelivery has a pseudonym", {
   timeout: 180_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

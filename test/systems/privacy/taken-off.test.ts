@@ -7,7 +7,7 @@ import { contactBookOf } from "../../../src/systems/facts/derived/contact-books.
 import { takeOff } from "../../../src/systems/privacy/forget.ts";
 import { fresh, type Json } from "../../api/client.ts";
 
-/** A person whose forgetting is at its first step. */
+/** A person whose erasure is at its first step. */
 async function somebody() {
   const [tenantId, id] = [fresh("tenant"), fresh("c")];
   const person = pseudonymOf(env, tenantId, id);
@@ -32,7 +32,7 @@ function imported(tenantId: string, contact_id: string, email: string) {
 }
 
 it.each([0, 1])(
-  "an address that is imported while its person is being removed is searched for, with a contact imported %i times before",
+  "an address that is imported while its person is being erased is searched for, with a contact imported %i times before",
   async (before) => {
     const { tenantId, id, read, known } = await somebody();
     if (before > 0) await imported(tenantId, id, "old@example.com");
@@ -45,7 +45,7 @@ it.each([0, 1])(
   },
 );
 
-it("a person who is merged with another one during the removal is the same person", async () => {
+it("a person who is merged with another one during the erasure is the same person", async () => {
   const { tenantId, id, read, known } = await somebody();
   const twin = fresh("c");
   await imported(tenantId, twin, "twin@example.com");

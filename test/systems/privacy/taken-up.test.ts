@@ -20,10 +20,10 @@ async function ask(caller: Caller, contactId: string, request: string, more: obj
   return (await caller.post("/v1/contacts/forget", { contact_id: contactId, reason: "asked", request, ...more })).body;
 }
 
-/** No endpoint ends an instance that waits: the row does. */
+/** No endpoint ends an instance that waits: the test changes the row. */
 const end = (id: string) => env.DB.prepare("UPDATE millrace_instances SET status = 'terminated' WHERE id = ?1").bind(id).run();
 
-it("a second request under another id while work is unfinished continues with all known data of the person, and the first one ends", {
+it("a second erasure under another id while work is unfinished continues with all known data of the person, and the first one ends", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -47,7 +47,7 @@ it("a second request under another id while work is unfinished continues with al
   ]);
 });
 
-it("a removal that timed out reports its blocker, continues when it is retried, and completes once nothing runs", {
+it("an erasure that timed out reports what blocks it, continues when it is retried, and completes once nothing runs", {
   timeout: 240_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -55,7 +55,7 @@ it("a removal that timed out reports its blocker, continues when it is retried, 
   const { instance_id } = await ask(caller, person.contact_id, "first");
   const { error } = await reaches(caller, instance_id, "errored");
   expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("Then retry this") });
-  expect(error.message, "which one it waits for").toContain(`(instances ${running})`);
+  expect(error.message, "the instance that it waits for").toContain(`(instances ${running})`);
   await end(running);
   const { status, body } = await caller.post(`/v1/instances/${instance_id}/retry`, { reason: "It has ended." });
   expect(status, JSON.stringify(body)).toBe(202);
@@ -63,7 +63,7 @@ it("a removal that timed out reports its blocker, continues when it is retried, 
   expect(await placesOf(words)).toEqual([]);
 });
 
-it("a removal with the person in its request does not wait for itself, and is found by that request", {
+it("an erasure with the person in its request does not wait for itself, and is found by that request", {
   timeout: 120_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");

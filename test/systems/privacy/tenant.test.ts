@@ -7,13 +7,10 @@ import { bring } from "../crm/crm.ts";
 import { everything } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-/**
- * The remains of a deleted tenant: the audit's row and the command that did it; and data outside the deployment: its upstreams'
- * programs.
- */
+/** The remains of a deleted tenant: the audit's row and the command that deleted it; and data outside the deployment, in its upstreams. */
 const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table millrace_actions", "table millrace_instances"];
 
-it("a deleted tenant leaves nothing in tables, buckets and objects except the proof; another tenant's data is unchanged", {
+it("a deleted tenant leaves nothing in tables, buckets and objects except the proof of the deletion; another tenant's data is unchanged", {
   timeout: 240_000,
 }, async () => {
   await unhurried("DELETE_TENANT");
@@ -28,7 +25,7 @@ it("a deleted tenant leaves nothing in tables, buckets and objects except the pr
 
   const asked = { tenant: caller.tenantId, reason: "the contract has ended", dry_run: false };
   for (const field of Object.keys(asked)) {
-    // As a program sends a body of which it has lost a field.
+    // A body that lacks one field, as an incorrect program sends it.
     expectProblem(await caller.post("/v1/tenant/delete", { ...asked, [field]: undefined }), 422, "invalid_payload");
   }
   expectProblem(await caller.post("/v1/tenant/delete", { ...asked, tenant: stays.caller.tenantId }), 422, "invalid_payload");
@@ -54,7 +51,7 @@ it("a deleted tenant leaves nothing in tables, buckets and objects except the pr
   expect(await everythingOf(stays)).toEqual(before);
 });
 
-it("the older of two concurrent deletions continues, and the other ends", { timeout: 120_000 }, async () => {
+it("of two concurrent deletions of a tenant the older continues, and the other ends", { timeout: 120_000 }, async () => {
   await unhurried("DELETE_TENANT");
   const caller = await callerWith();
   const { tenantId } = caller;
@@ -78,7 +75,7 @@ it("the older of two concurrent deletions continues, and the other ends", { time
   expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
 });
 
-it("two clicks with two reasons are one deletion while it runs; a later one needs its own name", {
+it("two clicks with two reasons are one deletion of a tenant while it runs; a later deletion needs its own name", {
   timeout: 120_000,
 }, async () => {
   await unhurried("DELETE_TENANT");
@@ -96,7 +93,7 @@ it("two clicks with two reasons are one deletion while it runs; a later one need
   expectProblem(await asked(await callerWith(["operate"], tenantId), "once more"), 422, "idempotency_key_reused");
 });
 
-it("a deletion of a tenant needs an operator", async () => {
+it("a deletion of a tenant requires an operator", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   expectProblem(await caller.post("/v1/tenant/delete", { tenant: caller.tenantId, reason: fresh(), dry_run: false }), 403, "forbidden");
 });

@@ -10,7 +10,7 @@ const ada = new Traces({
 });
 const seven = new Traces({ ids: [{ id: "7", as: AS }], emails: ["s@s.test"], names: [], phones: ["+44 555"] });
 
-/** The rewritten payload of a fact: in its ledger, and the same in its row. */
+/** The rewritten payload of a fact: in its ledger, and identical in its row. */
 function payloadOf(traces: Traces, payload: object, type = "outcome"): unknown {
   const fact = { fact_id: "f", entity: "order/1", type, occurred_at: "2026-10-01T09:30:00Z", payload };
   const { fact_id: _, entity: __, ...body } = fact;
@@ -19,7 +19,7 @@ function payloadOf(traces: Traces, payload: object, type = "outcome"): unknown {
   return kept;
 }
 
-describe("a forgotten person is found as a word in a text", () => {
+describe("An erased person is found as a word in a text", () => {
   it.each([
     ["ada-1815 called.", `${AS} called.`],
     ["by ada-1815.", `by ${AS}.`],
@@ -31,7 +31,7 @@ describe("a forgotten person is found as a word in a text", () => {
     ["Sorry...Ann Lee!", "Sorry...[forgotten]!"],
     ["ANN LEE's", "[forgotten]'s"],
     ["+46 70 123 45 67; +46701234567; 46701234567", "[forgotten]; +[forgotten]; [forgotten]"],
-  ])("%s", (text, becomes) => {
+  ])("an erased person is found as a word in a text: %s", (text, becomes) => {
     expect(ada.areIn(text)).toBe(true);
     expect(ada.rewrite("note", text)).toBe(becomes);
   });
@@ -40,13 +40,13 @@ describe("a forgotten person is found as a word in a text", () => {
     ...["ada-1815-jr", "pre.ada-1815", "ada-1815_2", "xada-1815", "ada-1815@ex.org", "ada-1815-jr/s4", "https://k.test/ada-1815-b"],
     ...["mary-ada@ex.com", "ada@ex.com.au", "ada@ex.community", "x+ada@ex.com", "Mary-Ann Lee-Smith", "Ann Leeds", "+46 70 123 45 678"],
     ...["ADA-1815"],
-  ])("and %s is another person", (text) => {
+  ])("a word that only contains the name, such as %s, is another person", (text) => {
     expect(ada.rewrite("note", text)).toBe(text);
   });
 });
 
-describe("an id in a field that names a contact is matched as the whole text", () => {
-  it.each(["contact_id", "contactId", "contact"])("%s", (field) => {
+describe("An id in a field that names a contact is matched as the whole text", () => {
+  it.each(["contact_id", "contactId", "contact"])("the id of an erased contact is matched as the whole text of a field: %s", (field) => {
     const said = (id: string) => payloadOf(ada, { [field]: id });
     expect(said("ada-1815")).toEqual({ [field]: AS });
     for (const other of ["ada-1815-jr", "pre.ada-1815", "acme/ada-1815"]) expect(said(other)).toEqual({ [field]: other });
@@ -96,7 +96,7 @@ it("the envelope of a fact and of a message remains, also when a contact's id eq
   expect(JSON.parse(of.rewrite("body", JSON.stringify({ ...fact, payload: said })))).toEqual({ ...fact, payload: becomes });
 });
 
-it("the engine's own words beside a message's payload remain, and all other text is rewritten", () => {
+it("the engine's own words outside a message's payload remain, and all other text is rewritten", () => {
   const ours = { message_type: "contact.sync", kind: "command", type: "ada.lovelace", payload_ref: "r2://payloads/ada-1815/x" };
   const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "crm=ada-1815" };
   const theirs = { source: "schedule:ada-1815", actor: "Ann Lee", status: { mail: "ada@ex.com" }, state: ["ada-1815"] };
@@ -112,7 +112,7 @@ it("the engine's own words beside a message's payload remain, and all other text
   });
 });
 
-it("an engine error about a wrong field is rewritten, name by name", () => {
+it("an engine error about an invalid field is rewritten, name by name", () => {
   for (const [said, becomes] of [
     ["properties.ada@ex.com: must be a text", "properties.[forgotten]: must be a text"],
     ["facts.0.payload.shares.Ann Lee.cents: is missing", "facts.0.payload.shares.[forgotten].cents: is missing"],
@@ -135,7 +135,7 @@ it("a webhook's content is rewritten as its fact is, with its type one level abo
 it("a refused row belongs to the person by a word or a whole cell, and not by a digit or a part of a word", () => {
   const raw = (traces: Traces, row: string) => {
     const line = JSON.stringify({ row: 7, problem: "p", raw: row });
-    // A file without a trace of the person is not read.
+    // A file that does not contain the person is not read.
     return JSON.parse(traces.areIn(line) ? traces.rewrite("line", line) : line);
   };
   for (const row of ["70,bad,Seventy", "c-9,bad,call me on 0207 1"]) expect(raw(seven, row)).toEqual({ row: 7, problem: "p", raw: row });
@@ -145,11 +145,11 @@ it("a refused row belongs to the person by a word or a whole cell, and not by a 
     expect(raw(ada, row).raw, row).toBe("[forgotten]");
 });
 
-describe("a name is found in any letter case", () => {
+describe("A name is found in any letter case", () => {
   it.each(["JO GROSS", "LOÉ BÄR", "loé bär", "Loé BÄR", "LOÉ Bär", "Loé Bär".normalize("NFD"), "LOÉ BÄR".normalize("NFD")])(
-    "%s",
+    "a name is found in any letter case: %s",
     (name) => {
-      // As SQLite compares: its `lower` knows ASCII alone.
+      // Compared as SQLite does: its `lower` supports ASCII only.
       const lower = name.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
       expect(ada.mentions.some((mention) => lower.includes(mention))).toBe(true);
       expect(payloadOf(ada, { note: `${name} called` })).toEqual({ note: "[forgotten] called" });

@@ -35,7 +35,7 @@ it("a bulk redelivery repeats an endpoint's deliveries of a period, each once, a
   expect(audit).toMatchObject([1, 2, 3].map(() => ({ target: one.id, detail: { bulk: body.id } })));
 });
 
-it("a bulk redelivery fails alone for a deleted delivery, and for one of another tenant", async () => {
+it("a bulk redelivery fails for a deleted delivery, and for a delivery of another tenant, without affecting the others", async () => {
   const caller = await callerWith();
   const stranger = await callerWith();
   const theirs = await endpoint(stranger);

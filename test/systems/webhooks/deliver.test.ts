@@ -8,7 +8,7 @@ import { envelopeFor } from "../../api/seed.ts";
 import { endpoint, factsOf, ledger, outcome, received, tell } from "./hook.ts";
 
 describe("A fact", () => {
-  it.concurrent("is sent once and signed to the endpoint that subscribed to its type, and the ledger has the delivery", async () => {
+  it.concurrent("a fact is sent once and signed to the endpoint that subscribed to its type, and the ledger has the delivery", async () => {
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
     const deaf = await endpoint(caller, { fact_types: ["payout"] });
@@ -35,7 +35,7 @@ describe("A fact", () => {
     expect(await received(deaf.hook)).toEqual([]);
   });
 
-  it.concurrent("is delivered once to each endpoint, for any deliveries of its message, also after a change of the endpoint", async () => {
+  it.concurrent("a fact is delivered once to each endpoint, for any deliveries of its message, also after a change of the endpoint", async () => {
     const caller = await callerWith();
     const endpoints = [await endpoint(caller), await endpoint(caller)];
     const fact = await outcome(caller.tenantId);
@@ -70,7 +70,7 @@ describe("A fact", () => {
     expect((await caller.get("/v1/dead-letters?queue=fact-processing")).body.items).toEqual([]);
   });
 
-  it.concurrent("with one name in two ledgers is two facts", async () => {
+  it.concurrent("two facts with one name in two ledgers are delivered separately", async () => {
     const caller = await callerWith();
     const { hook } = await endpoint(caller);
     await outcome(caller.tenantId, { fact_id: "same", entity: "account/one" });
@@ -79,7 +79,7 @@ describe("A fact", () => {
     expect(new Set(requests.map(({ id }) => id)).size).toBe(2);
   });
 
-  it.concurrent("of the maximum size arrives complete at every endpoint, and its signature is valid for any character", async () => {
+  it.concurrent("a fact of the maximum size arrives complete at every endpoint, and its signature is valid for any character", async () => {
     const caller = await callerWith();
     const endpoints = [await endpoint(caller), await endpoint(caller)];
     const payload = { account: "a1", value_cents: 1, note: "🧾 ünï\u2028 ".repeat(900) };
@@ -92,7 +92,7 @@ describe("A fact", () => {
     }
   });
 
-  it.concurrent("that was accepted before an endpoint was registered is not delivered to it", async () => {
+  it.concurrent("a fact that was accepted before an endpoint was registered is not delivered to it", async () => {
     const caller = await callerWith();
     const witness = await endpoint(caller);
     await outcome(caller.tenantId);
@@ -106,7 +106,7 @@ describe("A fact", () => {
 });
 
 describe("An endpoint", () => {
-  it.concurrent("is disabled after a 410 of its receiver, with the reason, and gets nothing until it is enabled again", async () => {
+  it.concurrent("an endpoint is disabled after a 410 of its receiver, with the reason, and gets nothing until it is enabled again", async () => {
     const caller = await callerWith();
     const gone = await endpoint(caller);
     await tell(gone.hook, { treatments: [{ status: 410, times: 1 }] });
@@ -133,7 +133,7 @@ describe("An endpoint", () => {
     expect(await received(gone.hook, 2)).toHaveLength(2);
   });
 
-  it.concurrent("that is deleted skips its open deliveries without a request", async () => {
+  it.concurrent("a deleted endpoint skips its open deliveries without a request", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await patient(caller);
     expect((await caller.call("DELETE", path)).body).toMatchObject({ version: 2, state: "deleted", enabled: false });
@@ -143,7 +143,7 @@ describe("An endpoint", () => {
     expect(await received(hook)).toHaveLength(1);
   });
 
-  it.concurrent("gets its deliveries, also the open ones, at its new address after a change", async () => {
+  it.concurrent("an endpoint gets its deliveries, also the open ones, at its new URL after a change", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     const other = await endpoint(caller, { fact_types: ["payout"] });
@@ -159,7 +159,7 @@ describe("An endpoint", () => {
 });
 
 describe("An endpoint that is disabled temporarily", () => {
-  it.concurrent("loses nothing: open deliveries wait without a request, and are sent once it is enabled", async () => {
+  it.concurrent("an endpoint that is disabled temporarily loses nothing: open deliveries wait without a request, and are sent once it is enabled", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     await off.disable();
@@ -172,7 +172,7 @@ describe("An endpoint that is disabled temporarily", () => {
     expect((await ledger(caller.tenantId, off.id, 2)).map(({ type }) => type)).toEqual(["webhook_triggered", "webhook_sent"]);
   });
 
-  it.concurrent("twice loses nothing, for any notifications in between", async () => {
+  it.concurrent("an endpoint that is disabled twice loses nothing, for any notifications in between", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     await off.disable();
@@ -184,7 +184,7 @@ describe("An endpoint that is disabled temporarily", () => {
     expect(await off.delivery("sent")).toMatchObject({ id, tried: 2 });
   });
 
-  it.concurrent("because one delivery was answered with 410 loses only that one", async () => {
+  it.concurrent("an endpoint that is disabled because one delivery was answered with 410 loses only that delivery", async () => {
     const caller = await callerWith();
     const { hook, path } = await patient(caller);
     await tell(hook, { treatments: [{ status: 410, times: 1 }] });
@@ -200,7 +200,7 @@ describe("An endpoint that is disabled temporarily", () => {
     ]);
   });
 
-  it.concurrent("and then deleted wakes its waiting deliveries, which are skipped", async () => {
+  it.concurrent("a disabled endpoint that is then deleted wakes its waiting deliveries, which are skipped", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     await off.disable();
@@ -210,7 +210,7 @@ describe("An endpoint that is disabled temporarily", () => {
     expect(await off.delivery("skipped")).toMatchObject({ id, tried: 1 });
   });
 
-  it.concurrent("for a week has its deliveries skipped, and the ledger has the reason", async () => {
+  it.concurrent("an endpoint that is disabled for a week has its deliveries skipped, and the ledger has the reason", async () => {
     const caller = await callerWith();
     const off = await patient(caller);
     const { id } = await off.delivery("pending");
@@ -262,7 +262,7 @@ it.concurrent("a restarted delivery sends the same id, if it sends at all, and i
   expect(new Set((await received(hook)).map((request) => request.id))).toEqual(new Set([id]));
   expect(await delivery("sent")).toMatchObject({ id, tried: 1, attempts: [{ attempt: 1 }] });
   await outcome(caller.tenantId);
-  // The second delivery's facts come after any leftovers of the restart.
+  // The second delivery's facts come after any remaining facts of the restart.
   expect((await ledger(caller.tenantId, endpointId, 4)).map(({ type }) => type)).toEqual([
     "webhook_triggered",
     "webhook_sent",

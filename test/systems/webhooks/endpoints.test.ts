@@ -8,7 +8,7 @@ import { callerWith, expectProblem, reaches } from "../../api/client.ts";
 import { endpoint, hookUrl, outcome, received, tell } from "./hook.ts";
 
 describe("An endpoint's configuration", () => {
-  it("increments its version with each change, and refuses a change of an older version", async () => {
+  it("an endpoint's configuration increments its version with each change, and refuses a change of an older version", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller, { description: "first" });
     expect((await caller.get(path)).body).toMatchObject({ version: 1, state: "enabled", enabled: true, changed_by: "ada", reason: null });
@@ -21,13 +21,13 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.post(`${path}/enable`, { version: 7 }), 409, "invalid_transition");
   });
 
-  it("lists each type of fact once, for any repeats", async () => {
+  it("an endpoint's configuration lists each type of fact once, for any repeats", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller, { fact_types: ["payout", "outcome", "payout"] });
     expect((await caller.get(path)).body.fact_types).toEqual(["payout", "outcome"]);
   });
 
-  it("has its URL as it is called, and not as it was typed", async () => {
+  it("an endpoint's configuration has its URL in normalised form, as it is called", async () => {
     const caller = await callerWith();
     for (const [typed, called] of [
       ["HTTP://LOCALHOST:9/a b#hidden", "http://localhost:9/a%20b"],
@@ -41,7 +41,7 @@ describe("An endpoint's configuration", () => {
     }
   });
 
-  it("is refused with the names of the wrong fields", async () => {
+  it("an invalid endpoint configuration is refused with the names of the invalid fields", async () => {
     const caller = await callerWith();
     for (const [body, path] of [
       [{ url: hookUrl("x"), fact_types: [] }, "fact_types"],
@@ -54,7 +54,7 @@ describe("An endpoint's configuration", () => {
     expect((await caller.get("/v1/webhooks")).body.items).toEqual([]);
   });
 
-  it("is listed newest first, page by page, and deleted ones only on request", async () => {
+  it("endpoints are listed newest first, page by page, and deleted ones only on request", async () => {
     const caller = await callerWith();
     const made = [await endpoint(caller), await endpoint(caller), await endpoint(caller)];
     await caller.call("DELETE", made[1]?.path ?? "");
@@ -65,7 +65,7 @@ describe("An endpoint's configuration", () => {
     expect((await caller.get("/v1/webhooks?deleted=true")).body.items).toHaveLength(3);
   });
 
-  it("that is deleted remains readable and cannot be restored", async () => {
+  it("a deleted endpoint remains readable and cannot be restored", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     expect((await caller.call("DELETE", path)).body).toMatchObject({ version: 2, state: "deleted" });
@@ -79,7 +79,7 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.call("DELETE", path), 409, "invalid_transition");
   });
 
-  it("is limited to a hundred endpoints for a tenant", async () => {
+  it("a tenant can have a hundred endpoints", async () => {
     const caller = await callerWith();
     const register = () => caller.post("/v1/webhooks", { url: hookUrl("x"), fact_types: ["outcome"] });
     for (let count = 0; count < 100; count++) expect((await register()).status).toBe(201);
@@ -88,7 +88,7 @@ describe("An endpoint's configuration", () => {
 });
 
 describe("A test delivery", () => {
-  it("goes to its endpoint only, is signed as a fact is, and can be watched", async () => {
+  it("a test delivery is sent to its endpoint only, is signed as a fact is, and is listed", async () => {
     const caller = await callerWith();
     const [asked, other] = [await endpoint(caller, { fact_types: ["payout"] }), await endpoint(caller)];
     const { status, body, headers } = await caller.post(`${asked.path}/test`, {});
@@ -104,14 +104,14 @@ describe("A test delivery", () => {
     expect(await received(other.hook)).toEqual([]);
   });
 
-  it("requested twice is sent twice", async () => {
+  it("a test delivery that is requested twice is sent twice", async () => {
     const caller = await callerWith();
     const { hook, path } = await endpoint(caller);
     for (const _ of [1, 2]) expect((await caller.post(`${path}/test`, {})).status).toBe(202);
     expect(new Set((await received(hook, 2)).map(({ id }) => id)).size).toBe(2);
   });
 
-  it("that is not accepted leaves no pending delivery", async () => {
+  it("a test delivery that is not accepted leaves no pending delivery", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     const headers = { authorization: `Bearer ${caller.token}`, "content-type": "application/json" };
@@ -122,7 +122,7 @@ describe("A test delivery", () => {
   });
 });
 
-it("the log contains each delivery, newest first, page by page and by state", async () => {
+it("the delivery log contains each delivery, newest first, page by page and by state", async () => {
   const caller = await callerWith();
   const { hook, path } = await endpoint(caller);
   for (let count = 1; count <= 3; count++) {
@@ -164,7 +164,7 @@ it("another tenant can see, change and receive nothing of an endpoint", async ()
   expect((await owner.get(path)).body).toMatchObject({ version: 1, state: "enabled" });
 });
 
-it("a read of an endpoint needs the scope read, and a change needs the scope operate", async () => {
+it("a read of an endpoint requires the scope read, and a change requires the scope operate", async () => {
   const { tenantId, ...owner } = await callerWith();
   const { path } = await endpoint({ tenantId, ...owner });
   const reader = await callerWith(["read"], tenantId);
@@ -194,7 +194,7 @@ it("T01 a command for another tenant's endpoint sends nothing", async () => {
   expect(await received(hook)).toEqual([]);
 });
 
-it("a signed delivery is sent by the deployment only: no token sends one, alone, in a batch or by a schedule", async () => {
+it("a signed delivery is sent by the deployment only: no token can send one, alone, in a batch or by a schedule", async () => {
   const owner = await callerWith();
   const { id } = await endpoint(owner);
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };

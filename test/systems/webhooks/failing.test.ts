@@ -7,7 +7,7 @@ import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 const REASON = { reason: "the receiver works again" };
 
 describe("A receiver that fails", () => {
-  it("is recorded at once: the match is published, for any outcome of the delivery", async () => {
+  it("a failing receiver is recorded at once: the match is published, for any outcome of the delivery", async () => {
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 503, times: 1 }] });
@@ -24,12 +24,12 @@ describe("A receiver that fails", () => {
   it.each([
     { how: "answers 500", treatment: { status: 500, text: "no\0pe" }, error: "The receiver answered 500.", answer: "nope" },
     {
-      how: "hangs up after it took it",
+      how: "accepts the request and closes the connection",
       treatment: { mode: "drop" as const },
       error: "cannot be reached, or closed the connection",
       answer: null,
     },
-    // Each time takes as long as an answer may.
+    // Each attempt takes as long as the timeout of a response.
     { how: "never answers", treatment: { mode: "hang" as const }, times: 1, error: "did not respond within 5 s.", answer: null },
     {
       how: "redirects",
@@ -37,27 +37,30 @@ describe("A receiver that fails", () => {
       error: "redirects are not followed",
       answer: "",
     },
-  ])("and $how gets the delivery again under the same id, and delays no other", async ({ treatment, times = 2, error, answer }) => {
-    await using _ = await hurried();
-    const caller = await callerWith();
-    const failing = await endpoint(caller);
-    const fine = await endpoint(caller);
-    await tell(failing.hook, { treatments: [{ ...treatment, times }] });
-    await outcome(caller.tenantId);
-    await fine.delivery("sent");
-    const sent = await failing.delivery("sent");
-    const requests = await received(failing.hook, times + 1);
-    expect(requests.map(({ id }) => id)).toEqual(Array(times + 1).fill(sent.id));
-    expect(new Set(requests.map(({ body }) => body)).size).toBe(1);
-    expect(requests.every(({ verified }) => verified[0])).toBe(true);
-    expect(sent.attempts.map(({ attempt }: Json) => attempt)).toEqual(requests.map((_, nth) => nth + 1));
-    expect(sent.attempts.at(-1)).toMatchObject({ status: 204, error: null });
-    expect(sent.attempts[0].error).toContain(error);
-    expect(sent.attempts[0].answer).toBe(answer);
-    expect(await received(fine.hook)).toHaveLength(1);
-  });
+  ])(
+    "a receiver that fails and $how gets the delivery again under the same id, and delays no other",
+    async ({ treatment, times = 2, error, answer }) => {
+      await using _ = await hurried();
+      const caller = await callerWith();
+      const failing = await endpoint(caller);
+      const fine = await endpoint(caller);
+      await tell(failing.hook, { treatments: [{ ...treatment, times }] });
+      await outcome(caller.tenantId);
+      await fine.delivery("sent");
+      const sent = await failing.delivery("sent");
+      const requests = await received(failing.hook, times + 1);
+      expect(requests.map(({ id }) => id)).toEqual(Array(times + 1).fill(sent.id));
+      expect(new Set(requests.map(({ body }) => body)).size).toBe(1);
+      expect(requests.every(({ verified }) => verified[0])).toBe(true);
+      expect(sent.attempts.map(({ attempt }: Json) => attempt)).toEqual(requests.map((_, nth) => nth + 1));
+      expect(sent.attempts.at(-1)).toMatchObject({ status: 204, error: null });
+      expect(sent.attempts[0].error).toContain(error);
+      expect(sent.attempts[0].answer).toBe(answer);
+      expect(await received(fine.hook)).toHaveLength(1);
+    },
+  );
 
-  it("for every try makes its instance errored and leaves a fact; an operator's retry sends the same id again", async () => {
+  it("a receiver that fails at every attempt makes the delivery's instance errored and leaves a fact; an operator's retry sends the same id again", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
@@ -82,7 +85,7 @@ describe("A receiver that fails", () => {
     await reaches(caller, failed.id, "complete");
   });
 
-  it("for every try, with an endpoint that is disabled before the operator's retry, has its delivery skipped: two facts report it", async () => {
+  it("a failed delivery whose endpoint is disabled before the operator's retry is skipped: two facts report it", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, id, path, delivery } = await endpoint(caller);
@@ -101,13 +104,13 @@ describe("A receiver that fails", () => {
     expect(await received(hook)).toHaveLength(6);
   });
 
-  // The step's own first pause is 10 to 11 seconds.
+  // The step's own first delay is 10 to 11 seconds.
   it.concurrent.each([
     ["12", 12, 11_900],
     ["0", 0, 9_900],
     ["86400", 3600, null],
   ])(
-    "and asks for %s seconds with 429 gets the next request after that time, after the step's delay at least and an hour at most",
+    "a receiver that requests %s seconds with 429 gets the next request after that time, after the step's delay at least and an hour at most",
     async (...row) => {
       const [named, asked, leastMs] = row;
       const caller = await callerWith();
@@ -121,7 +124,7 @@ describe("A receiver that fails", () => {
     },
   );
 
-  it.each(["flood", "endless"] as const)("with a very long answer (%s) is read for one kilobyte", async (mode) => {
+  it.each(["flood", "endless"] as const)("a very long response of a failing receiver (%s) is read up to one kilobyte", async (mode) => {
     const caller = await callerWith();
     const { hook, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ mode, times: 1 }] });
@@ -133,8 +136,8 @@ describe("A receiver that fails", () => {
   });
 });
 
-describe("A fact whose charge fails for good", () => {
-  it("is delivered to each endpoint, whatever becomes of its dead letter, and each match names its delivery", async () => {
+describe("A fact whose charge fails permanently", () => {
+  it("a fact whose charge fails permanently is delivered to each endpoint, for any outcome of its dead letter, and each match names its delivery", async () => {
     const caller = await callerWith();
     const { tenantId } = caller;
     await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 30 } }]);
@@ -162,7 +165,7 @@ describe("A fact whose charge fails for good", () => {
     const replay = `/v1/dead-letters/${letter?.id}/replay`;
     expect((await caller.post(replay, { ...REASON, dry_run: true })).body).toMatchObject({ outcome: "follows", refused: null });
     expect((await caller.post(replay, REASON)).body).toMatchObject({ sent: true });
-    // The charge is still refused: another letter, which is skipped.
+    // The charge is still refused: another dead letter, which is skipped.
     const again = (await opened(1)).find(({ id }) => id !== letter?.id) ?? (await until(letters, ([one]) => one?.id !== letter?.id))[0];
     expect((await caller.post(`/v1/dead-letters/${again?.id}/skip`, REASON)).body).toMatchObject({ skipped: true });
     expect(await matches()).toEqual(ids);

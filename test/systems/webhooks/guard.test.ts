@@ -42,15 +42,15 @@ const refusedWords = (text: string) => {
 };
 
 describe("The address guard", () => {
-  it.each(HOSTILE)("refuses %s", (text) => {
+  it.each(HOSTILE)("the address guard of webhooks refuses %s", (text) => {
     expect(checkText(text), text.slice(0, 100)).toEqual({ refused: expect.any(String) });
   });
 
-  it.each(FINE)("accepts %s", (text) => {
+  it.each(FINE)("the address guard of webhooks accepts %s", (text) => {
     expect(checkText(text)).toHaveProperty("url");
   });
 
-  it("refuses every spelling of an address that is not public", () => {
+  it("the address guard refuses every spelling of an address that is not public", () => {
     fc.assert(
       fc.property(
         privateV4.chain((octets) => spellings(octets)),
@@ -63,7 +63,7 @@ describe("The address guard", () => {
     );
   });
 
-  it("refuses every IPv6 address that contains an IPv4 one, and every one outside the public range", () => {
+  it("the address guard refuses every IPv6 address that contains an IPv4 address, and every one outside the public range", () => {
     const group = fc.nat(0xffff).map((value) => value.toString(16));
     const carrying = fc
       .tuple(fc.constantFrom("::ffff:", "::", "64:ff9b::", "::ffff:0:"), group, group)
@@ -81,11 +81,11 @@ describe("The address guard", () => {
     );
   });
 
-  it("names the setting that permits this machine, for development", () => {
+  it("the address guard's error names the setting that permits this machine, for development", () => {
     expect(checkText("http://localhost:9000/hooks")).toEqual({ refused: expect.stringContaining("WEBHOOKS_ALLOW_LOCAL=true") });
   });
 
-  it("permits only this machine when local development is enabled", () => {
+  it("the address guard permits only this machine when local development is enabled", () => {
     for (const text of ["http://localhost:8788/x", "http://127.0.0.1/", "https://[::1]:9/"])
       expect(checkText(text, { local: true })).toHaveProperty("url");
     for (const text of [
@@ -113,19 +113,19 @@ describe("Host names", () => {
   it.each([
     { why: "IPv4 address is private", records: { a: ["10.0.0.1"] } },
     { why: "IPv6 address is private", records: { a: ["93.184.216.34"], aaaa: ["fd00::1"] } },
-    { why: "IPv6 address is this machine in disguise", records: { aaaa: ["::ffff:127.0.0.1"] } },
+    { why: "IPv6 address is this machine in another notation", records: { aaaa: ["::ffff:127.0.0.1"] } },
     { why: "second address is the metadata service", records: { a: ["93.184.216.34", "169.254.169.254"] } },
-    { why: "answer is no address at all", records: { a: ["example.org."] } },
+    { why: "response is not an address", records: { a: ["example.org."] } },
     { why: "host does not exist", records: { status: 3 } },
     { why: "host has no address", records: {} },
-  ])("are refused when $why", async ({ records }) => {
+  ])("a webhook's host name is refused when its $why", async ({ records }) => {
     const url = await named(records);
     expect(await checkTarget(guarded, url)).toMatchObject({ verdict: "refused" });
     const refused = await registerAt(url);
     expect(refused).toMatchObject({ status: 422, body: { code: "invalid_payload", issues: [{ path: "url" }] } });
   });
 
-  it("are accepted when all their addresses are public, and when they cannot be resolved yet", async () => {
+  it("host names are accepted when all their addresses are public, and when they cannot be resolved yet", async () => {
     const fine = await named({ a: ["93.184.216.34", "1.1.1.1"], aaaa: ["2606:4700:4700::1111"] });
     expect(await checkTarget(guarded, fine)).toMatchObject({ verdict: "public" });
     expect((await registerAt(fine)).status).toBe(201);
@@ -136,7 +136,7 @@ describe("Host names", () => {
     }
   });
 
-  it("are resolved again before each request: a private address gets none, an unresolved name waits", async () => {
+  it("host names are resolved again before each request: no request is sent to a private address, and an unresolved name waits", async () => {
     const url = await named({ a: ["93.184.216.34"] });
     const { body, tenantId } = await registerAt(url);
     const send = () => sendTo(tenantId, body.id, fetch);
@@ -150,7 +150,7 @@ describe("Host names", () => {
     expect(silent).toMatchObject({ code: "unavailable", message: expect.stringContaining("resolver") });
   });
 
-  it("that resolve slowly do not hide a change: a delivery uses the current URL and the current secrets", async () => {
+  it("a slow resolution of a host name does not hide a change: a delivery uses the current URL and the current secrets", async () => {
     const before = await named({ a: ["93.184.216.34"] });
     const after = await named({ a: ["1.1.1.1"] });
     const { body, tenantId, ask } = await registerAt(before);
@@ -186,7 +186,7 @@ describe("Host names", () => {
   const dnsOf = (url: string) => `${receiverUrl}/dns/${new URL(url).hostname}`;
   const tellOf = (url: string, records: object) => fetch(dnsOf(url), { method: "PUT", body: JSON.stringify(records) });
 
-  /** One attempt at a delivery, in a deployment as it is outside of development. */
+  /** One attempt at a delivery, in a deployment outside of development. */
   const sendTo = (tenantId: string, endpointId: string, through: typeof fetch) =>
     postWebhook.run({
       input: {
@@ -208,7 +208,7 @@ describe("Host names", () => {
       env: { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" } as typeof env,
     });
 
-  /** Registers at a deployment as it is outside of development. */
+  /** Registers an endpoint at a deployment outside of development. */
   async function registerAt(url: string) {
     const { token, tenantId } = await callerWith();
     const request = (method: string, path: string, body?: object) =>

@@ -13,7 +13,7 @@ export function hookUrl(name: string): string {
   return `${receiverUrl}/hook/${name}`;
 }
 
-/** Sets a hook's secrets in the receiver, and its answers to the next requests. */
+/** Sets a hook's secrets in the receiver, and its responses to the next requests. */
 export async function tell(name: string, words: { secrets?: string[]; treatments?: Treatment[] }): Promise<void> {
   await fetch(`${receiverUrl}/tell/${name}`, { method: "PUT", body: JSON.stringify(words) });
 }
@@ -26,7 +26,7 @@ export async function received(name: string, count = 0): Promise<Received[]> {
   );
 }
 
-/** An endpoint with its own hook behind it that has its secret. */
+/** An endpoint with its own hook, which has the endpoint's secret. */
 export async function endpoint(caller: Caller, config: Record<string, unknown> = {}) {
   const hook = fresh("hook");
   const { status, body } = await caller.post("/v1/webhooks", { url: hookUrl(hook), fact_types: ["outcome"], ...config });
@@ -38,7 +38,7 @@ export async function endpoint(caller: Caller, config: Record<string, unknown> =
     id: body.id as string,
     secret: body.secret as string,
     path,
-    /** Its one delivery, once it is in this state. */
+    /** The endpoint's one delivery, once it is in this state. */
     async delivery(state: string): Promise<Json> {
       const look = async () => (await caller.get(`${path}/deliveries`)).body.items;
       const [found] = await until(look, (items) => items[0]?.state === state);

@@ -9,7 +9,7 @@ import { endpoint, hookUrl, ledger, outcome, received, tell } from "./hook.ts";
 const REASON = { reason: "it was off on Monday" };
 const SINCE = { since: "2026-01-01T00:00:00Z" };
 
-/** Disables an endpoint; the result enables it. */
+/** Disables an endpoint. Returns the function that enables it. */
 async function off(caller: Caller, path: string) {
   const { url, version } = (await caller.get(path)).body;
   await caller.call("PUT", path, { version, url, fact_types: ["outcome"], enabled: false });
@@ -34,8 +34,8 @@ const ended = (caller: Caller, id: string) =>
 const named = async (hook: string, count: number) =>
   (await received(hook, count)).map(({ body }) => JSON.parse(body).data.fact_id as string);
 
-describe("Facts that came while an endpoint was off", () => {
-  it("are delivered later, each once, oldest first, and the ones that it had are not", async () => {
+describe("Facts that were recorded while an endpoint was disabled", () => {
+  it("facts that were recorded while an endpoint was disabled are delivered later, each once, oldest first, and earlier delivered ones are not", async () => {
     const caller = await callerWith();
     const { hook, id, path } = await endpoint(caller);
     const before = await outcomes(caller, 1);
@@ -66,13 +66,13 @@ describe("Facts that came while an endpoint was off", () => {
     expect(audit).toHaveLength(4);
     expect(audit[0]).toMatchObject({ target: id, reason: REASON.reason, result: "applied", detail: { bulk: body.bulk_action } });
 
-    // Nothing is owed any more, and the next fact comes as usual.
+    // No delivery is pending any more, and the next fact is delivered as usual.
     expect((await later()).body).toMatchObject({ matched: 0 });
     const [next] = await outcomes(caller, 1);
     expect((await named(hook, 6)).at(-1)).toBe(next);
   });
 
-  it("include those whose delivery was skipped, under the same id, and leave failed ones to their instances", async () => {
+  it("a later delivery includes facts whose delivery was skipped, under the same id, and leaves failed ones to their instances", async () => {
     const caller = await callerWith();
     const { hook, path } = await endpoint(caller);
     await outcomes(caller, 2);
@@ -95,23 +95,26 @@ describe("Facts that came while an endpoint was off", () => {
     { point: "A02 accept committed, not answered", ofBulk: false },
     { point: "B01 one item changed, chunk not over", ofBulk: true },
     { point: "B02 items changed, chunk not recorded", ofBulk: true },
-  ] as const)("are delivered once, and their matches are recorded, through a crash at $point", async ({ point, ofBulk }) => {
-    const caller = await callerWith();
-    const { hook, id, path } = await endpoint(caller);
-    const switchOn = await off(caller, path);
-    const missed = await outcomes(caller, 8);
-    await switchOn();
-    const asked = { ...REASON, ...SINCE, rate_per_second: 5 };
-    const { body } = await caller.post(`${path}/deliveries`, asked);
-    const death = dieAt(point, ofBulk ? [body.bulk_action] : undefined);
-    expect(await ended(caller, body.bulk_action)).toMatchObject({ state: "complete", done: 8, skipped: 0, failed: 0 });
-    expect(death.died()).toBe(true);
-    expect((await named(hook, 8)).toSorted()).toEqual(missed.toSorted());
-    const facts = await ledger(caller.tenantId, id, 16);
-    expect(facts.filter(({ type }) => type === "webhook_triggered")).toHaveLength(8);
-  });
+  ] as const)(
+    "facts of a disabled endpoint are delivered once, and their matches are recorded, through a crash at $point",
+    async ({ point, ofBulk }) => {
+      const caller = await callerWith();
+      const { hook, id, path } = await endpoint(caller);
+      const switchOn = await off(caller, path);
+      const missed = await outcomes(caller, 8);
+      await switchOn();
+      const asked = { ...REASON, ...SINCE, rate_per_second: 5 };
+      const { body } = await caller.post(`${path}/deliveries`, asked);
+      const death = dieAt(point, ofBulk ? [body.bulk_action] : undefined);
+      expect(await ended(caller, body.bulk_action)).toMatchObject({ state: "complete", done: 8, skipped: 0, failed: 0 });
+      expect(death.died()).toBe(true);
+      expect((await named(hook, 8)).toSorted()).toEqual(missed.toSorted());
+      const facts = await ledger(caller.tenantId, id, 16);
+      expect(facts.filter(({ type }) => type === "webhook_triggered")).toHaveLength(8);
+    },
+  );
 
-  it("are not delivered again after retention has removed their delivery, sent or not", async () => {
+  it("facts are not delivered again after retention has removed their delivery, sent or not", async () => {
     const caller = await callerWith();
     const { hook, id, path, delivery } = await endpoint(caller);
     await outcomes(caller, 1);
@@ -125,7 +128,7 @@ describe("Facts that came while an endpoint was off", () => {
     expect((await received(hook)).map((one) => one.id)).toEqual([sent.id]);
   });
 
-  it("are found without reading the deliveries from before their period", async () => {
+  it("facts of a disabled endpoint are found without reading the deliveries from before their period", async () => {
     const caller = await callerWith();
     const { hook, id, path } = await endpoint(caller);
     await env.DB.prepare(
@@ -143,7 +146,7 @@ describe("Facts that came while an endpoint was off", () => {
     expect(read).toBeLessThan(500);
   });
 
-  it("of another tenant's endpoint are refused, and so is a token without the scope", async () => {
+  it("a later delivery of facts of another tenant's endpoint is refused, and so is a token without the scope", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     const asked = { ...REASON, ...SINCE };
@@ -156,7 +159,7 @@ describe("Facts that came while an endpoint was off", () => {
 });
 
 describe("A new endpoint", () => {
-  it("is given the facts of the last days, once for one key", async () => {
+  it("a new endpoint gets the facts of the last days, once for one key", async () => {
     const caller = await callerWith();
     const missed = await outcomes(caller, 3);
     const hook = "backfilled";

@@ -5,11 +5,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Webhook } from "standardwebhooks";
 
-// A receiver of webhooks in a separate process, built on the reference library. It appends every request to a ledger, and is the
-// only judge of arrivals. Beside it runs a DNS-over-HTTPS service with configured answers. Run it with: node
-// test/systems/webhooks/receiver.ts --ledger FILE
+// A receiver of webhooks in a separate process, built on the reference library. It appends every request to a ledger, which is the only
+// record of arrivals. It also runs a DNS-over-HTTPS service with configured responses. Run it with: node test/systems/webhooks/receiver.ts
+// --ledger FILE
 
-/** One request as it came. */
+/** One request as received. */
 export interface Received {
   hook: string;
   id: string;
@@ -19,13 +19,13 @@ export interface Received {
   body: string;
   /** The hook's secrets with which the reference library accepts the signature, in order. */
   verified: boolean[];
-  /** The answer: a status, or the reason why there was none. */
+  /** The response: a status, or the reason why there was none. */
   answered: number | string;
 }
 
 /**
- * The treatment of the next requests to a hook. `drop` accepts it and closes the connection; `hang` never answers; `flood` answers 5
- * MB; `endless` never stops; `half` closes after the first half of the text, and `short` ends there as if it were the whole.
+ * The treatment of the next requests to a hook. `drop` accepts it and closes the connection; `hang` never responds; `flood` responds with
+ * 5 MB; `endless` never stops; `half` closes after the first half of the text, and `short` ends there as if it were complete.
  */
 export interface Treatment {
   status?: number;
@@ -40,7 +40,7 @@ interface Hook {
   treatments: Treatment[];
 }
 
-/** The resolver's answer for a name. With `held` it does not answer until it is reconfigured, and for half a second. */
+/** The resolver's response for a name. With `held` it does not respond until it is reconfigured, and for another half second. */
 interface Records {
   status?: number;
   http?: number;
@@ -51,14 +51,14 @@ interface Records {
 }
 
 const { values } = parseArgs({ options: { ledger: { type: "string" } } });
-if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+if (!values.ledger) throw new Error("Name the file of the ledger: --ledger FILE");
 const file = openSync(values.ledger, "a");
 const ledger: Received[] = [];
 const hooks = new Map<string, Hook>();
 const dns = new Map<string, Records>();
 
-// A connection that closes as the next request starts looks like a lost network. A client that disconnects halfway ends that
-// request, not this process.
+// A connection that closes as the next request starts looks like a network failure. A client that disconnects early ends that request, not
+// this process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
   0,
   "127.0.0.1",
@@ -102,7 +102,7 @@ function receive(name: string, request: IncomingMessage, body: string, response:
   if (treatment?.mode === "hang") return;
   if (treatment?.mode === "flood") return void response.end("x".repeat(5 * 1024 * 1024));
   if (treatment?.mode === "endless") return void pour(response);
-  // Without a length and without chunks a body ends where its connection does.
+  // Without a length and without chunks a body ends when its connection ends.
   if (treatment?.mode === "short") response.useChunkedEncodingByDefault = false;
   response.writeHead(treatment?.status ?? 204, treatment?.headers);
   const half = treatment?.text?.slice(0, treatment.text.length / 2);

@@ -34,19 +34,22 @@ async function several(caller: Caller, state: string, count: number) {
   return { ...one, ids, all: `${one.path}/redeliver`, items };
 }
 
-/** Waits until each of two deliveries was accepted once more. An attempt with a lost answer is repeated, so one may have a try more. */
+/**
+ * Waits until each of two deliveries was accepted once more. An attempt with a lost response is repeated, so a delivery may have one more
+ * attempt.
+ */
 const sentAgain = (items: () => Promise<Json[]>) => until(items, (found) => found.length === 2 && found.every(({ tried }) => tried >= 2));
 
-/** Instances that deliveries of a tenant had. */
+/** The number of instances of a tenant's deliveries. */
 const made = async (caller: Caller) => (await caller.get("/v1/instances?workflow=deliver-webhook")).body.items.length;
 
-/** The ids that a receiver was sent more than once. */
+/** The ids that a receiver got more than once. */
 async function tookOften(hook: string): Promise<string[]> {
   const sent = Map.groupBy(await received(hook), ({ id }) => id);
   return [...sent].flatMap(([id, all]) => (all.length > 1 ? [id] : [])).toSorted();
 }
 
-/** As if the command of an instance had died before it started. Returns its dead letter. */
+/** Simulates that the command of an instance died before it started. Returns its dead letter. */
 async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<string> {
   const row = await env.DB.prepare("UPDATE millrace_instances SET status = 'dead', check_at = NULL WHERE id = ?1 RETURNING envelope")
     .bind(instance)
@@ -57,7 +60,7 @@ async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<str
 }
 
 describe("A sent delivery", () => {
-  it("is sent again under its own id with its own body, and the ledger has it once more", async () => {
+  it("a sent delivery is sent again under its own id with its own body, and the ledger has it once more", async () => {
     const caller = await callerWith();
     const { hook, id, delivered, again, delivery } = await sent(caller);
     const asked = await caller.post(again, REASON);
@@ -73,7 +76,7 @@ describe("A sent delivery", () => {
     expect(audit[0]).toMatchObject({ verb: "redeliver", target: id, reason: REASON.reason, result: "applied" });
   });
 
-  it("is sent again once for one key, for any requests, and once more for another key", async () => {
+  it("a sent delivery is sent again once for one key, for any requests, and once more for another key", async () => {
     const caller = await callerWith();
     const { hook, again, delivery } = await sent(caller);
     const marks: (string | null)[] = [];
@@ -97,7 +100,7 @@ describe("A sent delivery", () => {
     expect(audit).toHaveLength(2);
   });
 
-  it("is sent again by one of several concurrent requests, and the others are marked as repeated", async () => {
+  it("a sent delivery is sent again by one of several concurrent requests, and the others are marked as repeated", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -114,7 +117,7 @@ describe("A sent delivery", () => {
     expect(await received(hook)).toHaveLength(5);
   });
 
-  it("that fails when it is sent again is retried as the instance that its log names", async () => {
+  it("a delivery that fails when it is sent again is retried as the instance that its log names", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, id, path, delivered, again, delivery } = await sent(caller);
@@ -126,7 +129,7 @@ describe("A sent delivery", () => {
       () => listed("redelivery=failed"),
       (found) => found.length > 0,
     );
-    // It was sent once, and stays so in each list.
+    // The delivery was sent once, and keeps that state in each list.
     expect(await delivery("sent")).toMatchObject({ id: delivered, instance_id, redelivery: "failed", tried: 7 });
     expect(await listed("state=sent")).toMatchObject([{ id: delivered, redelivery: "failed" }]);
     expect([await listed("state=failed"), await listed("redelivery=sent")]).toEqual([[], []]);
@@ -140,7 +143,7 @@ describe("A sent delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id: delivered, redelivery: "sent", tried: 8 });
   });
 
-  it("of a disabled endpoint waits until the endpoint is enabled", async () => {
+  it("a redelivery to a disabled endpoint waits until the endpoint is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -152,7 +155,7 @@ describe("A sent delivery", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("is sent again unchanged, at any size", async () => {
+  it("a sent delivery is sent again unchanged, at any size", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await outcome(caller.tenantId, { payload: { account: "a1", value_cents: 1, note: "🧾 ünï ".repeat(900) } });
@@ -164,7 +167,7 @@ describe("A sent delivery", () => {
 });
 
 describe("A delivery", () => {
-  it("with the answer 410 is sent again once the endpoint is enabled", async () => {
+  it("a delivery that was answered with 410 is sent again once the endpoint is enabled", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 410, times: 1 }] });
@@ -175,7 +178,7 @@ describe("A delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id, tried: 2 });
   });
 
-  it("that was skipped while it waited is sent again by its new instance alone, although the old one has not checked yet", async () => {
+  it("a delivery that was skipped while it waited is sent again by its new instance only, although the old one has not checked yet", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "1" }, times: 1 }] });
@@ -193,7 +196,7 @@ describe("A delivery", () => {
     expect(await received(hook)).toHaveLength(2);
   });
 
-  it("is skipped with the dead letter of its command, and can be sent again", async () => {
+  it("a delivery is skipped with the dead letter of its command, and can be sent again", async () => {
     const caller = await callerWith();
     const { hook, path, delivered, again, delivery } = await sent(caller);
     const switchOn = await off(caller, path);
@@ -218,7 +221,7 @@ describe("A delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 2 });
   });
 
-  it("that failed is not sent again: its instance is retried", async () => {
+  it("a failed delivery is not sent again: its instance is retried", async () => {
     await using _ = await hurried();
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
@@ -232,7 +235,7 @@ describe("A delivery", () => {
     });
   });
 
-  it("of a deleted endpoint is refused, and so is another tenant's, and one without the scope", async () => {
+  it("a redelivery of a deleted endpoint is refused, and so is another tenant's, and one without the scope", async () => {
     const caller = await callerWith();
     const { path, again } = await sent(caller);
     const stranger = await callerWith();
@@ -247,7 +250,7 @@ describe("A delivery", () => {
 });
 
 describe("Many deliveries", () => {
-  it("of one state and period are sent again, each once, and no others", async () => {
+  it("deliveries of one state and period are sent again, each once, and no others", async () => {
     const caller = await callerWith();
     const { hook, ids, all, items, path } = await several(caller, "skipped", 4);
     const met = async (id: string | undefined) => (await caller.get(`${path}/deliveries/${id}`)).body.matched_at;
@@ -264,7 +267,7 @@ describe("Many deliveries", () => {
     });
   });
 
-  it("that were sent are sent again once for one key, although they have been sent again by then", async () => {
+  it("deliveries that were sent are sent again once for one key, although they have been sent again by then", async () => {
     const caller = await callerWith();
     const { hook, ids, all, items } = await several(caller, "sent", 2);
     const ask = async (key: string, state = "sent") => {
@@ -279,7 +282,7 @@ describe("Many deliveries", () => {
     expect([await made(caller), await tookOften(hook)]).toEqual([4, ids.toSorted()]);
   });
 
-  it("are each sent again by one of several concurrent requests, and counted by it", async () => {
+  it("each of many deliveries is sent again by one of several concurrent requests, and counted by it", async () => {
     const caller = await callerWith();
     const { hook, ids, path, all, items } = await several(caller, "sent", 2);
     const switchOn = await off(caller, path);

@@ -9,7 +9,7 @@ import { endpoint, hookUrl, outcome, received } from "./hook.ts";
 
 const DAY_MS = 86_400_000;
 
-/** Runs every rule until it has nothing left to remove; returns the number removed by each. */
+/** Runs every rule until it has nothing left to remove; returns the number of rows removed by each. */
 async function prune(): Promise<Record<string, number>> {
   const removed: Record<string, number> = {};
   for (const { name, keepDays, prune } of webhookRetention) {
@@ -19,7 +19,7 @@ async function prune(): Promise<Record<string, number>> {
   return removed;
 }
 
-/** Moves the change from an endpoint's first version to its second, and its beginning before that. */
+/** Changes the time of an endpoint's change from its first version to its second, and its creation before that. */
 async function replacedAt(id: string, at: number): Promise<void> {
   await env.DB.batch([
     env.DB.prepare("UPDATE webhook_versions SET created_at = ?1, changed_at = ?1 WHERE endpoint_id = ?2").bind(at - DAY_MS, id),
@@ -30,14 +30,14 @@ async function replacedAt(id: string, at: number): Promise<void> {
 
 const aged = (days: number) => Date.now() - days * DAY_MS;
 
-it("old deliveries, secrets and versions are deleted at their age, and current ones are kept", async () => {
+it("old deliveries, secrets and versions of endpoints are deleted at their age, and current ones are kept", async () => {
   const caller = await callerWith();
   const kept = await endpoint(caller);
   await outcome(caller.tenantId);
   await kept.delivery("sent");
   await caller.call("PUT", kept.path, { version: 1, url: hookUrl(kept.hook), fact_types: ["outcome"] });
   await caller.post(`${kept.path}/rotate`, { overlap_seconds: 0 });
-  // Old rows of other tests are deleted with the first.
+  // Old rows of other tests are deleted with the first call.
   await prune();
   expect(Object.values(await prune())).toEqual([0, 0, 0, 0]);
 
@@ -57,7 +57,7 @@ it("old deliveries, secrets and versions are deleted at their age, and current o
 });
 
 describe("A fact with a dead letter that is replayed long after an endpoint was changed", () => {
-  /** The versions that a fact meets which its ledger took then. */
+  /** The versions of the endpoint that apply to a fact which its ledger accepted at that time. */
   async function met(tenantId: string, recorded: number): Promise<number[]> {
     const more = { recorded_at: new Date(recorded).toISOString() };
     const payload = recordedFact(tenantId, "outcome", "old", { account: "a", value_cents: 1 }, more);
@@ -65,7 +65,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
     return (await offer(told as unknown as Parameters<typeof offer>[0])).map(({ config_version }) => config_version);
   }
 
-  it("is delivered by the version that applied when it was accepted", async () => {
+  it("a fact that is replayed late is delivered by the endpoint's version that applied when the fact was accepted", async () => {
     const caller = await callerWith();
     const { id, path, hook } = await endpoint(caller);
     await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["outcome"] });
@@ -75,7 +75,7 @@ describe("A fact with a dead letter that is replayed long after an endpoint was 
     expect(await met(caller.tenantId, aged(480) + 1000)).toEqual([2]);
   });
 
-  it("is delivered by the oldest existing version when earlier ones are deleted, and by none before the endpoint existed", async () => {
+  it("a fact that is replayed late is delivered by the oldest existing version of the endpoint, and by none if it is older than the endpoint", async () => {
     const caller = await callerWith();
     const { id, path, hook } = await endpoint(caller);
     await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["outcome"] });

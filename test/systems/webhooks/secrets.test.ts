@@ -4,7 +4,7 @@ import { callerWith, expectProblem, until } from "../../api/client.ts";
 import { endpoint, outcome, received, tell } from "./hook.ts";
 
 describe("A rotation of a secret", () => {
-  it("makes both secrets sign during the overlap, and the new one alone after it", async () => {
+  it("a rotation of a secret makes both secrets sign during the overlap, and only the new one after it", async () => {
     const caller = await callerWith();
     const { hook, id, path, secret } = await endpoint(caller);
     const rotated = await caller.post(`${path}/rotate`, {});
@@ -26,7 +26,7 @@ describe("A rotation of a secret", () => {
     expect((await caller.get(`${path}/secrets`)).body.items).toMatchObject([{ generation: 2 }]);
   });
 
-  it("without an overlap ends the old secret at once", async () => {
+  it("a rotation without an overlap ends the old secret at once", async () => {
     const caller = await callerWith();
     const { hook, path, secret } = await endpoint(caller);
     const { body } = await caller.post(`${path}/rotate`, { overlap_seconds: 0 });
@@ -35,7 +35,7 @@ describe("A rotation of a secret", () => {
     expect(await received(hook, 1)).toMatchObject([{ verified: [false, true] }]);
   });
 
-  it("that is requested twice keeps the first secret signing, up to five at once", async () => {
+  it("a rotation that is requested twice keeps the first secret signing, up to five secrets at once", async () => {
     const caller = await callerWith();
     const { hook, path, secret } = await endpoint(caller);
     for (let generation = 2; generation <= 5; generation++) {
@@ -47,7 +47,7 @@ describe("A rotation of a secret", () => {
     expect(secret).toMatch(/^whsec_/);
   });
 
-  it("leaves an older secret its overlap, which can be ended at once by its generation; the newest secret cannot be ended", async () => {
+  it("a rotation leaves an older secret its overlap, which can be ended at once by its generation; the newest secret cannot be ended", async () => {
     const caller = await callerWith();
     const { hook, path, secret } = await endpoint(caller);
     const second = (await caller.post(`${path}/rotate`, {})).body.secret;
@@ -71,7 +71,7 @@ describe("A rotation of a secret", () => {
   });
 
   it.each(["0x1", "1.0", "%201", "1%20", "1e0", "01", "+1", "-1", "0", "1x", "9".repeat(17)])(
-    "is not ended by %s, which is not a generation",
+    "a secret is not ended by %s, which is not a generation",
     async (generation) => {
       const caller = await callerWith();
       const { path } = await endpoint(caller);
@@ -81,7 +81,7 @@ describe("A rotation of a secret", () => {
     },
   );
 
-  it("with an overlap of more than a week is refused", async () => {
+  it("a rotation with an overlap of more than a week is refused", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     const { status, body } = await caller.post(`${path}/rotate`, { overlap_seconds: 7 * 86_400 + 1 });
@@ -89,7 +89,7 @@ describe("A rotation of a secret", () => {
   });
 });
 
-it("a secret is in one answer only, and never in D1, the logs or another answer", async () => {
+it("an endpoint's secret is in one response only, and never in D1, the logs or another response", async () => {
   const logged: unknown[][] = [];
   for (const method of ["log", "info", "warn", "error", "debug"] as const) {
     vi.spyOn(console, method).mockImplementation((...words) => void logged.push(words));

@@ -1,4 +1,4 @@
-/** Forbidden addresses of a webhook, in forms known from attacks. */
+/** Forbidden webhook URLs, in forms known from attacks. */
 export const HOSTILE = [
   "http://example.com/",
   "ftp://example.com/",
@@ -90,7 +90,7 @@ export const HOSTILE = [
   `https://example.com/${"a".repeat(2100)}`,
 ];
 
-/** Unusual addresses that are public. */
+/** Unusual URLs that are public. */
 export const FINE = [
   "https://example.com/hooks?a=b",
   "https://example.com:8443/",
