@@ -362,9 +362,7 @@ function underWayAs(instance: { status: string } | null): (typeof UNDER_WAY)[num
 const FAILED: ReadonlySet<string> = new Set(["errored", "terminated", "dead"]);
 
 /** Named after the article, like its command's key. */
-function publishInstance({ tenantId }: Token, articleId: string): string {
-  return instanceId(tenantId, "publish-article", articleId);
-}
+const publishInstance = ({ tenantId }: Token, articleId: string): string => instanceId(tenantId, "publish-article", articleId);
 
 /** An instance's id and status; null if there is none. */
 async function statusOf(env: ApiEnv["Bindings"], caller: Token, id: string): Promise<z.infer<typeof instance>> {

@@ -15,7 +15,7 @@ export interface ProvidersEnv extends CrmAccountVars {
   TEXT_URL?: string;
   TEXT_TOKEN?: string;
   TEXT_MODEL?: string;
-  /** The most that one answer may cost, in whole cents. If unset, answers are neither limited nor counted in money. */
+  /** The most that one answer may cost, in whole cents. If unset, the answers of the model have no budget, and no cost is recorded. */
   TEXT_CENTS?: string;
   /** How JSON is requested from the server: `json_schema` (default), `json_object`, or `none` if it supports neither. */
   TEXT_JSON?: string;

@@ -144,7 +144,7 @@ it.each([
   expect(said.trim()).toBe(completed);
 });
 
-it.each(["zsh", "fish"])("the completion of %s has every command, and is valid where the shell is there", (shell) => {
+it.each(["zsh", "fish"])("the completion of %s has every command, and is valid if that shell is installed", (shell) => {
   const text = script(shell);
   for (const noun of Object.keys(NOUNS)) expect(text).toContain(noun);
   const file = join(mkdtempSync(join(emptyFolder(), "completion-")), "script");

@@ -61,7 +61,7 @@ it("an unknown address is reported with its path, and links to a known one", asy
   await page.getByRole("heading", { name: "Now" }).waitFor();
 });
 
-it("a job whose name no URL can contain, from before such names were refused, links to no other screen", async () => {
+it("the screen of a job shows no links if a URL cannot contain the name of the job", async () => {
   const ada = await person();
   await ada.ask("POST", "/v1/commands", {
     type: "research.requested",

@@ -5,7 +5,7 @@ import { carriedOut, losing, refusing } from "./cutting-off.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 describe("W20 An undo of a run that was cancelled without undo", () => {
-  it("an undo after a cancel without undo undoes an effect with a lost first answer", async () => {
+  it("an operator can undo a cancelled run later, also an effect whose first answer was lost", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);

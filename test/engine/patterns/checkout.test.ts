@@ -36,7 +36,7 @@ const click = async (request: Request) =>
 beforeAll(async () => void (await env.DB.exec(TABLE)));
 
 describe("The checkout of docs/to-events.md", () => {
-  it("before the conversion to events a failed mail leaves the buyer without an answer, and the next click charges twice", async () => {
+  it("in the synchronous version, a failed mail leaves the buyer without an answer, and the next click charges twice", async () => {
     const ada = buyer();
     let isDown = true;
     services(({ to }) => to !== undefined && isDown);

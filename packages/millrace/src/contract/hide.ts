@@ -18,7 +18,7 @@ const MAY_BE_CUT = 1000;
 
 export const hideNothing: Hide = (value) => value;
 
-/** The code of a failure for display. An app's own code that contains redacted text becomes `step_failed`. */
+/** The code of a failure for display. An error code of the app that contains redacted text becomes `step_failed`. */
 export function shownCode<Code extends string>(hide: Hide, code: Code): Code | "step_failed" {
   return isEngineCode(code) || hide(code) === code ? code : "step_failed";
 }

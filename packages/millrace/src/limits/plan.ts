@@ -120,7 +120,7 @@ function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: n
   return { answer: { go: true, at: lineUntil, waitMs: lineUntil - now, revision, asksAgain: true }, state: { ...before, lineUntil } };
 }
 
-/** The state with a pause of this many milliseconds. */
+/** Returns the state of the limit after a pause of `ms` milliseconds was added. */
 export function paused(state: State, ms: number, now: number): State {
   const pausedUntil = now + ms;
   return pausedUntil > state.pausedUntil ? revoked({ ...state, pausedUntil }, now) : state;

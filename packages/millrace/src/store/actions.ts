@@ -244,8 +244,8 @@ export function isUndoBegun(instanceId: string): Fragment {
 }
 
 /**
- * The run of an action starts: the previous run is over on the platform. For a retry or a restart, called after the platform's restart; for
- * an undo (also a cancel's) before it, because from then on no commit of the previous run is recorded (`isUndoBegun`).
+ * Records that the run of an action starts, because the platform has ended the previous run. A retry and a restart call this after the
+ * platform's restart. An undo calls this before the restart: from then on, no commit of the previous run is recorded (`isUndoBegun`).
  */
 export function noteRunBegun(id: string): Statement {
   return sql`UPDATE millrace_actions SET restarted_at = ${now} WHERE id = ${id}`;

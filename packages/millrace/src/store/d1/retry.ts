@@ -60,7 +60,7 @@ export async function atomicallyCounted(
   if (statements.length === 0) return [];
   const prepared = statements.map(bindable).map(({ text, params, row }) => withIntegers(text, row === undefined ? params : [`[${row}]`]));
   const results = await withD1Retry(() => db.batch<Row>(prepared.map(({ text, params }) => db.prepare(text).bind(...params))), withinMs);
-  // Results are matched by position: with a wrong number, callers would get the results of others.
+  // Results are matched by position. If their count is wrong, callers would get the results of other statements.
   if (results.length !== prepared.length) {
     const said = `The database gave ${results.length} answers to ${prepared.length} statements. Please report this, with the statements.`;
     throw new MillraceError("invariant", said);
