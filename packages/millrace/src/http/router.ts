@@ -73,7 +73,9 @@ export class Described {
   }
 }
 
-type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}` ? `${Start}/:${Name}${PathOf<Rest>}` : Path;
+export type PathOf<Path extends string> = Path extends `${infer Start}/{${infer Name}}${infer Rest}`
+  ? `${Start}/:${Name}${PathOf<Rest>}`
+  : Path;
 
 type Read<Where extends string, Parts, Part extends string> =
   Parts extends Record<Part, infer Of extends z.ZodObject> ? { in: Record<Where, z.input<Of>>; out: Record<Where, z.output<Of>> } : unknown;

@@ -1,3 +1,5 @@
+import type { Context, ToSchema, TypedResponse } from "hono";
+import type { JSONParsed } from "hono/utils/types";
 import * as z from "zod";
 import type { Fields, InstanceAct } from "../../operate/instances/act.ts";
 import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
@@ -11,7 +13,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { createRoute, type PathOf, Routes } from "../router.ts";
 
 const PlanSchema = z
   .object({
@@ -48,9 +50,29 @@ export function instanceActs(catalog: Catalog) {
   return routes as ActRoutes<(typeof INSTANCE_ACTS)[keyof typeof INSTANCE_ACTS]>;
 }
 
-type ActRoutes<Act> = Act extends InstanceAct<infer Path, infer _, infer Answer> ? ReturnType<typeof routeOf<Path, Answer>> : never;
+type ActRoutes<Act> = Act extends InstanceAct<infer Path, infer _, infer Answer> ? ActRoute<Path, Answer> : never;
+/** Named, because the compiler cannot write the inferred type into a declaration. */
+type ActRoute<Path extends string, Answer extends Fields> = Routes<
+  HttpEnv,
+  ToSchema<
+    "post",
+    PathOf<`/v1/instances/{id}/${Path}`>,
+    ById,
+    Json<typeof PlanSchema, 200> | Json<z.ZodObject<{ action_id: z.ZodString } & Answer>, 202>
+  >,
+  "/"
+>;
+type Json<Of extends z.ZodType, Status extends 200 | 202> = TypedResponse<JSONParsed<z.output<Of>>, Status, "json">;
+interface ById {
+  in: { param: { id: string } };
+  out: { param: { id: string } };
+}
 
-function routeOf<Path extends string, Answer extends Fields>(catalog: Catalog, name: string, act: InstanceAct<Path, Fields, Answer>) {
+function routeOf<Path extends string, Answer extends Fields>(
+  catalog: Catalog,
+  name: string,
+  act: InstanceAct<Path, Fields, Answer>,
+): ActRoute<Path, Answer> {
   const { path, key, maxBytes } = act;
   const inPath = ["id", ...path.matchAll(/\{(\w+)\}/g).map(([, parameter = ""]) => parameter)];
   const own = Object.entries(act.body).filter(([field]) => !inPath.includes(field));
@@ -90,7 +112,7 @@ function routeOf<Path extends string, Answer extends Fields>(catalog: Catalog, n
     }
     const done = await act.act({ ...asked, key: sent }, id);
     return context.json(done, 202, replayedHeader({ replayed: "replayed" in done && done.replayed === true }));
-  }) as never);
+  }) as never) as never;
 }
 
-type ActContext = import("hono").Context<HttpEnv, string, { in: { param: { id: string } }; out: { param: { id: string } } }>;
+type ActContext = Context<HttpEnv, string, ById>;
