@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { packedConsole } from "../cli/local/console.ts";
 import { WRANGLER } from "../cli/local/wrangler.ts";
+import { COMMANDS } from "../cli/names.js";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const [, , DIST = join(PACKAGE, "dist")] = process.argv;
@@ -17,7 +18,7 @@ interface Bundler {
   build(options: object): Promise<unknown>;
 }
 interface Plugged {
-  onResolve(which: { filter: RegExp }, answer: (asked: { path: string; importer: string; resolveDir: string }) => object | undefined): void;
+  onResolve(which: { filter: RegExp }, answer: (asked: { path: string; resolveDir: string }) => object | undefined): void;
 }
 
 const { exports } = JSON.parse(readFileSync(join(PACKAGE, "package.json"), "utf8")) as {
@@ -56,35 +57,29 @@ async function bundle(): Promise<void> {
   });
 }
 
-/** A command is one file, with the files of its folder that it alone imports. The others stay, because they are found by their place. */
+/** One file a command, with chunks. Files that are found by their place, and what these import, stay files of their own. */
 async function bundleCommands(): Promise<void> {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const cli = join(DIST, "cli");
   const files = globSync("**/*.js", { cwd: cli }).map((file) => join(cli, file));
-  const importsOf = (file: string) =>
-    [...readFileSync(file, "utf8").matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)"/g)].map(([, path = ""]) => join(dirname(file), path));
-  const commandOf = (file: string) => `${dirname(file)}.js`;
-  const own = new Set(files.filter((file) => files.includes(commandOf(file))));
-  for (let before = -1; before !== own.size; ) {
-    before = own.size;
-    for (const file of files.filter((file) => !own.has(file)))
-      for (const imported of importsOf(file)) if (commandOf(imported) !== file) own.delete(imported);
-  }
-  const resolve = ({ path, importer, resolveDir }: { path: string; importer: string; resolveDir: string }) => {
+  const foundIn = (file: string, pattern: RegExp, ending = "") =>
+    [...readFileSync(file, "utf8").matchAll(pattern)].map(([, path = ""]) => join(dirname(file), `${path}${ending}`));
+  const placed = files.filter((file) => readFileSync(file, "utf8").includes("import.meta"));
+  const kept = new Set(placed.flatMap((file) => [file, ...foundIn(file, /besideOf\(import\.meta\.filename, "([\w-]+)"/g, ".js")]));
+  for (const file of kept) for (const path of foundIn(file, /from "(\.[^"]+)"/g)) if (files.includes(path)) kept.add(path);
+  const resolve = ({ path, resolveDir }: { path: string; resolveDir: string }) => {
     const file = join(resolveDir, path);
-    if (own.has(file) || importer === "") return undefined;
-    return { path: own.has(importer) ? `./${relative(cli, file)}` : path, external: true };
+    return files.includes(file) && !kept.has(file) ? undefined : { path: `./${relative(cli, file)}`, external: true };
   };
+  const common = { outdir: cli, outbase: cli, allowOverwrite: true, format: "esm", platform: "node", minify: true, logLevel: "error" };
+  const commands = ["operate", ...Object.keys(COMMANDS)].map((name) => join(cli, `${name}.js`)).filter((file) => files.includes(file));
   await bundler.build({
-    entryPoints: files.filter((file) => !own.has(file)),
-    ...{ outdir: cli, outbase: cli, allowOverwrite: true, bundle: true, packages: "external", format: "esm", platform: "node" },
-    ...{
-      minify: true,
-      logLevel: "error",
-      plugins: [{ name: "own", setup: ({ onResolve }: Plugged) => onResolve({ filter: /^\./ }, resolve) }],
-    },
+    ...{ ...common, entryPoints: commands, bundle: true, splitting: true, packages: "external" },
+    // The entry points themselves are absolute paths.
+    plugins: [{ name: "kept", setup: ({ onResolve }: Plugged) => onResolve({ filter: /^\./ }, resolve) }],
   });
-  for (const file of own) rmSync(file);
+  await bundler.build({ ...common, entryPoints: [...kept] });
+  for (const file of files) if (!kept.has(file) && !commands.includes(file)) rmSync(file);
 }
 
 /** The files of the library that the command line imports. */
