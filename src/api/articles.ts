@@ -42,10 +42,7 @@ const ArticleSchema = z
     research_id: z.string().nullable().meta({ description: "The article's research: GET /v1/research/{id}. Null for older articles." }),
     status: z.enum(STATUSES),
     revision: z.int().meta({ description: "The revision of the article: 1 is the draft, and each change adds 1." }),
-    url: z.string().nullable().meta({
-      description:
-        "The URL of the article's page on the first site that has one, kept after its removal; null before its first publication.",
-    }),
+    url: z.string().nullable().meta({ description: "The article's page on its first site, kept after its removal; null before." }),
     post_uri: z.string().nullable().meta({ description: "The post that announced it on the account `main`, or else on the first." }),
     model: z.string(),
     input_tokens: z.int(),
