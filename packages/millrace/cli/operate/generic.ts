@@ -28,6 +28,7 @@ export function verbOf(operation: Operation): Verb {
   return {
     takes: fields.flatMap((field) => (isArgument(field) ? [field.name === "q" ? "TEXT" : field.name.toUpperCase()] : [])).join(" "),
     does,
+    ...(isOfInstance(operation) && { note: "ID may be latest, or latest WORKFLOW." }),
     options: {
       ...Object.fromEntries(fields.filter(isOption).map((field) => [optionOf(field), described(field)])),
       ...(hasBody && !fields.some(({ name }) => name === "body") && { body: WHOLE }),
@@ -37,6 +38,10 @@ export function verbOf(operation: Operation): Verb {
     },
     run: (asked) => run(operation, asked),
   };
+}
+
+function isOfInstance({ path }: Operation): boolean {
+  return path.startsWith("/v1/instances/{id}");
 }
 
 /** A part of the path is an argument, and so is the text of a search. */
@@ -105,7 +110,8 @@ interface Typed {
 }
 
 /** The parts of a request, from the arguments and options of a call. Errors: a `Misuse` for a missing or wrong one. */
-async function requestOf({ path, fields }: Operation, asked: Asked, isDryRun: boolean): Promise<Typed> {
+async function requestOf(operation: Operation, asked: Asked, isDryRun: boolean): Promise<Typed> {
+  const { fields } = operation;
   const whole = fields.some(({ name }) => name === "body") ? undefined : asked.text("body");
   const body: Record<string, unknown> = whole === undefined ? {} : Object(await typedJson("body", whole));
   const [words, ids, query] = [[...asked.words], [] as string[], new URLSearchParams()];
@@ -113,7 +119,7 @@ async function requestOf({ path, fields }: Operation, asked: Asked, isDryRun: bo
   for (const field of fields) {
     const { name, in: place, needed } = field;
     const value = isArgument(field) ? words.shift() : await typedValue(field, asked, isDryRun);
-    if (place === "path") ids.push(await ofInstance(asked, path.startsWith("/v1/instances/{") && ids.length === 0, String(value)));
+    if (place === "path") ids.push(await ofInstance(asked, isOfInstance(operation) && ids.length === 0, String(value)));
     else if (place === "body") Object.assign(body, value !== undefined && { [name]: value });
     else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(String(value)) };
     else if (value !== undefined) query.set(name, await ofInstance(asked, name === "instance", String(value)));

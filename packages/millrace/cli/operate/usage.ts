@@ -18,9 +18,13 @@ export function nounUsage(name: string, noun: Noun): string {
   return [`Usage: ${callOf(name, "<verb>")} [options].`, "", ...aligned(calls), "", "For the options of a command, add --help."].join("\n");
 }
 
-export function verbUsage(name: string, { takes, does, options = {} }: Verb): string {
+export function verbUsage(name: string, { takes, does, note, options = {} }: Verb): string {
   const call = callOf(name, ...(takes ? [takes] : []));
-  return [`Usage: ${call} [options]. ${does}.`, "", ...aligned(Object.entries({ ...options, ...COMMON }).map(optionLine))].join("\n");
+  return [
+    `Usage: ${call} [options]. ${does}.${note === undefined ? "" : ` ${note}`}`,
+    "",
+    ...aligned(Object.entries({ ...options, ...COMMON }).map(optionLine)),
+  ].join("\n");
 }
 
 function optionLine([name, { value, says }]: [string, Option]): [string, string] {

@@ -13,6 +13,8 @@ export interface Verb {
   readonly takes?: string;
   /** One sentence without its full stop, for the help. */
   readonly does: string;
+  /** A sentence about its arguments. */
+  readonly note?: string;
   readonly options?: Readonly<Record<string, Option>>;
   run(asked: Asked): Promise<number>;
 }
