@@ -17,7 +17,7 @@ describe("Turns", () => {
     await until(async () => started.reached(), Boolean);
     await key.die();
     started.release();
-    expect(await key.stands(({ ahead }) => ahead.length > 0)).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
+    expect(await key.stands(({ ahead }) => ahead.length > 0)).toMatchObject({ depth: 1, ahead: [{ instance_id: key.id("a") }] });
     expect(await key.seen()).toEqual(["a begins"]);
     letGo();
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
@@ -40,7 +40,7 @@ describe("Turns", () => {
     await key.seenBy("a begins");
     await key.stands(({ state }) => state === "waiting");
     await key.die();
-    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
+    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instance_id: key.id("a") }] });
     expect(await key.seen()).toEqual(["a begins"]);
     letGo();
     await key.seenBy("b ends");
@@ -177,5 +177,5 @@ it("L15 an operator's action on a lane is audited, also when the database was un
     result: "applied",
   });
   // A read of the audit includes all earlier actions.
-  expect((await audited())?.at).toBeGreaterThanOrEqual(awayUntil);
+  expect(Date.parse((await audited())?.at ?? "")).toBeGreaterThanOrEqual(awayUntil);
 });

@@ -40,7 +40,7 @@ describe("Failed instances", () => {
     await rows("DELETE FROM millrace_instances WHERE id = ?1", key.id("a"));
     await key.ask("b");
     await key.age(20);
-    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
+    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instance_id: key.id("a") }] });
     expect(await key.seen()).toEqual(["a begins"]);
     await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
     await key.seenBy("b ends");
@@ -135,7 +135,7 @@ describe("Closed instances", () => {
     await key.stands(({ state }) => state === "held");
     await key.reaches("a", "errored");
     await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
-    await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instanceId === key.id("b"));
+    await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instance_id === key.id("b"));
     await actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
     expect(await key.stands(() => true)).toMatchObject({ state: "held", depth: 1 });
     mend();

@@ -21,7 +21,7 @@ describe("Message ids", () => {
       await expect(steer(key, { verb, id: key.id("z") })).rejects.toMatchObject({ code: "invalid_transition" });
     }
     await steer(key, { verb: "resume", id: key.id("a") });
-    await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instanceId === key.id("b"));
+    await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instance_id === key.id("b"));
     await expect(steer(key, { verb: "resume", id: key.id("a") })).rejects.toMatchObject(changed);
     expect(await key.seen()).toEqual(["a begins", "b begins"]);
     expect(await steer(key, { verb: "resume", id: key.id("b") })).toMatchObject({ instanceIds: [key.id("b")] });
@@ -37,7 +37,7 @@ describe("Message ids", () => {
     await key.stands(({ ahead }) => ahead.filter(({ failed }) => failed !== null).length === 2);
     expect(await steer(key, { verb: "skip_head", id: key.id("b") })).toMatchObject({ instanceIds: [key.id("b")] });
     await key.seenBy("c begins");
-    expect(await key.stands(() => true)).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }, { instanceId: key.id("c") }] });
+    expect(await key.stands(() => true)).toMatchObject({ depth: 1, ahead: [{ instance_id: key.id("a") }, { instance_id: key.id("c") }] });
     expect(await steer(key, { verb: "skip_head" })).toMatchObject({ instanceIds: [key.id("a")] });
     await key.seenBy("d ends");
     letGo();

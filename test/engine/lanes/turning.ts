@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { instanceId, newTrace } from "millrace";
-import { describeLane, type LaneStanding } from "millrace/operate";
+import { describeLane, type LaneRow } from "millrace/operate";
 import { address, messageId, relay } from "millrace/worker";
 import { acceptCommand, acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { type TurnCall, turnCode, type turns } from "../../probe/turns.ts";
@@ -108,7 +108,7 @@ export class TurnKey {
   }
 
   /** Waits until the condition is true. Returns the state of the lane. */
-  stands(right: (standing: LaneStanding) => boolean): Promise<LaneStanding> {
+  stands(right: (standing: LaneRow) => boolean): Promise<LaneRow> {
     return until(() => describeLane(probeEnv, this.by, this.name), right, 15_000);
   }
 

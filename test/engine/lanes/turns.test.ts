@@ -26,7 +26,7 @@ describe("Workflow lanes", () => {
     await two.askAll("a", "b", "c");
     await two.seenBy("b begins");
     const standing = await two.stands(({ state }) => state === "waiting");
-    expect(standing).toMatchObject({ depth: 1, ahead: [{ instanceId: two.id("a") }, { instanceId: two.id("b") }] });
+    expect(standing).toMatchObject({ depth: 1, ahead: [{ instance_id: two.id("a") }, { instance_id: two.id("b") }] });
     expect(await two.seen()).not.toContain("c begins");
     b();
     await two.seenBy("c ends");
@@ -74,8 +74,8 @@ describe("Workflow lanes", () => {
     await mine.seenBy("a begins");
     await theirs.ask("z");
     await theirs.seenBy("z ends");
-    expect(await theirs.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ tenant: "globex", depth: 0 });
-    expect(await mine.stands(() => true)).toMatchObject({ tenant: "acme", depth: 1 });
+    expect(await theirs.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ depth: 0 });
+    expect(await mine.stands(() => true)).toMatchObject({ depth: 1 });
     letGo();
     await mine.seenBy("b ends");
   });

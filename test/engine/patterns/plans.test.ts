@@ -59,7 +59,7 @@ describe("The lane per customer of docs/patterns.md", () => {
     expect(await reaches(other.id(0), "complete")).toBe("complete");
     expect(await until(one.standing, ({ ahead }) => ahead[0]?.failed != null)).toMatchObject({
       depth: 1,
-      ahead: [{ instanceId: one.id(1) }],
+      ahead: [{ instance_id: one.id(1) }],
     });
     expect(await one.billed()).toEqual(["free to pro"]);
     refused.clear();

@@ -1,37 +1,68 @@
+import * as z from "zod";
 import { type EngineEnv, objectsIn } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { type Ahead, type LaneStanding, type TurnsStub, turnsObjectOf } from "../lanes/turns-stub.ts";
+import { type TurnsStub, turnsObjectOf } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
 import { LOOKED_AT, type Page } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
+import { selectRows } from "../store/d1/rows.ts";
 
 export interface LaneKey {
   readonly lane: string;
   readonly key: string;
 }
 
+const STATES = ["empty", "moving", "waiting", "retrying", "delayed", "paused", "held", "unknown"] as const;
+
+export const LaneRow = z
+  .object({
+    lane: z.string(),
+    key: z.string(),
+    state: z.enum(STATES),
+    why: z.string().nullable().meta({ description: "Why the lane is stalled; null if it is not." }),
+    depth: z.int().meta({ description: "Messages that wait." }),
+    oldest_at: timestamp.nullable(),
+    head: z
+      .object({
+        id: z.string(),
+        type: z.string().nullable(),
+        idempotency_key: z.string().nullable().meta({ description: "The id of the message, also of its instance and its dead letter." }),
+        sent_at: timestamp,
+        attempts: z.int().meta({ description: "The number of its deliveries." }),
+        error: z.string().nullable().meta({ description: "The error of the last attempt." }),
+        next_at: timestamp
+          .nullable()
+          .meta({ description: "When the next attempt starts; null if it starts as soon as it is next in the lane." }),
+      })
+      .meta({ id: "LaneHead" })
+      .nullable(),
+    ahead: z
+      .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
+      .meta({ description: "The started instances that have not ended." }),
+  })
+  .meta({ id: "Lane" });
+export type LaneRow = z.infer<typeof LaneRow>;
+
 /** A noted lane: stopped, or with a backlog. */
-export interface NotedLane extends LaneKey, Pick<LaneStanding, "state" | "why" | "depth" | "oldestAt" | "head"> {
-  readonly ahead: readonly Ahead[];
-  readonly notedAt: number;
-}
+export const NotedLane = LaneRow.extend({ noted_at: timestamp }).meta({ id: "NotedLane" });
+export type NotedLane = z.infer<typeof NotedLane>;
 
 /** A lane that waits for a failed instance is `blocked`. */
-export const NOTED_STATES = ["moving", "waiting", "blocked", "retrying", "delayed", "paused", "held", "unknown"] as const;
-export type NotedState = (typeof NOTED_STATES)[number];
+const stands = z.enum(["moving", "waiting", "blocked", "retrying", "delayed", "paused", "held", "unknown"]);
 
-export interface LaneFilter {
-  readonly lane?: string | undefined;
-  readonly state?: NotedState | undefined;
-  readonly cause?: string | undefined;
-}
+export const LaneFilter = z.object({
+  lane: z.string().max(63).optional(),
+  state: stands.optional().meta({ description: "`blocked`: the lane waits for a failed instance." }),
+  cause: z.string().max(500).optional().meta({ description: "An `id` of `/v1/instances/causes`: the cause of the blocking instance." }),
+});
 
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {
   return sql`(
     SELECT *, iif(state = 'waiting' AND failed IS NOT NULL, 'blocked', state) AS standing,
-      (SELECT i.cause FROM millrace_instances i WHERE i.id = failed->>'instanceId' AND +i.tenant_id = ${tenantId}) AS cause
+      (SELECT i.cause FROM millrace_instances i WHERE i.id = failed->>'instance_id' AND +i.tenant_id = ${tenantId}) AS cause
     FROM (
       SELECT *, (SELECT value FROM json_each(ahead) WHERE value->>'failed' IS NOT NULL LIMIT 1) AS failed FROM millrace_lanes
       WHERE tenant_id = ${tenantId} AND (lane, key) > (${after.lane}, ${after.key}) ${andEquals(fragment("lane"), lane)}
@@ -42,21 +73,20 @@ function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined,
 export async function listLanes(
   env: EngineEnv,
   by: Operator,
-  { after, limit, ...filter }: LaneFilter & { after: LaneKey; limit: number },
+  { after, limit, ...filter }: z.infer<typeof LaneFilter> & { after: LaneKey; limit: number },
 ): Promise<Page<NotedLane>> {
   const { lane, state, cause } = filter;
   const isLookedFor = state !== undefined || cause !== undefined;
-  const rows = await query<Omit<NotedLane, "head" | "ahead"> & { head: string | null; ahead: string }>(
+  const rows = await selectRows(
     env.DB,
+    NotedLane,
     sql`
-      SELECT lane, key, state, why, depth, oldest_at AS oldestAt, head, ahead, noted_at AS notedAt
+      SELECT lane, key, state, why, depth, oldest_at, head, ahead, noted_at
       FROM ${noted(by, after, lane, isLookedFor ? LOOKED_AT : limit + 1)}
       WHERE true ${andEquals(fragment("standing"), state)} ${andEquals(fragment("cause"), cause)}
       ORDER BY lane, key LIMIT ${limit + 1}`,
   );
-  const items = rows
-    .slice(0, limit)
-    .map((row) => ({ ...row, head: row.head === null ? null : JSON.parse(row.head), ahead: JSON.parse(row.ahead) }));
+  const items = rows.slice(0, limit);
   const nameOf = (one: LaneKey | undefined) => (one ? `${one.lane}/${one.key}` : null);
   if (rows.length > limit) return { items, next: nameOf(items.at(-1)) };
   if (!isLookedFor) return { items, next: null };
@@ -70,20 +100,19 @@ export async function listLanes(
   return { items, next: nameOf(end) };
 }
 
-export interface LaneGroup {
-  readonly lane: string;
-  readonly state: NotedState;
-  /** The cause of the failed instances that hold them; null without one. */
-  readonly cause: string | null;
-  /** Number of keys, and of their waiting messages. */
-  readonly keys: number;
-  readonly waiting: number;
-  readonly since: number;
-  /** The key that stopped first, its reason and its failure. */
-  readonly key: string;
-  readonly why: string | null;
-  readonly failed: string | null;
-}
+export const LaneGroup = z
+  .object({
+    lane: z.string(),
+    state: stands,
+    cause: z.string().nullable().meta({ description: "The cause of the blocking instances: an `id` of `/v1/instances/causes`." }),
+    keys: z.int().meta({ description: "The number of lanes (one per key)." }),
+    waiting: z.int().meta({ description: "The number of messages waiting in them." }),
+    since: timestamp.meta({ description: "When the oldest of these was sent." }),
+    key: z.string().meta({ description: "The key of the lane stalled for longest." }),
+    why: z.string().nullable().meta({ description: "Why that lane is stalled." }),
+    failed: z.string().nullable().meta({ description: "The error of the blocking instance." }),
+  })
+  .meta({ id: "LaneGroup" });
 
 const COUNTED = 10_000;
 const GROUPS = 50;
@@ -92,22 +121,23 @@ const GROUPS = 50;
  * The tenant's noted lanes, grouped by lane, state and cause; groups with the most keys first. `more`: the tenant has more lanes than were
  * grouped.
  */
-export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ groups: LaneGroup[]; more: boolean }> {
+export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items: z.infer<typeof LaneGroup>[]; more: boolean }> {
   // With a single min(), SQLite takes the other columns from the row of the minimum.
-  const groups = await query<LaneGroup>(
+  const items = await selectRows(
     env.DB,
+    LaneGroup,
     sql`
       SELECT lane, standing AS state, cause, count(*) AS keys, sum(depth) AS waiting, min(coalesce(oldest_at, noted_at)) AS since,
         key, why, failed->>'failed' AS failed
       FROM ${noted(by, { lane: "", key: "" }, undefined, COUNTED)}
       GROUP BY lane, standing, cause ORDER BY keys DESC, since LIMIT ${GROUPS}`,
   );
-  return { groups, more: groups.reduce((sum, { keys }) => sum + keys, 0) >= COUNTED };
+  return { items, more: items.reduce((sum, { keys }) => sum + keys, 0) >= COUNTED };
 }
 
 /** The state of a lane of the tenant, from its object. A lane that never received a message is empty. Errors: `lane_not_found`. */
-export function describeLane(env: EngineEnv, by: Operator, name: LaneKey): Promise<LaneStanding> {
-  return askLane(env, by, name, (object) => object.stand());
+export async function describeLane(env: EngineEnv, by: Operator, name: LaneKey): Promise<LaneRow> {
+  return rowOf(LaneRow, await askLane(env, by, name, (object) => object.stand()));
 }
 
 /** Calls the object of a tenant's lane. Errors: `lane_not_found` without an answer. */

@@ -4,7 +4,7 @@ import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { within } from "../contract/within.ts";
 import type { LaneName } from "./lane-name.ts";
-import type { LaneHead, LaneLook } from "./look.ts";
+import type { LaneLook } from "./look.ts";
 import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
 import { laneObjectOf } from "./stub.ts";
@@ -18,20 +18,24 @@ export interface RunEnd {
 /** Where a message is: `waits` in its lane, or its turn was `given`. */
 export type Turn = "waits" | "given";
 
-/** An instance that has had its turn and that blocks the next one. */
-export interface Ahead {
-  instanceId: string;
-  since: number;
-  /** The error of the instance's run; null while it runs. */
-  failed: string | null;
-}
-
-/** The state of a lane of the engine, in which messages start instances. */
-export interface LaneStanding extends Omit<LaneLook, "state" | "head"> {
+/**
+ * The state of a lane of the engine, in which messages start instances: see `LaneRow`, which has its fields, with times in milliseconds.
+ */
+export interface LaneStanding extends Omit<LaneLook, "state" | "head" | "oldestAt"> {
   /** The states of any lane, and `waiting`: the lane waits for running instances. */
   state: LaneLook["state"] | "waiting";
-  head: (LaneHead & { type: string | null }) | null;
-  ahead: Ahead[];
+  oldest_at: number | null;
+  head: {
+    id: string;
+    type: string | null;
+    idempotency_key: string | null;
+    sent_at: number;
+    attempts: number;
+    error: string | null;
+    next_at: number | null;
+  } | null;
+  /** The instances that have had their turn and block the next one. `failed`: the error of the run; null while it runs. */
+  ahead: { instance_id: string; since: number; failed: string | null }[];
 }
 
 /** An operator's actions on a lane. */

@@ -67,7 +67,7 @@ export class Noticed {
   }
 
   async #write(standing: LaneStanding, tenant: string): Promise<void> {
-    const { lane, key, state, why, depth, oldestAt, head, ahead } = standing;
+    const { lane, key, state, why, depth, oldest_at: oldestAt, head, ahead } = standing;
     try {
       const isStill = (standsSince(standing) ?? Number.POSITIVE_INFINITY) <= Date.now();
       if (isStill) {
@@ -90,10 +90,10 @@ export class Noticed {
 }
 
 /** The time since which a lane is worth showing to operators, in milliseconds since 1970; undefined for a lane that moves. */
-function standsSince({ tenant, state, oldestAt }: LaneStanding): number | undefined {
+function standsSince({ tenant, state, oldest_at }: LaneStanding): number | undefined {
   if (tenant === null) return undefined;
   if (state === "paused" || state === "held") return 0;
-  return oldestAt === null ? undefined : oldestAt + STILL_AFTER_MS;
+  return oldest_at === null ? undefined : oldest_at + STILL_AFTER_MS;
 }
 
 const wordsOf = ({ state, why, depth, head, ahead }: LaneStanding) => JSON.stringify([state, why, depth, head, ahead]);

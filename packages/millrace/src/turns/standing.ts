@@ -4,20 +4,22 @@ import type { LaneStanding } from "../lanes/turns-stub.ts";
 import type { Places } from "./places.ts";
 
 /** A lane's state, with the instances that it waits for. */
-export function standingOf(look: LaneLook, places: Places | undefined, messageOf: () => Partial<Envelope>): LaneStanding {
-  const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instanceId: id, since, failed }));
+export function standingOf({ oldestAt, ...look }: LaneLook, places: Places | undefined, messageOf: () => Partial<Envelope>): LaneStanding {
+  const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instance_id: id, since, failed }));
   const head = look.head && named(look.head, messageOf());
-  const standing: LaneStanding = { ...look, head, ahead };
+  const standing: LaneStanding = { ...look, oldest_at: oldestAt, head, ahead };
   if (look.state === "paused" || look.state === "held" || look.state === "unknown") return standing;
   const failed = ahead.find((one) => one.failed !== null);
-  const itsFailure = failed && `the failed instance ${failed.instanceId}: ${failed.failed}`;
+  const itsFailure = failed && `the failed instance ${failed.instance_id}: ${failed.failed}`;
   if (places?.held) return { ...standing, state: "held", why: `It waits for an operator, after ${itsFailure ?? "a failed instance."}` };
   if (!head || !places || places.room > 0) return standing;
-  const waitsFor = itsFailure ?? `the running instance ${ahead[0]?.instanceId}.`;
+  const waitsFor = itsFailure ?? `the running instance ${ahead[0]?.instance_id}.`;
   return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
 }
 
 /** Replaces the head's key in the lane, a digest, by the names in its message, its instance and its dead letter. */
-function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): NonNullable<LaneStanding["head"]> {
-  return { ...head, type: message_type ?? null, idempotencyKey: idempotency_key ?? head.idempotencyKey };
+function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): LaneStanding["head"] {
+  const { id, idempotencyKey, sentAt, attempts, error, nextAt } = head;
+  const names = { type: message_type ?? null, idempotency_key: idempotency_key ?? idempotencyKey };
+  return { id, ...names, sent_at: sentAt, attempts, error, next_at: nextAt };
 }

@@ -123,7 +123,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       places?.letGo(ids);
       return { done: true, messageId: null, instanceIds: [...ids] };
     };
-    const isThere = id === undefined || id === head?.id || ahead.some(({ instanceId }) => instanceId === id);
+    const isThere = id === undefined || id === head?.id || ahead.some((one) => one.instance_id === id);
     if (!isThere) return refuse(`${id} is neither the head nor an instance before it: read the lane again.`);
     switch (verb) {
       case "pause":
@@ -139,7 +139,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
         if (failed[0] !== undefined) return refuse(`The lane waits for the failed instance ${failed[0]}: retry the instance.`);
         if (places?.held) return refuse("The lane is held after a failed instance: resume the lane.");
         if (head && places?.room === 0)
-          return refuse(`The lane waits for the running instance ${ahead[0]?.instanceId}: the head is tried after its end.`);
+          return refuse(`The lane waits for the running instance ${ahead[0]?.instance_id}: the head is tried after its end.`);
         return answer(this.retryHead(id));
       case "skip_head": {
         if (id === undefined && failed[0] !== seen) return refuse("The instances before the head have changed: read the lane again.");
@@ -149,7 +149,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
           return refuse(
             places.held
               ? "The lane is held after a failed instance: resume it, or pass the message or instance to skip as `id`."
-              : `The lane waits for the running instance ${ahead[0]?.instanceId}: pass the message or instance to skip as \`id\`.`,
+              : `The lane waits for the running instance ${ahead[0]?.instance_id}: pass the message or instance to skip as \`id\`.`,
           );
         return meant !== undefined && failed.includes(meant) ? letGo([meant]) : answer(this.skipHead(id));
       }

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { describeLane, groupLanes, listLanes, NOTED_STATES, type NotedLane } from "../../inspect/lanes.ts";
-import { LANE_VERBS, type LaneStanding, type LaneVerb } from "../../lanes/turns-stub.ts";
+import { describeLane, groupLanes, LaneFilter, LaneGroup, LaneRow, listLanes, NotedLane } from "../../inspect/lanes.ts";
+import { LANE_VERBS, type LaneVerb } from "../../lanes/turns-stub.ts";
 import { steerLane } from "../../operate/steer-lane.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -10,38 +10,6 @@ import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { iso, isoOrNull, timestamp } from "../time.ts";
-
-const HeadSchema = z
-  .object({
-    id: z.string(),
-    type: z.string().nullable(),
-    idempotency_key: z.string().nullable().meta({ description: "The id of the message, also of its instance and its dead letter." }),
-    sent_at: timestamp,
-    attempts: z.int().meta({ description: "The number of its deliveries." }),
-    error: z.string().nullable().meta({ description: "The error of the last attempt." }),
-    next_at: timestamp
-      .nullable()
-      .meta({ description: "When the next attempt starts; null if it starts as soon as it is next in the lane." }),
-  })
-  .meta({ id: "LaneHead" });
-
-const LaneSchema = z
-  .object({
-    lane: z.string(),
-    key: z.string(),
-    state: z.enum(["empty", "moving", "waiting", "retrying", "delayed", "paused", "held", "unknown"]),
-    why: z.string().nullable().meta({ description: "Why the lane is stalled; null if it is not." }),
-    depth: z.int().meta({ description: "Messages that wait." }),
-    oldest_at: timestamp.nullable(),
-    head: HeadSchema.nullable(),
-    ahead: z
-      .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
-      .meta({ description: "The started instances that have not ended." }),
-  })
-  .meta({ id: "Lane" });
-
-const NotedSchema = LaneSchema.extend({ noted_at: timestamp }).meta({ id: "NotedLane" });
 
 const SteeredSchema = z
   .object({
@@ -61,22 +29,6 @@ const steering = reasoned.extend({
     .meta({ description: "The expected head or instance. The request is refused if it has changed." }),
 });
 
-const stands = z.enum(NOTED_STATES);
-
-const GroupSchema = z
-  .object({
-    lane: z.string(),
-    state: stands,
-    cause: z.string().nullable().meta({ description: "The cause of the blocking instances: an `id` of `/v1/instances/causes`." }),
-    keys: z.int().meta({ description: "The number of lanes (one per key)." }),
-    waiting: z.int().meta({ description: "The number of messages waiting in them." }),
-    since: timestamp.meta({ description: "When the oldest of these was sent." }),
-    key: z.string().meta({ description: "The key of the lane stalled for longest." }),
-    why: z.string().nullable().meta({ description: "Why that lane is stalled." }),
-    failed: z.string().nullable().meta({ description: "The error of the blocking instance." }),
-  })
-  .meta({ id: "LaneGroup" });
-
 const causes = createRoute({
   method: "get",
   path: "/v1/lanes/causes",
@@ -89,7 +41,7 @@ const causes = createRoute({
     200: answers(
       "Groups of lanes",
       z.object({
-        items: z.array(GroupSchema),
+        items: z.array(LaneGroup),
         more: z.boolean().meta({ description: "True if there are more than the counted 10,000 lanes." }),
       }),
     ),
@@ -107,14 +59,9 @@ const list = createRoute({
     "Lists lanes that are held or paused, or have a message that has waited for ten seconds, as last recorded. A page filtered by `state` or `cause` may be short and still have a next page.",
   ...needs("read"),
   request: {
-    query: z.strictObject({
-      lane: z.string().max(63).optional(),
-      state: stands.optional().meta({ description: "`blocked`: the lane waits for a failed instance." }),
-      cause: z.string().max(500).optional().meta({ description: "An `id` of `/v1/instances/causes`: the cause of the blocking instance." }),
-      ...nameQuery(50, 200),
-    }),
+    query: LaneFilter.extend(nameQuery(50, 200)).strict(),
   },
-  responses: { 200: answers("A page of lanes", pageOf(NotedSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of lanes", pageOf(NotedLane)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 const show = createRoute({
@@ -126,7 +73,7 @@ const show = createRoute({
   description: "Returns the state of the lane, its head, its current instances and its depth.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The lane", LaneSchema), ...problems("unauthorized", "forbidden", "invalid_payload", "lane_not_found") },
+  responses: { 200: answers("The lane", LaneRow), ...problems("unauthorized", "forbidden", "invalid_payload", "lane_not_found") },
 });
 
 const SUMMARIES: Record<LaneVerb, string> = {
@@ -164,16 +111,10 @@ export function lanes() {
       const { cursor = "", limit, ...filter } = req.valid("query");
       const [, lane = "", key = ""] = /^([^/]*)\/(.*)$/s.exec(cursor) ?? [];
       const found = await listLanes(env, caller, { ...filter, after: { lane, key }, limit });
-      return json(
-        pageBehind(found, (one) => ({ ...view(one), noted_at: iso(one.notedAt) })),
-        200,
-      );
+      return json(pageBehind(found), 200);
     })
-    .openapi(causes, async ({ env, var: { caller }, json }) => {
-      const { groups, more } = await groupLanes(env, caller);
-      return json({ items: groups.map(({ since, ...group }) => ({ ...group, since: iso(since) })), more }, 200);
-    })
-    .openapi(show, async ({ env, req, var: { caller }, json }) => json(view(await describeLane(env, caller, req.valid("param"))), 200));
+    .openapi(causes, async ({ env, var: { caller }, json }) => json(await groupLanes(env, caller), 200))
+    .openapi(show, async ({ env, req, var: { caller }, json }) => json(await describeLane(env, caller, req.valid("param")), 200));
   for (const verb of LANE_VERBS) {
     routes.openapi(steer(verb), async ({ env, req, var: { caller }, json }) => {
       const { reason, id } = await readBody(req, steering);
@@ -182,25 +123,4 @@ export function lanes() {
     });
   }
   return routes;
-}
-
-function view({ lane, key, state, why, depth, oldestAt, head, ahead }: LaneStanding | NotedLane): z.infer<typeof LaneSchema> {
-  return {
-    lane,
-    key,
-    state,
-    why,
-    depth,
-    oldest_at: isoOrNull(oldestAt),
-    head: head && {
-      id: head.id,
-      type: head.type,
-      idempotency_key: head.idempotencyKey,
-      sent_at: iso(head.sentAt),
-      attempts: head.attempts,
-      error: head.error,
-      next_at: isoOrNull(head.nextAt),
-    },
-    ahead: ahead.map(({ instanceId, since, failed }) => ({ instance_id: instanceId, since: iso(since), failed })),
-  };
 }
