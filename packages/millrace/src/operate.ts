@@ -19,8 +19,8 @@ export { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUns
 export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./erase/rewrite.ts";
 export { type AuditRow, listActions, retriedSince } from "./inspect/actions.ts";
 export { type ApprovalFilter, type ApprovalRow, getApproval, listApprovals } from "./inspect/approvals.ts";
-export { type Cause, listInstanceCauses, listLetterCauses } from "./inspect/causes.ts";
-export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./inspect/dead-letters.ts";
+export { type InstanceCause, type LetterCause, listInstanceCauses, listLetterCauses } from "./inspect/causes.ts";
+export { type DeadLetterReader, type DeadLetterRow, type FullDeadLetter, getDeadLetter, listDeadLetters } from "./inspect/dead-letters.ts";
 export { type Effect, effectsOf, listEffects } from "./inspect/effects.ts";
 export { assertSchema } from "./inspect/health.ts";
 export { historyOf } from "./inspect/history.ts";

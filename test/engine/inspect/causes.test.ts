@@ -27,11 +27,11 @@ it("dead letters with the same error share one cause, which shows their number, 
     [3, expect.stringContaining("name")],
   ]);
   const [cause] = causes.filter(({ count }) => count === 3);
-  expect(cause).toMatchObject({ place: "probe-events", messageType: "probe.routed", step: null, code: "invalid_payload" });
+  expect(cause).toMatchObject({ queue: "probe-events", message_type: "probe.routed", step: null, reason: "invalid_payload" });
   const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, { cause: cause?.id ?? "" });
   expect(items).toHaveLength(3);
-  expect(items[0]?.id).toBe(cause?.sample);
-  expect([cause?.firstAt, cause?.lastAt]).toEqual([items.at(-1)?.capturedAt, items[0]?.capturedAt]);
+  expect(items[0]?.id).toBe(cause?.dead_letter_id);
+  expect([cause?.first_at, cause?.last_at]).toEqual([items.at(-1)?.captured_at, items[0]?.captured_at]);
 });
 
 it("a cause counts open dead letters: a settled one is subtracted once, and the cause ends with the last one", async () => {
@@ -40,7 +40,7 @@ it("a cause counts open dead letters: a settled one is subtracted once, and the 
   const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, {});
   const skip = (id = "") => skipDeadLetter(probeEnv, app, { ...reader, tenantId }, id, "of no use");
   await Promise.all([skip(items[0]?.id), skip(items[0]?.id)]);
-  expect(await letterCauses(tenantId)).toMatchObject([{ count: 1, sample: items[1]?.id }]);
+  expect(await letterCauses(tenantId)).toMatchObject([{ count: 1, dead_letter_id: items[1]?.id }]);
   await skip(items[1]?.id);
   expect(await letterCauses(tenantId)).toEqual([]);
 });

@@ -127,7 +127,7 @@ describe("Keeper", () => {
     await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
     await key.letters();
     const by = { ...key.by, scopes: SCOPES };
-    const letter = (await listDeadLetters(probeEnv, by, { limit: 200 })).items.find(({ instanceId }) => instanceId === key.id("b"));
+    const letter = (await listDeadLetters(probeEnv, by, { limit: 200 })).items.find(({ instance_id }) => instance_id === key.id("b"));
     await replayDeadLetter(probeEnv, app, by, letter?.id ?? "", { reason: "A test." });
     await key.stands(({ depth }) => depth === 2);
     for (let looks = 0; looks < 2; looks++) {

@@ -40,7 +40,7 @@ describe("A question to an operator", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved: true, by: "tess", reason: "looks good" });
     expect(await happened(`${name}/act`)).toHaveLength(1);
-    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: "approved", decidedBy: "tess", reason: "looks good" });
+    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: "approved", decided_by: "tess", reason: "looks good" });
     expect(await audited(instanceId)).toEqual([{ actor: "tess", verb: "approve", reason: "looks good", result: "applied" }]);
   });
 
@@ -111,7 +111,7 @@ describe("A question to an operator", () => {
     });
     expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
     const { items } = await listApprovals(probeEnv, operator, { state: "pending", limit: 200 });
-    expect(items.filter((one) => one.instanceId === instanceId)).toEqual([]);
+    expect(items.filter((one) => one.instance_id === instanceId)).toEqual([]);
     expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
@@ -181,7 +181,7 @@ describe("A question to an operator", () => {
     await (await probeEnv.PROBE.get(instanceId)).restart();
     await decideApproval(probeEnv, operator, id, "approve", "yes");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
+    expect(await questions(instanceId)).toMatchObject([{ id, asked_at: question?.asked_at, due_at: question?.due_at }]);
   });
 
   it("W16 an answer during an errored run is used when the retry of another branch continues the run", async () => {

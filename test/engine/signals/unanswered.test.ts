@@ -13,7 +13,7 @@ describe("A question that is not answered in time", () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
-    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
+    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decided_by: null });
   });
 
   it("an answer after a question's timeout is refused, with the question's status", async () => {

@@ -32,6 +32,10 @@ export function unknownField(path: readonly string[], known: Iterable<string>): 
   return { path: dotted(path), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
 }
 
+/** The description of a filter by a deployed name: `refuseUnknownNames` checks it. */
+export const KNOWN_NAMES =
+  "A name that is no longer deployed, such as a removed workflow, is accepted while rows with it exist. Other unknown names are refused.";
+
 /** The issue of an unknown name, with a suggestion from the known ones. */
 export function unknownName(path: string, name: string, known: Iterable<string>): Issue {
   const meant = nearest(name, known);

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { type Hide, shownCode } from "./hide.ts";
 
 /** A time of the API in ISO 8601. A column has milliseconds since 1970. */
 export const timestamp = z.iso.datetime().meta({ example: "2026-10-01T09:30:00.000Z" });
@@ -47,3 +48,26 @@ function fieldOf(schema: z.ZodType, value: unknown, isInJson: boolean): unknown 
 }
 
 const JSON_TYPES: ReadonlySet<string> = new Set(["object", "array", "record", "unknown"]);
+
+/** The mark of a field with texts from messages, whose sensitive parts are hidden. The document of the API has it. */
+export const redacted = { "x-redacted": true } as const;
+/** The same for a field with the code of a failure. */
+export const redactedCode = { "x-redacted": "code" } as const;
+
+/** Hides sensitive texts in the marked fields of a row, also in its objects and lists. */
+export function hiddenIn<Given extends object>({ shape }: z.ZodObject, row: Given, hide: Hide): Given {
+  const fields = Object.entries(row).map(([name, value]) => [
+    name,
+    name in shape ? hiddenBy(shape[name] as z.ZodType, value, hide) : value,
+  ]);
+  return Object.fromEntries(fields) as Given;
+}
+
+function hiddenBy(schema: z.ZodType, value: unknown, hide: Hide): unknown {
+  const mark = schema.meta()?.["x-redacted"];
+  if (mark !== undefined) return mark === "code" ? shownCode(hide, String(value)) : hide(value);
+  const { innerType, element } = schema.def as Field;
+  if (innerType) return hiddenBy(innerType, value, hide);
+  if (element && Array.isArray(value)) return value.map((one) => hiddenBy(element, one, hide));
+  return schema instanceof z.ZodObject && typeof value === "object" && value !== null ? hiddenIn(schema, value, hide) : value;
+}

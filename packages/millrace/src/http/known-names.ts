@@ -7,9 +7,6 @@ interface NameFilter {
   readonly known: Iterable<string>;
 }
 
-export const KNOWN_NAMES =
-  "A name that is no longer deployed, such as a removed workflow, is accepted while rows with it exist. Other unknown names are refused.";
-
 /**
  * Refuses an empty list for an unknown name: a caller who misspells the name would read it as "there are none". A list with rows is
  * returned, because rows of removed names remain; so is every page after the first. Errors: `invalid_payload`, with the name that was

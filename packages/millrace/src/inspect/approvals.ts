@@ -1,63 +1,71 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { KNOWN_NAMES } from "../contract/known-fields.ts";
+import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { askerOf } from "../signals/approval.ts";
 import type { Operator } from "../store/actions.ts";
-import { type ApprovalState, OVER_AS, SOMEBODY_WAITS } from "../store/approvals.ts";
-import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { OVER_AS, SOMEBODY_WAITS } from "../store/approvals.ts";
+import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { query } from "../store/d1/retry.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 
-export interface ApprovalRow {
-  id: string;
-  instanceId: string;
-  workflow: string;
-  step: string;
-  question: string;
-  details: Record<string, unknown> | null;
-  state: ApprovalState;
-  /** The status of the instance if a pending question has lost its run; null otherwise. */
-  over: string | null;
-  /** The decision without an answer until `dueAt`. */
-  otherwise: "approve" | "reject";
-  dueAt: number;
-  /** Null without an answer. */
-  decidedBy: string | null;
-  reason: string | null;
-  askedAt: number;
-  decidedAt: number | null;
-}
+const STATES = ["pending", "approved", "rejected"] as const;
 
-export interface ApprovalFilter extends PageRequest {
-  state?: ApprovalRow["state"] | undefined;
-  workflow?: string | undefined;
-  instance?: string | undefined;
-}
+export const ApprovalRow = z
+  .object({
+    id: z.string(),
+    instance_id: z.string(),
+    workflow: z.string(),
+    step: z.string(),
+    question: z.string().meta({ description: "The question. Plain text: never render it as HTML.", ...redacted }),
+    details: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: "Details for the decision.", ...redacted }),
+    state: z.enum(STATES),
+    over: z.string().nullable().meta({
+      description:
+        "For a pending question that can no longer be answered: the status of its instance, such as `terminated`. Otherwise null. `?state=pending` omits such questions.",
+    }),
+    otherwise: z.enum(["approve", "reject"]).meta({ description: "The decision if no answer arrives before `due_at`." }),
+    due_at: timestamp,
+    decided_by: z.string().nullable().meta({ description: "The actor who answered; null without an answer." }),
+    reason: z.string().nullable(),
+    asked_at: timestamp,
+    decided_at: timestamp.nullable(),
+  })
+  .meta({ id: "Approval" });
+export type ApprovalRow = z.infer<typeof ApprovalRow>;
+
+export const ApprovalFilter = z.object({
+  state: z.enum(STATES).optional(),
+  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  instance: z.string().optional().meta({ description: "The id of the asking instance." }),
+});
+export type ApprovalFilter = z.infer<typeof ApprovalFilter> & PageRequest;
 
 /** The tenant's questions, newest first. By workflow or state, a page may be short and still have a next page. */
 export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilter): Promise<Page<ApprovalRow>> {
-  return keysetPage(
-    filter,
-    ({ askedAt, id }) => ({ at: askedAt, id }),
-    async (before, limit) => {
-      const behind = sql`${whereTheyAre(by, filter)} AND (asked_at, id) < (${before.at}, ${before.id}) ORDER BY asked_at DESC, id DESC`;
-      const rows = await query(
-        env.DB,
-        sql`
-          SELECT *, ${OVER_AS} AS over FROM (
-            SELECT * FROM (SELECT * FROM millrace_approvals ${behind} LIMIT ${LOOKED_AT})
-            WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
-            ORDER BY asked_at DESC, id DESC LIMIT ${limit})
-          ORDER BY asked_at DESC, id DESC`,
-      );
-      if (rows.length >= limit || !isLookedFor(filter)) return rows.map(asRow);
-      const [end] = await query<Position>(
-        env.DB,
-        sql`SELECT asked_at AS at, id
-        FROM millrace_approvals ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
-      );
-      return { found: rows.map(asRow), end };
-    },
-  );
+  return rowPage(ApprovalRow, filter, positionBy("asked_at", "id"), async (before, limit) => {
+    const behind = sql`${whereTheyAre(by, filter)} AND (asked_at, id) < (${before.at}, ${before.id}) ORDER BY asked_at DESC, id DESC`;
+    const rows = await query(
+      env.DB,
+      sql`
+        SELECT *, ${OVER_AS} AS over FROM (
+          SELECT * FROM (SELECT * FROM millrace_approvals ${behind} LIMIT ${LOOKED_AT})
+          WHERE true ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
+          ORDER BY asked_at DESC, id DESC LIMIT ${limit})
+        ORDER BY asked_at DESC, id DESC`,
+    );
+    if (rows.length >= limit || !isLookedFor(filter)) return rows;
+    const [end] = await query<Position>(
+      env.DB,
+      sql`SELECT asked_at AS at, id FROM millrace_approvals ${behind} LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
+    );
+    return { found: rows, end };
+  });
 }
 
 function isLookedFor({ instance, state, workflow }: ApprovalFilter): boolean {
@@ -90,37 +98,17 @@ export function selectApproval(by: Operator, id: string): Statement {
     SELECT *, ${OVER_AS} AS over FROM millrace_approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
 }
 
-export async function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<ApprovalRow[]> {
-  const rows = await query(
+export function approvalsNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<ApprovalRow[]> {
+  return selectRows(
     env.DB,
+    ApprovalRow,
     sql`
       SELECT *, ${OVER_AS} AS over FROM millrace_approvals
       WHERE instance_id IN ${among(ids.map(askerOf))} AND +id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
-  return rows.map(asRow);
 }
 
 export function approvalIn([row]: Record<string, unknown>[]): ApprovalRow {
-  if (!row)
-    throw new MillraceError("approval_not_found", "There is no such approval. List open approvals with GET /v1/approvals?state=pending.");
-  return asRow(row);
-}
-
-function asRow(row: Record<string, unknown>): ApprovalRow {
-  return {
-    id: String(row.id),
-    instanceId: String(row.instance_id),
-    workflow: String(row.workflow),
-    step: String(row.step),
-    question: String(row.question),
-    details: row.details === null ? null : (JSON.parse(String(row.details)) as Record<string, unknown>),
-    state: row.state as ApprovalRow["state"],
-    over: row.over as string | null,
-    otherwise: row.otherwise as ApprovalRow["otherwise"],
-    dueAt: Number(row.due_at),
-    decidedBy: row.decided_by as string | null,
-    reason: row.reason as string | null,
-    askedAt: Number(row.asked_at),
-    decidedAt: row.decided_at === null ? null : Number(row.decided_at),
-  };
+  if (row) return rowOf(ApprovalRow, row);
+  throw new MillraceError("approval_not_found", "There is no such approval. List open approvals with GET /v1/approvals?state=pending.");
 }

@@ -1,51 +1,57 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { normalized, stepOf } from "../contract/cause.ts";
 import { type Hide, hideNothing, shownCode } from "../contract/hide.ts";
+import { KNOWN_NAMES } from "../contract/known-fields.ts";
+import { redacted, timestamp } from "../contract/row.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
-import { keysetPage, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
-import { atomically } from "../store/d1/retry.ts";
-import { type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
+import type { Page, PageRequest } from "../store/d1/paging.ts";
+import { atomically, type Row } from "../store/d1/retry.ts";
+import { positionBy, rowPage } from "../store/d1/rows.ts";
+import { DeadLetterFilter, type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
 /** Failures with the same reason. */
-export interface Cause {
-  /** Stable: the same failure has the same id in every deployment. */
-  readonly id: string;
-  /** The queue of dead letters, the workflow of instances. */
-  readonly place: string;
-  readonly messageType: string | null;
-  readonly step: string | null;
-  readonly code: string;
-  /** The error message without numbers, ids, quoted values and similar parts. */
-  readonly message: string;
-  readonly count: number;
-  /** When the first and the last one failed, since the number was last 0. */
-  readonly firstAt: number;
-  readonly lastAt: number;
-  /** The id of the newest one. */
-  readonly sample: string | null;
-}
+const common = {
+  id: z.string().meta({ description: "Stable: the same failure has the same id. Lists filter by it (`cause=`)." }),
+  message_type: z.string().nullable(),
+  step: z
+    .string()
+    .nullable()
+    .meta({ description: "The failed step, if the error names one.", ...redacted }),
+  message: z.string().meta({ description: "The error message without numbers, ids and quoted values.", ...redacted }),
+  count: z.int().meta({ description: "The exact current count." }),
+  first_at: timestamp.meta({ description: "When the first of the current ones was recorded." }),
+  last_at: timestamp.meta({ description: "When the last one was recorded." }),
+};
+const newest = z.string().nullable().meta({ description: "The newest." });
 
-export interface LetterCauseFilter extends PageRequest {
-  queue?: string | undefined;
-  reason?: string | undefined;
-  type?: string | undefined;
-}
+export const LetterCause = z
+  .object({ ...common, queue: z.string(), reason: z.string(), dead_letter_id: newest })
+  .meta({ id: "DeadLetterCause" });
+export type LetterCause = z.infer<typeof LetterCause>;
+
+export const InstanceCause = z
+  .object({ ...common, workflow: z.string(), code: z.string(), instance_id: newest })
+  .meta({ id: "InstanceCause" });
+export type InstanceCause = z.infer<typeof InstanceCause>;
+
+export const LetterCauseFilter = DeadLetterFilter.pick({ queue: true, reason: true, type: true });
 
 /** Open dead letters by cause, the most recently seen cause first. */
 export function listLetterCauses(
   env: EngineEnv,
   by: DeadLetterReader,
-  filter: LetterCauseFilter,
+  filter: z.infer<typeof LetterCauseFilter> & PageRequest,
   redaction: Redaction = REVEALED,
-): Promise<Page<Cause>> {
+): Promise<Page<LetterCause>> {
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   const hides = (ids: readonly string[]) => hideInErrors(env, by, redaction, ids);
-  return pageOf(env, filter, hides, (before, limit) =>
-    readers.map(
+  return rowPage(LetterCause, filter, positionBy("last_at", "id"), (before, limit) => {
+    const statements = readers.map(
       (tenantId) => sql`
-      SELECT ${COLUMNS}, (
+      SELECT c.id, c.place AS queue, c.message_type, c.step, c.code AS reason, c.count, c.first_at, c.last_at, (
         SELECT json_array(d.id, d.error) FROM millrace_dead_letters d INDEXED BY millrace_dead_letters_by_cause
         WHERE d.tenant_id IS ${tenantId} AND d.cause = c.id AND d.state = 'open'
         ORDER BY d.captured_at DESC, d.id DESC LIMIT 1) AS sample
@@ -54,26 +60,27 @@ export function listLetterCauses(
         ${andEquals(fragment("code"), filter.reason)} ${andEquals(fragment("message_type"), filter.type)}
         AND (c.last_at, c.id) < (${before.at}, ${before.id})
       ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`,
-    ),
-  );
+    );
+    return causesOf(env, statements, limit, hides, { code: "reason", sample: "dead_letter_id" });
+  });
 }
 
-export interface InstanceCauseFilter extends PageRequest {
-  workflow?: string | undefined;
-  code?: string | undefined;
-}
+export const InstanceCauseFilter = z.object({
+  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  code: z.string().optional(),
+});
 
 /** Errored instances by cause, the most recently seen cause first. */
 export function listInstanceCauses(
   env: EngineEnv,
   by: Operator,
-  filter: InstanceCauseFilter,
+  filter: z.infer<typeof InstanceCauseFilter> & PageRequest,
   redaction: Redaction = REVEALED,
-): Promise<Page<Cause>> {
+): Promise<Page<InstanceCause>> {
   const hides = (ids: readonly string[]) => redaction.ofInstances(env, by, ids);
-  return pageOf(env, filter, hides, (before, limit) => [
-    sql`
-      SELECT ${COLUMNS}, (
+  return rowPage(InstanceCause, filter, positionBy("last_at", "id"), (before, limit) => {
+    const statement = sql`
+      SELECT c.id, c.place AS workflow, c.message_type, c.step, c.code, c.count, c.first_at, c.last_at, (
         SELECT json_array(i.id, i.error->>'message') FROM millrace_instances i INDEXED BY millrace_instances_by_cause
         WHERE i.tenant_id = c.tenant_id AND i.cause = c.id AND i.status = 'errored'
         ORDER BY i.accepted_at DESC, i.id DESC LIMIT 1) AS sample
@@ -81,48 +88,29 @@ export function listInstanceCauses(
       WHERE c.tenant_id = ${by.tenantId} AND c.kind = 'instance' ${andEquals(fragment("place"), filter.workflow)}
         ${andEquals(fragment("code"), filter.code)}
         AND (c.last_at, c.id) < (${before.at}, ${before.id})
-      ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`,
-  ]);
+      ORDER BY c.last_at DESC, c.id DESC LIMIT ${limit}`;
+    return causesOf(env, [statement], limit, hides, { code: "code", sample: "instance_id" });
+  });
 }
 
-const COLUMNS = fragment(`c.id, c.place, c.message_type AS messageType, c.step, c.code, c.count, c.first_at AS firstAt,
-  c.last_at AS lastAt`);
-
-interface CauseRow extends Omit<Cause, "sample" | "message"> {
-  readonly sample: string | null;
-}
-
-function pageOf(
+/** The rows of causes with the id and the message of their newest samples, so a rewrite or redaction there applies here. */
+async function causesOf(
   { DB }: EngineEnv,
-  request: PageRequest,
+  statements: readonly Statement[],
+  limit: number,
   hides: (ids: readonly string[]) => Promise<(id: string) => Hide>,
-  statements: (before: Position, limit: number) => readonly Statement[],
-): Promise<Page<Cause>> {
-  return keysetPage(
-    request,
-    ({ lastAt, id }) => ({ at: lastAt, id }),
-    async (before, limit) => {
-      const rows = (await atomically(DB, statements(before, limit))).flat() as unknown as CauseRow[];
-      const page = rows.map(sampled).toSorted((a, b) => b.lastAt - a.lastAt || (a.id < b.id ? 1 : -1));
-      const shown = page.slice(0, limit);
-      const hide = await hides(shown.flatMap(({ sample }) => sample ?? []));
-      return shown.map((cause) => asCause(cause, hide));
-    },
-  );
-}
-
-interface SampledCause extends CauseRow {
-  readonly said: string | null;
-}
-
-function sampled({ sample, ...row }: CauseRow): SampledCause {
-  const [id, said] = (sample === null ? [null, null] : JSON.parse(sample)) as [string | null, string | null];
-  return { ...row, sample: id, said };
-}
-
-/** The message comes from the newest sample, so a rewrite or redaction there applies here. */
-function asCause({ said, step, ...row }: SampledCause, hide: (id: string) => Hide): Cause {
-  const own = row.sample === null ? hideNothing : hide(row.sample);
-  const message = said === null ? "" : normalized(own(said));
-  return { ...row, code: shownCode(own, row.code), step: step ? own(stepOf(step)) : null, message };
+  names: { code: string; sample: string },
+): Promise<Row[]> {
+  const rows = (await atomically(DB, statements)).flat().map((row) => {
+    const [id, said] = (row.sample === null ? [null, null] : JSON.parse(String(row.sample))) as [string | null, string | null];
+    return { ...row, id: String(row.id), at: Number(row.last_at), sample: id, said };
+  });
+  const shown = rows.toSorted((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1)).slice(0, limit);
+  const hide = await hides(shown.flatMap(({ sample }) => sample ?? []));
+  return shown.map(({ sample, said, ...row }: Row & { sample: string | null; said: string | null }) => {
+    const own = sample === null ? hideNothing : hide(sample);
+    const code = shownCode(own, String(row[names.code]));
+    const step = row.step ? own(stepOf(String(row.step))) : null;
+    return { ...row, step, [names.code]: code, [names.sample]: sample, message: said === null ? "" : normalized(own(said)) };
+  });
 }

@@ -1,43 +1,87 @@
+import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type Issue, MillraceError } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideAll, hideNothing } from "../contract/hide.ts";
 import { parseEntryKey } from "../contract/ids.ts";
+import { KNOWN_NAMES } from "../contract/known-fields.ts";
+import { redacted, redactedCode, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { keysetPage, LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
-import { atomically, query } from "../store/d1/retry.ts";
-import type { LetterState, TriedRepair } from "../store/dead-letters.ts";
+import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { atomically, query, type Row } from "../store/d1/retry.ts";
+import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
-export interface DeadLetterRow {
-  id: string;
-  queue: string;
-  messageType: string | null;
-  idempotencyKey: string | null;
-  correlationId: string | null;
-  instanceId: string | null;
-  /** An error code, or `exhausted`. */
-  reason: string;
-  error: string | null;
-  issues: Issue[] | null;
-  attempts: number;
-  firstAt: number;
-  capturedAt: number;
-  state: LetterState;
-  step: string | null;
-  upstreamStatus: number | null;
-  /** Null for a letter that was captured before causes existed. */
-  cause: string | null;
-  firstAttemptAt: number | null;
-  lastAttemptAt: number | null;
-  /** The operator who escalated it, the time and the note. */
-  escalation: { by: string; at: number; note: string } | null;
-  /** The automatic repair that was tried, at most one. */
-  repair: TriedRepair | null;
-  /** The message as received; only for a single letter. */
-  body?: unknown;
-}
+const STATES = ["open", "replayed", "skipped"] as const;
+const hiddenText = z.string().meta(redacted);
+
+export const DeadLetterRow = z
+  .object({
+    id: z.string(),
+    queue: z.string(),
+    message_type: z.string().nullable(),
+    idempotency_key: z.string().nullable(),
+    correlation_id: z.string().nullable(),
+    instance_id: z.string().nullable(),
+    reason: z.string().meta({ description: "A code, or `exhausted`.", ...redactedCode }),
+    error: z.string().nullable().meta(redacted),
+    issues: z.array(z.object({ path: hiddenText, message: hiddenText })).nullable(),
+    step: z
+      .string()
+      .nullable()
+      .meta({ description: "The failed step, if the error names one.", ...redacted }),
+    upstream_status: z.int().nullable().meta({ description: "The HTTP status of an upstream in the last attempt, if any." }),
+    cause: z.string().nullable().meta({
+      description: "The `id` in `/v1/dead-letters/causes`. Null if it was captured before causes existed.",
+    }),
+    attempts: z.int(),
+    first_at: timestamp.meta({ description: "When it was sent." }),
+    first_attempt_at: timestamp.nullable().meta({ description: "When its first attempt failed; null if not recorded." }),
+    last_attempt_at: timestamp.nullable().meta({ description: "When the attempt with this error failed." }),
+    captured_at: timestamp,
+    state: z.enum(STATES),
+    escalation: z
+      .object({ by: z.string(), at: timestamp, note: z.string() })
+      .nullable()
+      .meta({ description: "The escalation: actor, time and note." }),
+    repair: z
+      .object({
+        name: z.string(),
+        outcome: z.enum(["sent", "refused", "failed"]),
+        at: timestamp,
+        changed: z.array(hiddenText).meta({ description: "The changed fields as dotted paths, at most 20." }),
+        error: z
+          .string()
+          .nullable()
+          .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
+      })
+      .nullable()
+      .meta({ description: "The automatic repair that was tried on it." }),
+  })
+  .meta({ id: "DeadLetter" });
+export type DeadLetterRow = z.infer<typeof DeadLetterRow>;
+
+/** A dead letter with its message. */
+export const FullDeadLetter = DeadLetterRow.extend({ body: z.unknown().meta({ description: "The message as received.", ...redacted }) });
+export type FullDeadLetter = z.infer<typeof FullDeadLetter>;
+
+export const DeadLetterFilter = z.object({
+  state: z.enum(STATES).default("open"),
+  queue: z.string().optional().meta({ description: KNOWN_NAMES }),
+  reason: z
+    .string()
+    .optional()
+    .meta({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
+  type: z.string().optional().meta({ description: "The message's type." }),
+  cause: z.string().optional().meta({ description: "An `id` of `/v1/dead-letters/causes`." }),
+  escalated: z
+    .enum(["true", "false"])
+    .transform((said) => said === "true")
+    .optional()
+    .meta({ description: "True lists only escalated ones." }),
+});
+export type DeadLetterFilter = Partial<z.infer<typeof DeadLetterFilter>> & PageRequest;
 
 /** A reader of the tenant's dead letters. Letters without a tenant need a token that may see them. */
 export type DeadLetterReader = Asker;
@@ -47,47 +91,31 @@ export function seesUnattributed({ scopes }: DeadLetterReader): boolean {
 }
 
 const COLUMNS = fragment(
-  `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id,
-    reason, error, issues, attempts, first_at, captured_at, state, step, upstream_status, cause, first_attempt_at, last_attempt_at,
-    escalated_at, escalated_by, escalation, repair`,
+  `id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state, step,
+    upstream_status, cause, first_attempt_at, last_attempt_at, repair,
+    iif(escalated_at IS NULL, NULL, json_object('by', escalated_by, 'at', escalated_at, 'note', escalation)) AS escalation`,
 );
-
-export interface DeadLetterFilter extends PageRequest {
-  /** Default `open`. */
-  state?: string | undefined;
-  queue?: string | undefined;
-  reason?: string | undefined;
-  type?: string | undefined;
-  /** The id of a group of `listLetterCauses`. */
-  cause?: string | undefined;
-  /** True: escalated letters only; false: the others only. */
-  escalated?: boolean | undefined;
-}
 
 /** Dead letters in one state, newest first. By queue, reason or type a page may be short or empty and still have a next page. */
 export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: DeadLetterFilter): Promise<Page<DeadLetterRow>> {
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
-  return keysetPage(
-    filter,
-    ({ capturedAt, id }) => ({ at: capturedAt, id }),
-    async (before, limit) => {
-      const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
-      // One statement per tenant reads its index in order; an OR would not.
-      const of = (tenantId: string | null) => sql`
+  return rowPage(DeadLetterRow, filter, positionBy("captured_at", "id"), async (before, limit) => {
+    const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
+    // One statement per tenant reads its index in order; an OR would not.
+    const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
           ${andEquals(fragment("message_type"), filter.type)}
           ${filter.escalated === undefined ? sql`` : filter.escalated ? sql`AND escalated_at IS NOT NULL` : sql`AND escalated_at IS NULL`}
           AND (captured_at, id) < (${before.at}, ${before.id}) AND (captured_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
         ORDER BY captured_at DESC, id DESC LIMIT ${limit}`;
-      const letters = (await atomically(env.DB, readers.map(of))).flat().map(asRow);
-      return { found: letters.sort(byTime).slice(0, limit), end };
-    },
-  );
+    const letters = (await atomically(env.DB, readers.map(of))).flat();
+    return { found: letters.sort(byTime).slice(0, limit), end };
+  });
 }
 
-function byTime(a: Pick<DeadLetterRow, "capturedAt" | "id">, b: Pick<DeadLetterRow, "capturedAt" | "id">): number {
-  return b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1);
+function byTime(a: Row, b: Row): number {
+  return Number(b.captured_at) - Number(a.captured_at) || (String(a.id) < String(b.id) ? 1 : -1);
 }
 
 function isLookedFor({ queue, reason, type, ...filter }: DeadLetterFilter): boolean {
@@ -109,13 +137,13 @@ async function endOfLook(
     DB,
     readers.map(
       (tenantId) => sql`
-      SELECT captured_at AS capturedAt, id FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
+      SELECT captured_at, id FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
         AND (captured_at, id) < (${before.at}, ${before.id})
       ORDER BY captured_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
     ),
   );
-  const [newest] = (ends.flat() as unknown as { capturedAt: number; id: string }[]).sort(byTime);
-  return newest && { at: newest.capturedAt, id: newest.id };
+  const [newest] = ends.flat().sort(byTime);
+  return newest && positionBy("captured_at", "id")(newest);
 }
 
 /**
@@ -129,13 +157,12 @@ export function whereLettersAre(filter: DeadLetterFilter): Statement {
   return sql`INDEXED BY millrace_dead_letters_by_tenant WHERE state = ${state}`;
 }
 
-export async function lettersNamed(env: EngineEnv, by: Pick<Asker, "tenantId">, ids: readonly string[]): Promise<DeadLetterRow[]> {
-  const rows = await query(
+export function lettersNamed(env: EngineEnv, by: Pick<Asker, "tenantId">, ids: readonly string[]): Promise<DeadLetterRow[]> {
+  return selectRows(
     env.DB,
-    sql`SELECT ${COLUMNS} FROM millrace_dead_letters
-    WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
+    DeadLetterRow,
+    sql`SELECT ${COLUMNS} FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
-  return rows.map(asRow);
 }
 
 function visibleTo(by: DeadLetterReader): Statement {
@@ -143,49 +170,17 @@ function visibleTo(by: DeadLetterReader): Statement {
 }
 
 /** One dead letter with its message. Errors: `dead_letter_not_found`, also for another tenant's. */
-export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string): Promise<DeadLetterRow> {
-  const rows = await query(
+export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string): Promise<FullDeadLetter> {
+  const [found] = await selectRows(
     env.DB,
-    sql`
-      SELECT ${COLUMNS}, body FROM millrace_dead_letters
-      WHERE id = ${id} AND ${visibleTo(by)}`,
+    FullDeadLetter,
+    sql`SELECT ${COLUMNS}, body FROM millrace_dead_letters WHERE id = ${id} AND ${visibleTo(by)}`,
   );
-  const row = rows[0];
-  if (!row) {
-    // The same error for every invisible id: it does not reveal that the letter exists.
-    const beyond = seesUnattributed(by)
-      ? ""
-      : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
-    const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List them with GET /v1/dead-letters.`;
-    throw new MillraceError("dead_letter_not_found", said);
-  }
-  return { ...asRow(row), body: JSON.parse(String(row.body)) };
-}
-
-function asRow(row: Record<string, unknown>): DeadLetterRow {
-  return {
-    id: String(row.id),
-    queue: String(row.queue),
-    messageType: row.message_type as string | null,
-    idempotencyKey: row.idempotency_key as string | null,
-    correlationId: row.correlation_id as string | null,
-    instanceId: row.instance_id as string | null,
-    reason: String(row.reason),
-    error: row.error as string | null,
-    issues: row.issues ? (JSON.parse(String(row.issues)) as Issue[]) : null,
-    attempts: Number(row.attempts),
-    firstAt: Number(row.first_at),
-    capturedAt: Number(row.captured_at),
-    state: row.state as DeadLetterRow["state"],
-    step: row.step as string | null,
-    upstreamStatus: row.upstream_status as number | null,
-    cause: row.cause as string | null,
-    firstAttemptAt: row.first_attempt_at as number | null,
-    lastAttemptAt: row.last_attempt_at as number | null,
-    escalation:
-      row.escalated_at === null ? null : { by: String(row.escalated_by), at: Number(row.escalated_at), note: String(row.escalation) },
-    repair: row.repair ? (JSON.parse(String(row.repair)) as TriedRepair) : null,
-  };
+  if (found) return found;
+  // The same error for every invisible id: it does not reveal that the letter exists.
+  const beyond = seesUnattributed(by) ? "" : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
+  const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List them with GET /v1/dead-letters.`;
+  throw new MillraceError("dead_letter_not_found", said);
 }
 
 /** Longest message that is read for a list, in characters (SQLite's `length`). The error of a letter with a longer message is redacted. */

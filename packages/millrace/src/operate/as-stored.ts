@@ -1,6 +1,6 @@
 import { MillraceError } from "../contract/errors.ts";
 import { restored, saysRedacted } from "../contract/redact.ts";
-import type { DeadLetterRow } from "../inspect/dead-letters.ts";
+import type { FullDeadLetter } from "../inspect/dead-letters.ts";
 import { redactionOf } from "../inspect/redaction.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
@@ -18,6 +18,6 @@ function asStored(edited: unknown, shown: unknown, stored: unknown): unknown {
 }
 
 /** A correction of a dead letter with its redacted fields restored; undefined without a correction. Errors: as `asStored`. */
-export function correctionOf(catalog: Catalog, { queue, body }: Pick<DeadLetterRow, "queue" | "body">, edited: unknown): unknown {
+export function correctionOf(catalog: Catalog, { queue, body }: Pick<FullDeadLetter, "queue" | "body">, edited: unknown): unknown {
   return edited === undefined ? undefined : asStored(edited, redactionOf(catalog).letter(queue, body).body, body);
 }

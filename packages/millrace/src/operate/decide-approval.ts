@@ -18,7 +18,7 @@ export async function decideApproval(
   decision: "approve" | "reject",
   reason: string,
 ): Promise<{ actionId: string; instanceId: string }> {
-  const { instanceId } = await getApproval(env, by, id);
+  const { instance_id: instanceId } = await getApproval(env, by, id);
   const { tenantId } = by;
   const approved = decision === "approve";
   const actionId = actionIdOf(by);
@@ -33,12 +33,12 @@ export async function decideApproval(
   return { actionId, instanceId };
 }
 
-function tooLate({ state, over, decidedBy, dueAt, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {
-  if (state === "pending" && dueAt > Date.now()) {
+function tooLate({ state, over, decided_by, due_at, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {
+  if (state === "pending" && Date.parse(due_at) > Date.now()) {
     const why = `The question is no longer open: its instance is ${over ?? status}.`;
     return { why, from: status, to };
   }
-  const timeIsOver = `The question timed out at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its approval chain defines.`;
-  const why = decidedBy === null ? timeIsOver : `The question is ${state} already, by ${decidedBy}: a question accepts one answer.`;
+  const timeIsOver = `The question timed out at ${due_at}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its approval chain defines.`;
+  const why = decided_by === null ? timeIsOver : `The question is ${state} already, by ${decided_by}: a question accepts one answer.`;
   return { why, from: state === "pending" ? "overdue" : state, to };
 }

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
+import { KNOWN_NAMES } from "../../contract/known-fields.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { type Doubt, doubtBehind, type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
@@ -12,7 +13,7 @@ import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
-import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
+import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
+import { KNOWN_NAMES } from "../../contract/known-fields.ts";
 import { Delivery } from "../../inspect/delivery.ts";
 import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
 import { type Instance, listInstances } from "../../inspect/instances.ts";
@@ -12,7 +13,7 @@ import { needs } from "../auth.ts";
 import { CostSchema, costView } from "../cost.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
-import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
+import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";

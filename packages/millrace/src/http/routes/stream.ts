@@ -1,8 +1,9 @@
 import type { Context } from "hono";
 import * as z from "zod";
+import { hiddenIn } from "../../contract/row.ts";
 import { actionsNamed } from "../../inspect/actions.ts";
-import { approvalsNamed } from "../../inspect/approvals.ts";
-import { hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
+import { ApprovalRow, approvalsNamed } from "../../inspect/approvals.ts";
+import { DeadLetterRow, hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
 import { instancesNamed } from "../../inspect/instances.ts";
 import { type Happened, happenedSince, LIVE_KINDS, type LiveKind, type Place } from "../../inspect/live/happened.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
@@ -23,8 +24,6 @@ import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso } from "../time.ts";
-import { approvalView } from "./approvals.ts";
-import { letterView } from "./dead-letters.ts";
 import { instanceView } from "./instances.ts";
 
 /** Limit of events per poll: the newest are sent. */
@@ -108,7 +107,7 @@ async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: r
   ]);
   const redaction = redactionOf(catalog);
   const failed = instances.filter(({ error, retrying }) => error !== null || retrying !== null).map(({ id }) => id);
-  const hidden = [...failed, ...approvals.map(({ instanceId }) => instanceId)];
+  const hidden = [...failed, ...approvals.map((one) => one.instance_id)];
   const [hide, hideIn] = await Promise.all([
     hidden.length === 0 ? undefined : redaction.ofInstances(env, by, hidden),
     hideInErrors(
@@ -121,10 +120,10 @@ async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: r
   const shown = <T>(id: string, view: T): T => (hide ? hide(id)(view) : view);
   const views = new Map<string, unknown>([
     ...instances.map((one) => [`${one.updatedAt} ${one.id}`, instanceView(one, (value) => shown(one.id, value))] as const),
-    ...letters.map((one) => [`${one.capturedAt} ${one.id}`, letterView(one, hideIn(one.id))] as const),
+    ...letters.map((one) => [`${Date.parse(one.captured_at)} ${one.id}`, hiddenIn(DeadLetterRow, one, hideIn(one.id))] as const),
     ...approvals.map(({ details: _, ...one }) => {
-      const { details: __, ...view } = approvalView({ ...one, details: null }, (value) => shown(one.instanceId, value));
-      return [`${one.decidedAt ?? one.askedAt} ${one.id}`, view] as const;
+      const view = hiddenIn(ApprovalRow, one, (value) => shown(one.instance_id, value));
+      return [`${Date.parse(one.decided_at ?? one.asked_at)} ${one.id}`, view] as const;
     }),
     ...actions.map((one) => [`${Date.parse(one.at)} ${one.id}`, one] as const),
   ]);

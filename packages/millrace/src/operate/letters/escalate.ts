@@ -13,7 +13,7 @@ export async function escalateDeadLetter(
   id: string,
   note: string,
 ): Promise<{ actionId: string; escalated: boolean }> {
-  const { instanceId } = await getDeadLetter(env, by, id);
+  const { instance_id: instanceId } = await getDeadLetter(env, by, id);
   const changed = { before: { escalated: false }, after: { escalated: true } };
   const action = { id: crypto.randomUUID(), verb: "escalate", target: id, instanceId, reason: note, ...changed };
   const { isApplied: escalated } = await act(env, by, action, { change: escalateLetter(id, by.actor, note) });

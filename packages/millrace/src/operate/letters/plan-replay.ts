@@ -3,7 +3,7 @@ import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
 import { queuesOf } from "../../contract/queue.ts";
-import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "../../inspect/dead-letters.ts";
+import { type DeadLetterReader, type FullDeadLetter, getDeadLetter } from "../../inspect/dead-letters.ts";
 import { envelopeIn, textField } from "../../intake/letters/letter.ts";
 import { pullIn } from "../../pull/keep-letter.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -71,7 +71,7 @@ export async function planOf(
   env: EngineEnv,
   catalog: Catalog,
   by: DeadLetterReader,
-  letter: DeadLetterRow,
+  letter: FullDeadLetter,
   correction?: unknown,
 ): Promise<ReplayPlan> {
   const body = correction === undefined ? letter.body : correction;
@@ -91,7 +91,7 @@ export async function planOf(
     return { ...known, queue, holder, outcome: starts ? "starts" : "duplicate", why };
   } catch (error) {
     if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
-    const holder = await holderOf(env, keyOf(catalog, body) ?? letter.instanceId ?? undefined);
+    const holder = await holderOf(env, keyOf(catalog, body) ?? letter.instance_id ?? undefined);
     return { ...known, queue: null, holder, outcome: "refused", why: messageOf(error), refused: error };
   }
 }
@@ -133,7 +133,7 @@ export interface KnownMessage {
 }
 
 /** The type of a letter's message in the current catalog; null if the type is unknown. */
-export function knownMessage(catalog: Catalog, { body }: Pick<DeadLetterRow, "body">): KnownMessage | null {
+export function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): KnownMessage | null {
   const type = textField(body, "message_type");
   const kinds = type === null ? [] : catalog.kindsOf(type);
   const kind = kinds.find((one) => one === textField(body, "kind")) ?? kinds[0];

@@ -6,7 +6,7 @@ import { assertKnownFields, type MessageDefinition } from "../../contract/messag
 import { payloadFingerprint, unpackPayload } from "../../contract/payload.ts";
 import { queueFor } from "../../contract/queue.ts";
 import { shortened } from "../../contract/text.ts";
-import type { DeadLetterReader, DeadLetterRow } from "../../inspect/dead-letters.ts";
+import type { DeadLetterReader, FullDeadLetter } from "../../inspect/dead-letters.ts";
 import { type Acceptance, acceptance } from "../../intake/accept/accept.ts";
 import { keyReused, sameWork } from "../../intake/accept/reuse.ts";
 import { readMessage } from "../../intake/consume/read.ts";
@@ -31,7 +31,7 @@ export interface Resender {
   readonly assertMaySay: (definition: MessageDefinition) => void;
 }
 
-export type ReadableLetter = Pick<DeadLetterRow, "queue" | "reason" | "body">;
+export type ReadableLetter = Pick<FullDeadLetter, "queue" | "reason" | "body">;
 
 /** An operator, who may correct the message types of the token. */
 export function operatorBy(by: DeadLetterReader): Resender {

@@ -1,6 +1,6 @@
 import { type EngineEnv, objectBinding } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import type { DeadLetterReader, DeadLetterRow } from "../../inspect/dead-letters.ts";
+import type { DeadLetterReader, FullDeadLetter } from "../../inspect/dead-letters.ts";
 import { pullQueueOf } from "../../pull/client.ts";
 import { pulledMessage } from "../../pull/keep-letter.ts";
 import type { PullEnv } from "../../pull/stub.ts";
@@ -25,7 +25,7 @@ interface Asked {
 export async function replayPulled(
   env: EngineEnv & PullEnv,
   by: DeadLetterReader,
-  { id, body }: DeadLetterRow,
+  { id, body }: FullDeadLetter,
   { queue, reason, body: correction }: Asked,
 ): Promise<{ actionId: string; instanceId: null; sent: boolean; why: string }> {
   if (correction !== undefined) {

@@ -41,7 +41,7 @@ export async function replayDeadLetter(
   const actionId = actionIdOf(by);
   const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason, ...REPLAYED });
   if (letter.state !== "open") {
-    const { instanceId, state } = letter;
+    const { instance_id: instanceId, state } = letter;
     await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
     return { actionId, instanceId, sent: false, why: `The dead letter is already ${state}.` };
   }

@@ -25,10 +25,16 @@ export async function skipDeadLetter(
   reason: string,
 ): Promise<{ actionId: string; skipped: boolean }> {
   const letter = await getDeadLetter(env, by, id);
-  const { instanceId, body } = letter;
+  const { instance_id: instanceId, body } = letter;
   const actionId = actionIdOf(by);
   const message = envelopeIn(body);
-  const known = { ...letter, tenantId: by.tenantId, correlationId: nameIn(body, "correlation_id") };
+  const known = {
+    ...letter,
+    messageType: letter.message_type,
+    idempotencyKey: letter.idempotency_key,
+    tenantId: by.tenantId,
+    correlationId: nameIn(body, "correlation_id"),
+  };
   const about = await aboutLetter(env, catalog, known, { because: reason, actor: by.actor, source: "operator" });
   const action: Action = { id: actionId, verb: "skip", target: id, instanceId, reason, ...SKIPPED };
   const { isApplied: skipped } = await act(env, by, action, {
