@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { parseEntryKey } from "../contract/ids.ts";
-import { rowOf, timestamp } from "../contract/row.ts";
+import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { bulkActionId, type Operator } from "../store/actions.ts";
@@ -70,7 +70,10 @@ export const BulkItem = z
     }),
     result: z.enum(BULK_RESULTS),
     code: z.string().nullable(),
-    why: z.string().nullable().meta({ description: "The reason for the skip or failure, and the next step." }),
+    why: z
+      .string()
+      .nullable()
+      .meta({ description: "The reason for the skip or failure, and the next step.", ...redacted }),
     action_id: z.string().meta({ description: "The id of the action in the audit." }),
     at: timestamp,
   })
