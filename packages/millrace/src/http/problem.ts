@@ -15,7 +15,7 @@ const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
 
-export const IssueSchema = z.object({
+const IssueSchema = z.object({
   path: z.string().meta({ description: "A dotted path such as `payload.keyword`, or the name of a header." }),
   message: z.string(),
 });
