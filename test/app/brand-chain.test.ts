@@ -31,7 +31,7 @@ async function messageCounts(correlationId: string): Promise<Record<string, numb
   const instances = await instancesOf(correlationId);
   const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id))))
     .flat()
-    .map(({ envelope }) => envelope.message_type);
+    .map(({ message_type }) => message_type);
   const commands = await env.DB.prepare("SELECT message_type FROM millrace_instances WHERE correlation_id = ?1 AND queue IS NOT NULL")
     .bind(correlationId)
     .all<{ message_type: string }>();

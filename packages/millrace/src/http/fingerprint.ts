@@ -1,10 +1,5 @@
-import * as z from "zod";
 import { signed } from "../contract/ids.ts";
 import type { HttpEnv } from "./env.ts";
-
-export const fingerprintSchema = z.string().meta({
-  description: "A digest of the payload, equal for equal payloads of the tenant. A key accepts only payloads with its first fingerprint.",
-});
 
 /**
  * A payload's fingerprint for the API: 32 hex characters, signed. With an unsigned digest, a reader who sees the rest of a payload could

@@ -1,10 +1,11 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import type { Hide } from "../contract/hide.ts";
+import { Fingerprint } from "../inspect/keys.ts";
 import { REPLAY_OUTCOMES, type ReplayPlan } from "../operate/letters/plan-replay.ts";
 import { INSTANCE_STATUSES } from "../store/instances/status.ts";
 import type { HttpEnv } from "./env.ts";
-import { fingerprintSchema, fingerprintView } from "./fingerprint.ts";
+import { fingerprintView } from "./fingerprint.ts";
 import { ProblemSchema, problemOf } from "./problem.ts";
 
 export const ReplayPlanSchema = z
@@ -22,7 +23,7 @@ export const ReplayPlanSchema = z
         message_type: z.string(),
         idempotency_key: z.string(),
         subject: z.string(),
-        fingerprint: fingerprintSchema,
+        fingerprint: Fingerprint,
       })
       .nullable()
       .meta({ description: "The identity of the message; null if it is not readable." }),

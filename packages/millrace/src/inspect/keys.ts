@@ -1,8 +1,10 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
+import { rowOf, timestamp } from "../contract/row.ts";
 import { among, fragment, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { statedId } from "../intake/accept/stated.ts";
@@ -10,50 +12,51 @@ import { envelopeIn } from "../intake/letters/letter.ts";
 import type { Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import type { Row } from "../store/d1/retry.ts";
-import type { LetterState } from "../store/dead-letters.ts";
-import { FAILED, type InstanceStatus, SETTLED } from "../store/instances/status.ts";
+import { FAILED, INSTANCE_STATUSES, type InstanceStatus, SETTLED } from "../store/instances/status.ts";
 import { ENDED_DAYS, FAILED_DAYS, STATED_DAYS, TOMBSTONE_DAYS } from "../store/kept-days.ts";
 import { selectStatedAt } from "../store/stated-events.ts";
 import { selectPruned } from "../store/tombstones.ts";
 
-/** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. Each workflow has its own keys. */
-export interface KeyHolder {
-  kind: "instance" | "tombstone" | "event";
-  /** The id of the instance, pruned or not, or of the event. */
-  id: string;
-  name: string;
-  /** `stated` for an event. */
-  status: InstanceStatus | "pruned" | "stated";
-  correlationId: string | null;
-  /** SHA-256 of the canonical payload. A repeated message under the key must have the same one. */
-  fingerprint: string;
-  /** Deliveries of its message. More than one are duplicates, which changed nothing. Null if not recorded. */
-  deliveries: number | null;
-  /** Milliseconds since the epoch; for a tombstone, the day of the pruning. */
-  since: number;
-  /** When its row is removed, at the earliest; null while it has not ended, and without a row. */
-  rowUntil: number | null;
-  /** When the key is free again, at the earliest; null while it has not ended. */
-  keyUntil: number | null;
-}
+export const Fingerprint = z.string().meta({
+  description: "A digest of the payload, equal for equal payloads of the tenant. A key accepts only payloads with its first fingerprint.",
+});
 
-export interface CapturedUnderKey {
-  deadLetterId: string;
-  queue: string;
-  messageType: string | null;
-  /** `idempotency_key_reused` if another payload has the key. */
-  reason: string;
-  state: LetterState;
-  /** Of its payload; null if that is unreadable or too large. */
-  fingerprint: string | null;
-  attempts: number;
-  firstAt: number;
-  capturedAt: number;
-}
+/** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. Each workflow has its own keys. */
+export const KeyHolder = z
+  .object({
+    kind: z
+      .enum(["instance", "tombstone", "event"])
+      .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
+    id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
+    name: z.string().meta({ description: "The workflow or the event type: each has its own key space." }),
+    status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
+    correlation_id: z.string().nullable(),
+    fingerprint: Fingerprint,
+    deliveries: z.int().nullable().meta({ description: "The number of deliveries of its message; null if not recorded." }),
+    since: timestamp.meta({ description: "When the key was taken; for a tombstone, the day of pruning." }),
+    row_until: timestamp.nullable().meta({ description: "The earliest removal of its row; null while it is running." }),
+    key_until: timestamp.nullable().meta({ description: "The earliest time at which the key is free again; null while it is running." }),
+  })
+  .meta({ id: "KeyHolder" });
+export type KeyHolder = z.infer<typeof KeyHolder>;
+
+export const CapturedUnderKey = z
+  .object({
+    dead_letter_id: z.string(),
+    queue: z.string(),
+    message_type: z.string().nullable(),
+    reason: z.string().meta({ description: "`idempotency_key_reused`: the key belonged to another payload." }),
+    state: z.enum(["open", "replayed", "skipped"]),
+    fingerprint: Fingerprint.nullable().meta({ description: "The fingerprint of its payload; null if it is not readable." }),
+    attempts: z.int(),
+    first_at: timestamp,
+    captured_at: timestamp,
+  })
+  .meta({ id: "CapturedUnderKey" });
 
 export interface KeyView {
   holders: KeyHolder[];
-  captured: CapturedUnderKey[];
+  captured: z.infer<typeof CapturedUnderKey>[];
   truncated: boolean;
 }
 
@@ -62,7 +65,7 @@ const MOST_LETTERS = 20;
 /** Longest letter with a parsed payload, in characters. */
 const READ_CHARACTERS = 200_000;
 
-const LETTER = fragment(`id, queue, message_type, reason, state, attempts, first_at, captured_at,
+const LETTER = fragment(`id AS dead_letter_id, queue, message_type, reason, state, attempts, first_at, captured_at,
   iif(length(body) <= ${READ_CHARACTERS}, body, NULL) AS body`);
 
 export interface KeyNames {
@@ -79,7 +82,7 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
   const events = new Map(names.events.map((type) => [statedId(tenantId, type, key), type]));
   const found = await namedBatch(env.DB, {
     instances: sql`
-      SELECT id, workflow, status, correlation_id, fingerprint, deliveries, accepted_at, updated_at FROM millrace_instances
+      SELECT id, workflow AS name, status, correlation_id, fingerprint, deliveries, accepted_at AS since, updated_at FROM millrace_instances
       WHERE id IN ${among([...workflows.keys()])} AND +tenant_id = ${tenantId}`,
     pruned: selectPruned([...workflows.keys()]),
     stated: selectStatedAt([...events.keys()]),
@@ -96,7 +99,9 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
     ...found.pruned.map((row) => tombstoneHolder(row, workflows.get(String(row.id)) ?? "")),
     ...found.stated.map((row) => eventHolder(row, events.get(String(row.id)) ?? "")),
   ];
-  const captured = [...found.letters, ...found.lettersOfEvents].map(letterUnderKey).sort((a, b) => b.capturedAt - a.capturedAt);
+  const captured = [...found.letters, ...found.lettersOfEvents]
+    .toSorted((a, b) => Number(b.captured_at) - Number(a.captured_at))
+    .map((row) => ({ ...rowOf(CapturedUnderKey, row), fingerprint: fingerprintIn(row.body) }));
   if (holders.length + captured.length === 0) {
     const said = `No message has the key ${beginning(key, 64)}. If a command derives its key from the payload, search for the derived key, which the instance shows.`;
     throw new MillraceError("key_not_found", said);
@@ -107,57 +112,22 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
 function instanceHolder(row: Row): KeyHolder {
   const status = row.status as InstanceStatus;
   const days = SETTLED.has(status) ? ENDED_DAYS : FAILED.has(status) ? FAILED_DAYS : undefined;
-  const rowUntil = days === undefined ? null : Number(row.updated_at) + days * DAY_MS;
-  return {
-    kind: "instance",
-    id: String(row.id),
-    name: String(row.workflow),
-    status,
-    correlationId: String(row.correlation_id),
-    fingerprint: String(row.fingerprint),
-    deliveries: Number(row.deliveries),
-    since: Number(row.accepted_at),
-    rowUntil,
-    keyUntil: rowUntil === null ? null : rowUntil + TOMBSTONE_DAYS * DAY_MS,
-  };
+  const row_until = days === undefined ? null : Number(row.updated_at) + days * DAY_MS;
+  const key_until = row_until === null ? null : row_until + TOMBSTONE_DAYS * DAY_MS;
+  return rowOf(KeyHolder, { ...row, kind: "instance", row_until, key_until });
 }
 
 function tombstoneHolder(row: Row, name: string): KeyHolder {
   const since = Number(row.pruned_day) * DAY_MS;
-  const gone = { correlationId: null, deliveries: null, rowUntil: null };
-  const keyUntil = since + TOMBSTONE_DAYS * DAY_MS;
-  return { kind: "tombstone", id: String(row.id), name, status: "pruned", fingerprint: String(row.fingerprint), since, keyUntil, ...gone };
+  const gone = { correlation_id: null, deliveries: null, row_until: null, key_until: since + TOMBSTONE_DAYS * DAY_MS };
+  return rowOf(KeyHolder, { ...row, kind: "tombstone", name, status: "pruned", since, ...gone });
 }
 
 function eventHolder(row: Row, name: string): KeyHolder {
   const since = Number(row.stated_at);
   const until = since + STATED_DAYS * DAY_MS;
-  return {
-    kind: "event",
-    id: String(row.id),
-    name,
-    status: "stated",
-    correlationId: String(row.correlation_id ?? row.id),
-    fingerprint: String(row.fingerprint),
-    deliveries: null,
-    since,
-    rowUntil: until,
-    keyUntil: until,
-  };
-}
-
-function letterUnderKey(row: Row): CapturedUnderKey {
-  return {
-    deadLetterId: String(row.id),
-    queue: String(row.queue),
-    messageType: row.message_type as string | null,
-    reason: String(row.reason),
-    state: row.state as LetterState,
-    fingerprint: fingerprintIn(row.body),
-    attempts: Number(row.attempts),
-    firstAt: Number(row.first_at),
-    capturedAt: Number(row.captured_at),
-  };
+  const known = { correlation_id: row.correlation_id ?? row.id, deliveries: null, row_until: until, key_until: until };
+  return rowOf(KeyHolder, { ...row, kind: "event", name, status: "stated", since, ...known });
 }
 
 function fingerprintIn(body: unknown): string | null {

@@ -1,16 +1,30 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
+import { redacted, timestamp } from "../contract/row.ts";
 import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 
-export interface EmittedMessage {
-  step: string;
-  envelope: Envelope;
-  /** True once its consumer has accepted it. */
-  confirmed: boolean;
-}
+/** A message as its envelope has it, with the step that emitted it. */
+export const EmittedMessage = z
+  .looseObject({
+    step: z.string(),
+    confirmed: z.boolean().meta({ description: "True after its consumer accepted it, also as a dead letter (see GET /v1/dead-letters)." }),
+    schema_version: z.int(),
+    message_type: z.string(),
+    kind: z.enum(["command", "event"]),
+    correlation_id: z.string(),
+    causation_id: z.string(),
+    idempotency_key: z.string(),
+    subject: z.string(),
+    created_at: timestamp,
+    payload_inline: z.unknown().optional().meta(redacted),
+    payload_ref: z.string().optional(),
+  })
+  .meta({ id: "EmittedMessage" });
+export type EmittedMessage = Envelope & Pick<z.infer<typeof EmittedMessage>, "step" | "confirmed">;
 
 /** The messages that an instance's steps emitted, in the order of the steps, if a copy is kept. */
 export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
@@ -29,24 +43,24 @@ export async function emittedBy(
   const rows = await query(
     env.DB,
     sql`
-      SELECT e.step, m.value AS envelope, m.value->>'left_out' AS leftOut
+      SELECT e.step, m.value AS envelope, m.value->>'left_out' AS left_out
       FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id, json_each(e.messages) m
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
       ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
-  const leftOut = rows.reduce((sum, row) => sum + Number(row.leftOut ?? 0), 0);
+  const leftOut = rows.reduce((sum, row) => sum + Number(row.left_out ?? 0), 0);
   const messages = rows
-    .filter((row) => row.leftOut === null)
-    .map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
+    .filter((row) => row.left_out === null)
+    .map((row) => ({ step: String(row.step), ...(JSON.parse(String(row.envelope)) as Envelope) }));
   if (messages.length === 0) return { messages: [], leftOut };
   const open = await query(
     env.DB,
     sql`SELECT id FROM millrace_outbox
-    WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`,
+    WHERE id IN ${among(messages.map(messageId))}`,
   );
   const waiting = new Set(open.map((row) => row.id));
   return {
-    messages: messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) })),
+    messages: messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one)) })),
     leftOut,
   };
 }

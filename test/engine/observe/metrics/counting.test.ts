@@ -96,7 +96,7 @@ it("messages are counted by kind of sender, and a name that a sender chose is no
   const vitals = await keeperOf(probeEnv).vitals();
   expect(JSON.stringify(vitals)).not.toContain(sender);
   const shown = (source?: string) => messagesByMinute(vitals, 5, source).filter((one) => one.queue === queue);
-  const minute = { minute: expect.any(Number), queue, type: "probe.requested" };
+  const minute = { minute: expect.any(String), queue, type: "probe.requested" };
   expect(shown()).toEqual([{ ...minute, outcomes: { started: 3, duplicate: 2 }, sources: { api: 1, schedule: 1, other: 3 } }]);
   expect(shown("other")).toEqual([{ ...minute, outcomes: { started: 1, duplicate: 2 }, sources: { other: 3 } }]);
   expect(shown("keeper")).toEqual([]);

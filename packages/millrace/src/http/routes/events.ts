@@ -1,8 +1,7 @@
 import * as z from "zod";
-import type { Envelope } from "../../contract/envelope.ts";
 import { hideNothing } from "../../contract/hide.ts";
 import { getInstance } from "../../inspect/instances.ts";
-import { type EmittedMessage, emittedBy } from "../../inspect/messages.ts";
+import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
@@ -10,27 +9,9 @@ import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { timestamp } from "../time.ts";
-
-const EmittedMessageSchema = z
-  .looseObject({
-    step: z.string(),
-    confirmed: z.boolean().meta({ description: "True after its consumer accepted it, also as a dead letter (see GET /v1/dead-letters)." }),
-    schema_version: z.int(),
-    message_type: z.string(),
-    kind: z.enum(["command", "event"]),
-    correlation_id: z.string(),
-    causation_id: z.string(),
-    idempotency_key: z.string(),
-    subject: z.string(),
-    created_at: timestamp,
-    payload_inline: z.unknown().optional(),
-    payload_ref: z.string().optional(),
-  })
-  .meta({ id: "EmittedMessage" });
 
 const EmittedSchema = z.object({
-  items: z.array(EmittedMessageSchema),
+  items: z.array(EmittedMessage),
   truncated: z.boolean(),
   left_out: z.int().meta({
     description:
@@ -67,17 +48,10 @@ export function events(catalog: Catalog) {
     const { messages, leftOut } = await emittedBy(context.env, context.var.caller, id);
     // Sensitive data of the instance may appear in any field of its messages.
     const hide = withPayload ? (await redaction.ofInstances(context.env, context.var.caller, [id]))(id) : hideNothing;
-    const shown = (envelope: Envelope) => hide(redaction.payload(envelope, envelope.payload_inline));
-    const items = messages.map((message) => messageView(message, withPayload, shown));
+    const items = messages.map(({ payload_inline, payload_ref, ...rest }) => {
+      const payload = withPayload && { payload_inline: hide(redaction.payload(rest, payload_inline)), payload_ref };
+      return { ...rest, ...payload };
+    });
     return context.json({ items, truncated: leftOut > 0, left_out: leftOut }, 200);
   });
-}
-
-function messageView(
-  { step, confirmed, envelope }: EmittedMessage,
-  withPayload: boolean,
-  shown: (envelope: Envelope) => unknown,
-): z.infer<typeof EmittedMessageSchema> {
-  const { payload_inline: _, payload_ref, ...rest } = envelope;
-  return { step, confirmed, ...rest, ...(withPayload && { payload_inline: shown(envelope), payload_ref }) };
 }

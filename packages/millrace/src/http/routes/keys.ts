@@ -1,54 +1,21 @@
 import * as z from "zod";
 import { unknownName } from "../../contract/known-fields.ts";
-import { type CapturedUnderKey, describeKey, type KeyHolder } from "../../inspect/keys.ts";
-import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
+import { CapturedUnderKey, describeKey, KeyHolder } from "../../inspect/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { namesOf } from "../../topology/names.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
-import { fingerprintSchema, fingerprintView } from "../fingerprint.ts";
+import { fingerprintView } from "../fingerprint.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { iso, isoOrNull, timestamp } from "../time.ts";
-
-const HolderSchema = z
-  .object({
-    kind: z
-      .enum(["instance", "tombstone", "event"])
-      .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
-    id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
-    name: z.string().meta({ description: "The workflow or the event type: each has its own key space." }),
-    status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
-    correlation_id: z.string().nullable(),
-    fingerprint: fingerprintSchema,
-    deliveries: z.int().nullable().meta({ description: "The number of deliveries of its message; null if not recorded." }),
-    since: timestamp.meta({ description: "When the key was taken; for a tombstone, the day of pruning." }),
-    row_until: timestamp.nullable().meta({ description: "The earliest removal of its row; null while it is running." }),
-    key_until: timestamp.nullable().meta({ description: "The earliest time at which the key is free again; null while it is running." }),
-  })
-  .meta({ id: "KeyHolder" });
-
-const CapturedSchema = z
-  .object({
-    dead_letter_id: z.string(),
-    queue: z.string(),
-    message_type: z.string().nullable(),
-    reason: z.string().meta({ description: "`idempotency_key_reused`: the key belonged to another payload." }),
-    state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: fingerprintSchema.nullable().meta({ description: "The fingerprint of its payload; null if it is not readable." }),
-    attempts: z.int(),
-    first_at: timestamp,
-    captured_at: timestamp,
-  })
-  .meta({ id: "CapturedUnderKey" });
 
 const KeySchema = z
   .object({
     key: z.string(),
-    holders: z.array(HolderSchema),
-    captured: z.array(CapturedSchema).meta({
+    holders: z.array(KeyHolder),
+    captured: z.array(CapturedUnderKey).meta({
       description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
     }),
     captured_truncated: z.boolean(),
@@ -84,34 +51,10 @@ export function keys(catalog: Catalog) {
     const sign = (fingerprint: string) => fingerprintView(context.env, context.var.caller.tenantId, fingerprint);
     const view = {
       key,
-      holders: holders.map((one) => ({ ...holderView(one), fingerprint: sign(one.fingerprint) })),
-      captured: captured.map((one) => ({ ...capturedView(one), fingerprint: one.fingerprint && sign(one.fingerprint) })),
+      holders: holders.map((one) => ({ ...one, fingerprint: sign(one.fingerprint) })),
+      captured: captured.map((one) => ({ ...one, fingerprint: one.fingerprint && sign(one.fingerprint) })),
       captured_truncated: truncated,
     };
     return context.json(view, 200);
   });
-}
-
-function holderView({ correlationId, since, rowUntil, keyUntil, ...holder }: KeyHolder) {
-  return {
-    ...holder,
-    correlation_id: correlationId,
-    since: iso(since),
-    row_until: isoOrNull(rowUntil),
-    key_until: isoOrNull(keyUntil),
-  };
-}
-
-function capturedView(captured: CapturedUnderKey) {
-  const { queue, reason, state, attempts } = captured;
-  return {
-    dead_letter_id: captured.deadLetterId,
-    queue,
-    message_type: captured.messageType,
-    reason,
-    state,
-    attempts,
-    first_at: iso(captured.firstAt),
-    captured_at: iso(captured.capturedAt),
-  };
 }

@@ -3,7 +3,7 @@ import { deadLettersByType } from "../../inspect/dead-letters-by-type.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { SOURCE_KINDS } from "../../observe/metrics/batches.ts";
 import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
-import { messagesByMinute, QUEUE_SOURCES, type QueueHealth, queueHealth } from "../../observe/metrics/queue-health.ts";
+import { MinuteOfMessages, messagesByMinute, QUEUE_SOURCES, QueueHealth, queueHealth } from "../../observe/metrics/queue-health.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { ownOf } from "../../topology/consumer.ts";
 import { needs } from "../auth.ts";
@@ -22,43 +22,16 @@ const minutesOf = (usual: number) =>
   });
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
-const seconds = (description: string) => z.number().nullable().meta({ description });
-
-const QueueSchema = z
-  .object({
-    queue: z.string(),
-    depth: z
-      .int()
-      .nullable()
-      .meta({ description: "Waiting messages without those in a back-off. Null for a lane, or if the queue does not report it." }),
-    oldest_seconds: seconds("The age of the oldest of them."),
-    lag_seconds: seconds("The 99th percentile of the time until the first delivery."),
-    in_per_minute: z.number().meta({ description: "Messages sent." }),
-    out_per_minute: z.number().meta({ description: "Messages acknowledged." }),
-    retry_share: z.number().min(0).max(1).nullable().meta({ description: "The share of deliveries that were retried." }),
-    dead_letters_open: z.int().meta({ description: "Open dead letters, counted up to 10000." }),
-    processing_p50_seconds: seconds("The median time of a batch from delivery to settlement."),
-    processing_p99_seconds: seconds("The 99th percentile of that time."),
-  })
-  .meta({ id: "QueueHealth" });
-
 const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "NumberSource" });
 
 const HealthSchema = z.object({
   at: timestamp,
   minutes: z.int(),
-  items: z.array(QueueSchema),
+  items: z.array(QueueHealth),
   sources: z
     .record(z.string(), SourceSchema)
     .meta({ description: "The source and age of each number. Counts of the last ten seconds may be missing." }),
 });
-
-const MinuteSchema = z
-  .object({
-    ...{ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) },
-    sources: z.record(z.string(), z.int()),
-  })
-  .meta({ id: "MinuteOfMessages" });
 
 const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).meta({ id: "DeadLettersOfType" });
 
@@ -89,7 +62,7 @@ const byMinute = createRoute({
     }),
   },
   responses: {
-    200: answers("The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteSchema) })),
+    200: answers("The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteOfMessages) })),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -119,7 +92,7 @@ export function queues(catalog: Catalog) {
         {
           at: iso(seen.at),
           minutes,
-          items: queueHealth(seen, ownOf(catalog.consumers), minutes).map(asItem),
+          items: queueHealth(seen, ownOf(catalog.consumers), minutes),
           sources: Object.fromEntries(Object.entries(QUEUE_SOURCES).map(([number, from]) => [number, { source: from, age_seconds }])),
         },
         200,
@@ -128,8 +101,7 @@ export function queues(catalog: Catalog) {
     .openapi(byMinute, async (context) => {
       const seen = await vitalsOf(context.env);
       const { minutes, source } = context.req.valid("query");
-      const items = messagesByMinute(seen, minutes, source);
-      return context.json({ at: iso(seen.at), items: items.map(({ minute, ...rest }) => ({ minute: iso(minute), ...rest })) }, 200);
+      return context.json({ at: iso(seen.at), items: messagesByMinute(seen, minutes, source) }, 200);
     })
     .openapi(dead, async (context) =>
       context.json({ items: await deadLettersByType(context.env, (type) => catalog.kindsOf(type).length > 0) }, 200),
@@ -138,19 +110,4 @@ export function queues(catalog: Catalog) {
 
 function ageOf(at: number): number {
   return Math.max(0, Date.now() - at) / 1000;
-}
-
-function asItem(health: QueueHealth): z.infer<typeof QueueSchema> {
-  return {
-    queue: health.queue,
-    depth: health.depth,
-    oldest_seconds: health.oldestSeconds,
-    lag_seconds: health.lagSeconds,
-    in_per_minute: health.inPerMinute,
-    out_per_minute: health.outPerMinute,
-    retry_share: health.retryShare,
-    dead_letters_open: health.deadLettersOpen,
-    processing_p50_seconds: health.processingP50Seconds,
-    processing_p99_seconds: health.processingP99Seconds,
-  };
 }

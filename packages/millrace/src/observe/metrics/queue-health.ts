@@ -1,29 +1,32 @@
+import * as z from "zod";
+import { iso, timestamp } from "../../contract/row.ts";
 import { SPAN_MS } from "../../store/counts.ts";
 import type { GaugedConsumer } from "./gauges.ts";
 import { lastMinutes, numberOf, quantile } from "./rates.ts";
 import { labelValues } from "./tally.ts";
 import type { Seen } from "./vitals.ts";
 
+const seconds = (description: string) => z.number().nullable().meta({ description });
+
 /** The health of a queue or lane. Null for values that are not reported or not counted recently. */
-export interface QueueHealth {
-  readonly queue: string;
-  /** Waiting messages. */
-  readonly depth: number | null;
-  /** Age of the oldest waiting message, in seconds. */
-  readonly oldestSeconds: number | null;
-  /** Time within which 99 of 100 messages had their first delivery, in seconds. */
-  readonly lagSeconds: number | null;
-  /** Messages per minute that were sent, and that were acknowledged. */
-  readonly inPerMinute: number;
-  readonly outPerMinute: number;
-  /** Share of deliveries that were retried, 0 to 1. */
-  readonly retryShare: number | null;
-  /** Open dead letters, up to 10,000. */
-  readonly deadLettersOpen: number;
-  /** Time of a batch from its delivery to its settlement, in seconds. */
-  readonly processingP50Seconds: number | null;
-  readonly processingP99Seconds: number | null;
-}
+export const QueueHealth = z
+  .object({
+    queue: z.string(),
+    depth: z
+      .int()
+      .nullable()
+      .meta({ description: "Waiting messages without those in a back-off. Null for a lane, or if the queue does not report it." }),
+    oldest_seconds: seconds("The age of the oldest of them."),
+    lag_seconds: seconds("The 99th percentile of the time until the first delivery."),
+    in_per_minute: z.number().meta({ description: "Messages sent." }),
+    out_per_minute: z.number().meta({ description: "Messages acknowledged." }),
+    retry_share: z.number().min(0).max(1).nullable().meta({ description: "The share of deliveries that were retried." }),
+    dead_letters_open: z.int().meta({ description: "Open dead letters, counted up to 10000." }),
+    processing_p50_seconds: seconds("The median time of a batch from delivery to settlement."),
+    processing_p99_seconds: seconds("The 99th percentile of that time."),
+  })
+  .meta({ id: "QueueHealth" });
+type QueueHealth = z.infer<typeof QueueHealth>;
 
 /** The source of each number of the health table. */
 export const QUEUE_SOURCES = {
@@ -55,14 +58,14 @@ export function queueHealth(seen: Seen, consumers: readonly GaugedConsumer[], mi
     return {
       queue,
       depth: gaugeOf(seen, "queue_depth", queue),
-      oldestSeconds: gaugeOf(seen, "queue_oldest_seconds", queue),
-      lagSeconds: of("queue_wait_seconds", 0.99),
-      inPerMinute: total("queue_messages_sent_total") / elapsed,
-      outPerMinute: total("queue_messages_acked_total") / elapsed,
-      retryShare: received === 0 ? null : total("queue_messages_retried_total") / received,
-      deadLettersOpen: letters.reduce((sum, { value }) => sum + value, 0),
-      processingP50Seconds: of("queue_processing_duration_seconds", 0.5),
-      processingP99Seconds: of("queue_processing_duration_seconds", 0.99),
+      oldest_seconds: gaugeOf(seen, "queue_oldest_seconds", queue),
+      lag_seconds: of("queue_wait_seconds", 0.99),
+      in_per_minute: total("queue_messages_sent_total") / elapsed,
+      out_per_minute: total("queue_messages_acked_total") / elapsed,
+      retry_share: received === 0 ? null : total("queue_messages_retried_total") / received,
+      dead_letters_open: letters.reduce((sum, { value }) => sum + value, 0),
+      processing_p50_seconds: of("queue_processing_duration_seconds", 0.5),
+      processing_p99_seconds: of("queue_processing_duration_seconds", 0.99),
     };
   });
 }
@@ -72,15 +75,14 @@ function gaugeOf({ samples }: Seen, name: string, queue: string): number | null 
   return value === undefined || Number.isNaN(value) ? null : value;
 }
 
-/** Deliveries of one type in one minute, by outcome. */
-export interface MinuteOfMessages {
-  readonly minute: number;
-  readonly queue: string;
-  readonly type: string;
-  readonly outcomes: Readonly<Record<string, number>>;
-  /** The number of these deliveries by kind of sender. */
-  readonly sources: Readonly<Record<string, number>>;
-}
+/** Deliveries of one type in one minute, by outcome, and by kind of sender. */
+export const MinuteOfMessages = z
+  .object({
+    ...{ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) },
+    sources: z.record(z.string(), z.int()),
+  })
+  .meta({ id: "MinuteOfMessages" });
+type MinuteOfMessages = z.infer<typeof MinuteOfMessages>;
 
 /** The deliveries of the last `minutes` by minute, queue and type, newest first; of one kind of sender with `source`. */
 export function messagesByMinute(seen: Seen, minutes: number, source?: string): MinuteOfMessages[] {
@@ -106,7 +108,7 @@ export function messagesByMinute(seen: Seen, minutes: number, source?: string): 
             counts[label] = (counts[label] ?? 0) + value;
           return counts;
         };
-        return { minute, queue, type, outcomes: by(2), sources: by(3) };
+        return { minute: iso(minute), queue, type, outcomes: by(2), sources: by(3) };
       });
   });
 }
