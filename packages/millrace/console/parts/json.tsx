@@ -1,35 +1,156 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { copied } from "./id.tsx";
+import "./json.css";
 
 /** Longer texts are shown on request. */
 const SHOWN = 20_000;
+/** The members of one object or array, and the characters of one string, that are shown at first. */
+const MEMBERS = 100;
+const CHARACTERS = 2000;
+/** Levels are open at first as long as they show at most this number of lines. */
+const LINES = 200;
 
 export function Json({ value, label }: { value: unknown; label: string }) {
-  return <JsonText text={JSON.stringify(value, null, 2) ?? "nothing"} label={label} />;
+  const text = JSON.stringify(value, null, 2) ?? "nothing";
+  const [levels] = useState(() => openLevels(value));
+  return (
+    <Framed label={label} copies={{ Copy: text }}>
+      <pre dir="ltr">{value === undefined ? text : <Node value={value} depth={0} levels={levels} path={label} />}</pre>
+    </Framed>
+  );
 }
 
 export function JsonText({ text, label, others = {} }: { text: string; label: string; others?: Readonly<Record<string, string>> }) {
   const [isWhole, showWhole] = useState(false);
-  const [copy, setCopy] = useState("");
   const shown = isWhole ? text : text.slice(0, SHOWN);
   return (
-    <section class="json" aria-label={label}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access */}
-      <pre tabIndex={0} dir="ltr">
-        {shown}
-      </pre>
-      <p class="quiet">
-        {shown.length < text.length && (
-          <button type="button" onClick={() => showWhole(true)}>
-            Show all {text.length} characters
-          </button>
-        )}
-        {Object.entries({ Copy: text, ...others }).map(([name, what]) => (
+    <Framed label={label} copies={{ Copy: text, ...others }}>
+      <pre dir="ltr">{shown}</pre>
+      {shown.length < text.length && (
+        <button type="button" onClick={() => showWhole(true)}>
+          Show all {text.length} characters
+        </button>
+      )}
+    </Framed>
+  );
+}
+
+interface FramedProps {
+  label: string;
+  /** The text that each button copies. */
+  copies: Readonly<Record<string, string>>;
+  children: ComponentChildren;
+}
+
+function Framed({ label, copies, children }: FramedProps) {
+  const [copy, setCopy] = useState("");
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content needs keyboard access
+    <section class="json" tabIndex={0} aria-label={label}>
+      <p class="corner">
+        {Object.entries(copies).map(([name, what]) => (
           <button key={name} type="button" class="plain" onClick={async () => setCopy((await copied(what)) ? name : "")}>
             {copy === name ? "Copied" : name}
           </button>
         ))}
       </p>
+      {children}
     </section>
+  );
+}
+
+const membersOf = (value: unknown) => (typeof value === "object" && value !== null ? Object.entries(value) : []);
+
+/** The number of levels that are open at first. */
+function openLevels(value: unknown): number {
+  let level = [value];
+  let lines = 0;
+  for (let depth = 0; ; depth++) {
+    level = level.flatMap((one) => membersOf(one).slice(0, MEMBERS)).map(([, one]) => one);
+    lines += level.length;
+    if (level.length === 0 || lines > LINES) return Math.max(depth, 1);
+  }
+}
+
+interface NodeProps {
+  name?: string;
+  value: unknown;
+  depth: number;
+  levels: number;
+  /** Names the node to screen readers. */
+  path: string;
+}
+
+/** A value as formatted JSON. The text is that of `JSON.stringify(value, null, 2)` where all is open. */
+function Node({ name, value, ...place }: NodeProps) {
+  const members = membersOf(value);
+  const named = name !== undefined && `${JSON.stringify(name)}: `;
+  if (members.length > 0) return <Fold {...place} named={named} members={members} isList={Array.isArray(value)} />;
+  return (
+    <>
+      {named}
+      {typeof value === "string" ? <Text text={value} /> : <span class={kindOf(value)}>{JSON.stringify(value)}</span>}
+    </>
+  );
+}
+
+const kindOf = (value: unknown) => (typeof value === "object" && value !== null ? undefined : value === null ? "boolean" : typeof value);
+
+function Text({ text }: { text: string }) {
+  const [isWhole, showWhole] = useState(text.length <= CHARACTERS);
+  return (
+    <>
+      <span class="string">{JSON.stringify(isWhole ? text : `${text.slice(0, CHARACTERS)}…`)}</span>
+      {!isWhole && (
+        <button type="button" onClick={() => showWhole(true)}>
+          Show all {text.length} characters
+        </button>
+      )}
+    </>
+  );
+}
+
+interface FoldProps extends Omit<NodeProps, "name" | "value"> {
+  named: string | false;
+  members: [string, unknown][];
+  isList: boolean;
+}
+
+function Fold({ named, members, isList, depth, levels, path }: FoldProps) {
+  const [isOpen, setOpen] = useState(depth < levels);
+  const [most, setMost] = useState(MEMBERS);
+  const [start, end] = isList ? "[]" : "{}";
+  const line = `\n${"  ".repeat(depth)}`;
+  const count = members.length;
+  return (
+    <>
+      <button type="button" class="fold" aria-expanded={isOpen} aria-label={path} onClick={() => setOpen(!isOpen)} />
+      {named}
+      {start}
+      {isOpen ? (
+        members.slice(0, most).map(([name, value], nth) => (
+          <span key={name}>
+            {line}
+            {"  "}
+            <Node {...(!isList && { name })} value={value} depth={depth + 1} levels={levels} path={isList ? `item ${nth + 1}` : name} />
+            {nth < count - 1 && ","}
+          </span>
+        ))
+      ) : (
+        <span class="quiet"> {`${count} ${isList ? "item" : "field"}${count === 1 ? "" : "s"}`} </span>
+      )}
+      {isOpen && count > most && (
+        <>
+          {line}
+          {"  "}
+          <button type="button" onClick={() => setMost(most * 10)}>
+            Show {Math.min(most * 9, count - most)} more of {count}
+          </button>
+        </>
+      )}
+      {isOpen && line}
+      {end}
+    </>
   );
 }
