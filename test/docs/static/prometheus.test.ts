@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { exposition } from "../../../packages/millrace/src/observe/metrics/exposition.ts";
@@ -43,6 +44,77 @@ it("the Prometheus alert rules use existing series", () => {
   const named = [...rules.matchAll(/millrace_(\w+?)(?:_bucket)?\b(?=[\s[)])/g)].map(([, name = ""]) => name);
   expect(named.length).toBeGreaterThan(10);
   expect(named.filter((name) => !(name in SERIES))).toEqual([]);
+});
+
+interface Panel {
+  id: number;
+  title: string;
+  type: string;
+  gridPos: Record<"x" | "y" | "w" | "h", number>;
+  datasource: { uid: string };
+  fieldConfig: { defaults: { unit: string } };
+  targets: { refId: string; expr: string; legendFormat: string; datasource: { uid: string } }[];
+}
+interface Dashboard {
+  schemaVersion: number;
+  templating: { list: { name: string; definition?: string }[] };
+  panels: Panel[];
+}
+const dashboard = JSON.parse(readFileSync(join(FOLDER, "grafana.json"), "utf8")) as Dashboard;
+const targets = dashboard.panels.flatMap((panel) => panel.targets);
+
+/** The series of an expression, and the labels that it names and that these series do not have. */
+function namesOf({ expr, legendFormat }: { expr: string; legendFormat: string }) {
+  const series = [...expr.matchAll(/millrace_(\w+?)(_bucket)?(?=[{)[])/g)].map(([, name = "", bucket]) => ({ name, bucket }));
+  const had = series.flatMap(({ name, bucket }) => [...(SERIES[name as keyof typeof SERIES]?.labels ?? []), ...(bucket ? ["le"] : [])]);
+  const by = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, labels = ""]) => labels.split(", "));
+  const selected = [...expr.matchAll(/(\w+)(?:=~|=)"/g)].map(([, label = ""]) => label);
+  const shown = [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = ""]) => label);
+  const wrong = [...[...by, ...selected].filter((label) => !had.includes(label)), ...shown.filter((label) => !by.includes(label))];
+  return { series, wrong };
+}
+
+it("each expression of the dashboard names series and labels that there are", () => {
+  for (const target of targets) {
+    const { series, wrong } = namesOf(target);
+    expect([series.length, wrong], target.expr).toEqual([1, []]);
+    expect(series.filter(({ name, bucket }) => !(name in SERIES) || !!bucket !== name in HISTOGRAMS)).toEqual([]);
+    expect(target.expr.includes("rate(")).toBe(series.every(({ name }) => !(name in GAUGES)));
+  }
+  expect(namesOf({ expr: 'sum by (workflow) (rate(millrace_queue_dlq_total{step="a"}[5m]))', legendFormat: "{{code}}" }).wrong).toEqual([
+    ...["workflow", "step", "code"],
+  ]);
+});
+
+it("the dashboard has the members that Grafana imports: panels that do not overlap, declared variables, one data source", () => {
+  const { schemaVersion, panels, templating } = dashboard;
+  expect(schemaVersion).toBeGreaterThanOrEqual(36);
+  expect(panels.map(({ id }) => id)).toEqual(panels.map((_, nth) => nth + 1));
+  expect(panels.filter(({ type }) => !["timeseries", "stat"].includes(type))).toEqual([]);
+  expect(panels.filter(({ fieldConfig }) => !["short", "s", "ops"].includes(fieldConfig.defaults.unit))).toEqual([]);
+  const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+    Array.from({ length: w * h }, (_, nth) => [x + (nth % w), y + Math.floor(nth / w)] as const),
+  );
+  expect(new Set(cells.map(String)).size).toBe(cells.length);
+  expect(Math.max(...cells.map(([x]) => x))).toBe(23);
+  for (const { targets } of panels) expect(new Set(targets.map(({ refId }) => refId)).size).toBe(targets.length);
+  const sources = new Set([...panels, ...targets].map(({ datasource }) => datasource.uid));
+  expect([...sources].join()).toMatch(/^\$\{datasource\}$/);
+  const declared = templating.list.map(({ name }) => `$${name}`);
+  const used = targets.flatMap(({ expr }) => expr.match(/\$[a-z]\w*/g) ?? []);
+  expect(used.filter((name) => !declared.includes(name))).toEqual([]);
+  for (const { definition, name } of templating.list.filter(({ definition }) => definition)) {
+    const [, series = "", label] = /^label_values\(millrace_(\w+), (\w+)\)$/.exec(definition ?? "") ?? [];
+    expect([label, SERIES[series as keyof typeof SERIES]?.labels]).toEqual([name, expect.arrayContaining([label])]);
+  }
+});
+
+it.skipIf(!isThere)("promtool reads each expression of the dashboard", () => {
+  const read = (expr: string) => expr.replaceAll("$__rate_interval", "5m").replaceAll(/\$\w+/g, ".*");
+  const rules = targets.map(({ expr }, nth) => ({ record: `panel:${nth}`, expr: read(expr) }));
+  const file = join(mkdtempSync(join(tmpdir(), "millrace-panels-")), "rules.yml");
+  writeFileSync(file, JSON.stringify({ groups: [{ name: "panels", rules }] }));
+  expect(execFileSync("promtool", ["check", "rules", file], { encoding: "utf8" })).toContain("SUCCESS");
 });
 
 it.skipIf(!isThere)("promtool reports no error in the series, the rules and the configuration", () => {
