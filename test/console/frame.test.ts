@@ -49,6 +49,29 @@ it("the search keeps its text, opens its results, and shows the query if it find
   expect(await box.inputValue()).toBe("");
 });
 
+it("all times follow the switch to UTC, which the browser remembers", async () => {
+  const ada = await person();
+  await ada.ask("PUT", "/v1/schedules/weekly", {
+    ...{ cron: "0 9 * * 1", command: { type: "brand.audit", payload: { brand: "acme" } }, reason: "a first entry" },
+  });
+  const { items } = await ada.ask<{ items: { at: string }[] }>("GET", "/v1/audit");
+  const at = items[0]?.at ?? "";
+  const utc = at.slice(0, 19).replace("T", " ");
+  // Kolkata has no daylight saving time.
+  const local = new Date(Date.parse(at) + 5.5 * 3_600_000).toISOString().slice(0, 19).replace("T", " ");
+  const page = await ada.open("audit", { timezoneId: "Asia/Kolkata" });
+  const footer = page.getByRole("contentinfo");
+  await page.getByTitle(local).first().waitFor();
+  await footer.getByText("Time zone: Asia/Calcutta.").or(footer.getByText("Time zone: Asia/Kolkata.")).waitFor();
+  await footer.getByLabel("Show times in UTC").check();
+  await page.getByTitle(utc).first().waitFor();
+  expect(await page.getByTitle(local).count()).toBe(0);
+  await expectFit(page, "utc");
+  const other = await ada.open("audit", { beside: page });
+  await other.getByTitle(utc).first().waitFor();
+  await other.getByText("Time zone: UTC.").waitFor();
+});
+
 it("an unknown address is reported with its path, and links to a known one", async () => {
   const ada = await person();
   const page = await ada.open("nosuch/thing");

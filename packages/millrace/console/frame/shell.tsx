@@ -1,7 +1,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { session, signOut } from "../data/session.ts";
-import { timeZone } from "../parts/time.tsx";
+import { LOCAL_ZONE, timeZone, zone } from "../parts/time.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
 import { Boundary } from "./boundary.tsx";
 import { KeySheet } from "./key-sheet.tsx";
@@ -23,6 +23,7 @@ export function Shell() {
   const navigation = useRef<HTMLElement>(null);
   useKeys({ ...GOES, "?": () => isSheetShown.set(true), p: turnLive, t: turnTheme });
   const waiting = useCell(needed);
+  const isUtc = useCell(zone) === "utc";
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
   }, [screen, waiting]);
@@ -71,7 +72,14 @@ export function Shell() {
           <screen.component param={param ?? ""} />
         </Boundary>
       </main>
-      <footer class="quiet">Time zone: {timeZone()}.</footer>
+      <footer class="quiet">
+        Time zone: {timeZone()}.
+        {LOCAL_ZONE !== "UTC" && (
+          <label class="check">
+            <input type="checkbox" checked={isUtc} onChange={() => zone.set(isUtc ? "local" : "utc")} /> Show times in UTC
+          </label>
+        )}
+      </footer>
       <Notices />
       <KeySheet />
       {state === "again" && <SignInAgain />}

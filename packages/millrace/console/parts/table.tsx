@@ -1,7 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCell } from "../data/cell.ts";
 import { useKeys } from "../frame/keys.ts";
 import { go } from "../frame/router.tsx";
+import { zone } from "./time.tsx";
 
 export interface Column<Row> {
   head: string;
@@ -75,7 +77,8 @@ export function Table<Row extends object>(props: TableProps<Row>) {
   });
 
   // Cached cells: an unchanged row is not rendered again.
-  const made = useMemo(() => new WeakMap<Row, ComponentChildren>(), [columns]);
+  const shownIn = useCell(zone);
+  const made = useMemo(() => new WeakMap<Row, ComponentChildren>(), [columns, shownIn]);
   const cellsOf = (row: Row) => {
     const cells =
       made.get(row) ??

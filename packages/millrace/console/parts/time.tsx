@@ -1,5 +1,14 @@
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
+import { remembered } from "../frame/remembered.ts";
+
+/** The zone of all shown times. The frame renders the screen again when it changes. */
+export const zone = remembered<"local" | "utc">("zone", "local");
+
+/** The browser's time zone: `Europe/Berlin`. */
+export const LOCAL_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+export const timeZone = () => (zone.get() === "utc" ? "UTC" : LOCAL_ZONE);
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -36,9 +45,10 @@ function distance(at: number, now: number): string {
 
 const two = (number: number) => String(number).padStart(2, "0");
 
-/** The local time: `2026-11-27 14:41:41`. The page's footer has the zone. */
+/** The time in `zone`: `2026-11-27 14:41:41`. The page's footer has the zone. */
 export function exact(at: string | number): string {
   const moment = new Date(at);
+  if (zone.get() === "utc") return moment.toISOString().slice(0, 19).replace("T", " ");
   const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
   return `${day} ${[moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":")}`;
 }
@@ -66,6 +76,3 @@ export function Moment({ at }: { at: string }) {
     </>
   );
 }
-
-/** The browser's time zone: `Europe/Berlin`. */
-export const timeZone = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
