@@ -209,6 +209,7 @@ export const ROUTES: Record<string, Kept> = {
 /** Routes outside /v1 that change an item, and the reason why the audit has no row. */
 export const ELSEWHERE: Record<string, string> = {
   "POST /console/sign-in": "Its minted token is audited as any token; a refused one has no tenant yet, and is counted by address.",
+  "POST /mcp": "Each tool calls a route of the API in the same process, and that route writes the audit.",
   "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; their consequences have instances.",
   "PUT /embedded/faults": "Drills of a local engine; switched off where it is deployed.",
   "DELETE /embedded/faults": "As above.",
