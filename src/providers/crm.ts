@@ -69,8 +69,8 @@ export interface Crm {
   /** Connects contacts with companies, both by the CRM's ids, one company per contact. Existing connections remain. */
   associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<CrmRefusals>;
   /**
-   * Returns contacts by their ids in the CRM (default) or by the keys of Millrace, with these properties (default: email, names, phone, company). A merged
-   * contact has the id of the contact that it was merged into.
+   * Returns contacts by their ids in the CRM (default) or by the keys of Millrace, with these properties (default: email, names, phone,
+   * company). A merged contact has the id of the contact that it was merged into.
    */
   read(ids: readonly string[], options: CallOptions, properties?: readonly string[], by?: CrmReadBy): Promise<CrmReading>;
   /** Sets our keys on contacts created in the CRM, by the CRM's ids. */

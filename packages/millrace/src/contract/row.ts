@@ -28,10 +28,10 @@ export function rowOf<Of extends z.ZodObject>(of: Of, row: object): z.output<Of>
 }
 
 function fieldsOf({ shape }: z.ZodObject, row: object, isInJson: boolean): object {
-  const read = Object.entries(row).flatMap(([name, value]) => {
-    const field = shape[name] as z.ZodType | undefined;
-    return field === undefined ? [] : [[name, fieldOf(field, value, isInJson)]];
-  });
+  const columns = row as Readonly<Record<string, unknown>>;
+  const read = Object.entries(shape).flatMap(([name, field]) =>
+    columns[name] === undefined ? [] : [[name, fieldOf(field as z.ZodType, columns[name], isInJson)]],
+  );
   return Object.fromEntries(read);
 }
 

@@ -91,8 +91,8 @@ export function seesUnattributed({ scopes }: DeadLetterReader): boolean {
 }
 
 const COLUMNS = fragment(
-  `id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state, step,
-    upstream_status, cause, first_attempt_at, last_attempt_at, repair,
+  `id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state,
+    step, upstream_status, cause, first_attempt_at, last_attempt_at, repair,
     iif(escalated_at IS NULL, NULL, json_object('by', escalated_by, 'at', escalated_at, 'note', escalation)) AS escalation`,
 );
 

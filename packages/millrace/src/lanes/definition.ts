@@ -49,7 +49,8 @@ export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
     size?: number;
   };
   /**
-   * Longest time for one call of the handler. A call that takes longer has failed, and its later acknowledgements are ignored. Default: 60 seconds.
+   * Longest time for one call of the handler. A call that takes longer has failed, and its later acknowledgements are ignored.
+   * Default: 60 seconds.
    */
   deadline?: Duration;
   /** The lane of a key refuses messages when its object stores more bytes than this. Default: 8 GB; the platform's limit is 10 GB. */
