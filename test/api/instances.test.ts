@@ -52,7 +52,7 @@ describe("GET /v1/instances", () => {
 describe("GET /v1/instances/{id}", () => {
   it("GET /v1/instances/{id} returns the row with readable labels and times, and the platform's status", async () => {
     const caller = await callerWith();
-    const error = { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstreamStatus: 403 };
+    const error = { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstream_status: 403 };
     const id = await seedInstance(caller.tenantId, { status: "errored", error, acceptedAt: 0 });
     const { body } = await caller.get(`/v1/instances/${id}`);
     expect(body).toEqual({

@@ -101,7 +101,7 @@ async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, let
   await attempt("restart it", () => actOn(env, by, "restart", run, { reason }));
   await attempt("close it", () => actOn(env, by, "close", run, { reason }));
   await attempt("list its doubts", () =>
-    listEffects(env, by, { state: "in_doubt" }).then(({ items }) => items.filter((one) => one.instanceId === run)),
+    listEffects(env, by, { state: "in_doubt" }).then(({ items }) => items.filter((one) => one.instance_id === run)),
   );
   await attempt("list its questions", () => among(questions, listApprovals(env, by, { instance: run })));
   await attempt("list its letters", () => among(letters, listDeadLetters(env, by, {})));

@@ -59,7 +59,7 @@ export class People {
   /** Settles the unknown outcomes. An effect has happened if the upstream has executed it more often than it was undone. */
   async resolve(): Promise<void> {
     const doubts = await this.#stage.rows<{ step: string; status: string; answered: number | null }>(
-      "SELECT e.step, i.status, e.error->>'upstreamStatus' AS answered FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
+      "SELECT e.step, i.status, e.error->>'upstream_status' AS answered FROM millrace_inbox e JOIN millrace_instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
       this.#run.id,
     );
     if (doubts.length === 0) return;

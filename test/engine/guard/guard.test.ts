@@ -217,7 +217,7 @@ describe("Guarded effects", () => {
     ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(
-      await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM millrace_instances WHERE id = ?1", instanceId),
+      await rows("SELECT error->>'step' AS step, error->>'upstream_status' AS status FROM millrace_instances WHERE id = ?1", instanceId),
     ).toEqual([{ step: "act", status: 400 }]);
     expect(await happened(`${name}/act`)).toEqual([]);
 
@@ -261,7 +261,7 @@ describe("Guarded effects", () => {
     const { instanceId } = await start(name, [{ do: "natural", name: "act", retries: 2 }]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
-    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "act", code: "unavailable", attempts: 3, upstreamStatus: 503 });
+    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "act", code: "unavailable", attempts: 3, upstream_status: 503 });
     expect(await statusOf(instanceId)).toBe("errored");
   });
 });

@@ -26,7 +26,7 @@ describe("Refused rows", () => {
     const doubt = async (epoch = 0) => {
       const of = async () => (await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 })).items;
       const found = await until(
-        async () => (await of()).find((one) => one.instanceId === instanceId && one.epoch > epoch),
+        async () => (await of()).find((one) => one.instance_id === instanceId && one.epoch > epoch),
         (one) => one !== undefined,
       );
       if (!found) throw new Error("No effect is in doubt.");
@@ -44,7 +44,7 @@ describe("Refused rows", () => {
       /^The effect happened and returned \{"id":"mail-1"\}\. The rows recorded with it were refused: .*UNIQUE/,
     );
     expect(error?.message).toContain("Deploy code with valid rows, then confirm it with that output; or cancel the instance");
-    expect(answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
+    expect(answered).toEqual({ output: { id: "mail-1" }, output_ref: null });
     expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it happened, so this is a second time") });
     expect(follows.confirm).toContain("Nothing is sent. If its rows are refused again");
 
@@ -53,7 +53,7 @@ describe("Refused rows", () => {
     expect(await rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "reject", result: "no_change" },
     ]);
-    expect(await doubt()).toMatchObject({ epoch, answered: { output: '{"id":"mail-1"}' } });
+    expect(await doubt()).toMatchObject({ epoch, answered: { output: { id: "mail-1" } } });
     expect(sent()).toBe(1);
   });
 
@@ -70,7 +70,7 @@ describe("Refused rows", () => {
       await answer({ verb: "confirm", output });
       const again = await doubt(epoch);
       expect(again.error?.message).toMatch(new RegExp(`^The rows that "mail" records with the confirmed output were refused: .*${fault}`));
-      expect(again.answered).toEqual({ output: '{"id":"mail-1"}', outputRef: null });
+      expect(again.answered).toEqual({ output: { id: "mail-1" }, output_ref: null });
       expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
       epoch = again.epoch;
     }

@@ -90,9 +90,11 @@ beforeAll(async () => {
     now,
     lane.padEnd(32, "0"),
   );
+  const key = await seedEffect(failed);
+  await run("UPDATE millrace_inbox SET input = json_object('to', ?2) WHERE instance_id = ?1 AND state = 'in_doubt'", failed, person.email);
   names = {
     "/v1/instances": { id: asking },
-    "/v1/effects": { key: await seedEffect(failed) },
+    "/v1/effects": { key },
     "/v1/correlations": { id: (await owner.get(`/v1/instances/${failed}`)).body.correlation_id },
     "/v1/dead-letters": { id: letter.id },
     "/v1/approvals": { id: asked[0]?.id },

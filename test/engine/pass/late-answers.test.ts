@@ -72,7 +72,7 @@ describe("An unknown outcome", () => {
     });
     expect(await ended(instanceId)).toBe("complete");
     const { items: doubts } = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
-    expect(doubts.filter((one) => one.instanceId === instanceId)).toMatchObject([{ step: "mail" }]);
+    expect(doubts.filter((one) => one.instance_id === instanceId)).toMatchObject([{ step: "mail" }]);
     released = true;
     expect(
       await until(
@@ -174,7 +174,7 @@ it.each(["retry", "undo", "confirm", "approve"] as const)(
       confirm: () => resolve(instanceId, "mail", { verb: "confirm", output: 1 }),
       approve: () => decideApproval(probeEnv, operator, approvalId(instanceId, "agree"), "approve", "yes"),
     };
-    expect(await act[verb]()).toHaveProperty("actionId");
+    expect(await act[verb]()).toHaveProperty(verb === "retry" || verb === "undo" ? "action_id" : "actionId");
     expect(lost()).toBe(true);
     const after = verb === "undo" ? "terminated" : "complete";
     expect(

@@ -1,14 +1,15 @@
+import * as z from "zod";
 import { type InstanceStatus, RETRYABLE } from "../store/instances/status.ts";
 
 /** The consequence of each resolution of an unknown outcome, as a sentence. */
-export interface Answers {
-  /** It happened, with this output. */
-  readonly confirm: string;
-  /** It did not happen. Null if refused, because it is known to have happened. */
-  readonly reject: string | null;
-  /** It is executed again. Null if refused, because no run would execute it. */
-  readonly retry: string | null;
-}
+export const Answers = z
+  .object({
+    confirm: z.string(),
+    reject: z.string().nullable().meta({ description: "Null if refused: the effect is known to have happened." }),
+    retry: z.string().nullable().meta({ description: "Null if refused: the effect would not run again." }),
+  })
+  .meta({ id: "Follows", description: "The consequence of each decision in the current state of the instance." });
+type Answers = z.infer<typeof Answers>;
 
 export interface Doubted {
   readonly status: InstanceStatus;

@@ -1,19 +1,66 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
+import { KNOWN_NAMES } from "../contract/known-fields.ts";
+import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { andEquals, type Fragment, fragment, type Statement, sql } from "../contract/sql.ts";
-import { labelOf } from "../contract/step-names.ts";
-import type { Answered, Failure } from "../pass/failure.ts";
+import { type Answered, type Failure, ShownFailure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
-import { query } from "../store/d1/retry.ts";
-import type { RecordedClass } from "../store/inbox/classes.ts";
+import { query, type Row } from "../store/d1/retry.ts";
+import { RECORDED_CLASSES, type RecordedClass } from "../store/inbox/classes.ts";
 import { nobodyRuns } from "../store/inbox/doubts.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";
-import { type Answers, answersTo } from "./answers.ts";
+import { Answers, answersTo } from "./answers.ts";
 
-/** One guarded effect. */
+export { ShownFailure };
+
+export const AnsweredEffect = z
+  .object({
+    output: z.unknown().meta({ description: "Null without an output, and for an output stored elsewhere (`output_ref`).", ...redacted }),
+    output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
+  })
+  .meta({
+    id: "Answered",
+    description:
+      "The output of an effect that happened, although its rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null otherwise.",
+  });
+
+/** An effect as the API has it. */
+export const EffectRow = z
+  .object({
+    key: z.string().meta({ description: "The key of the effect in `POST /v1/effects/{key}/…`." }),
+    instance_id: z.string(),
+    step: z.string(),
+    item: z.string().meta({ description: "Distinguishes parallel calls of one step; empty for a step that runs once." }),
+    generation: z.int().meta({ description: "Increases only when an operator requests the effect again." }),
+    class: z.enum(RECORDED_CLASSES),
+    state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
+    skipped: z.boolean().meta({ description: "True for a step that an operator skipped: it did not run, and its output was given." }),
+    epoch: z.int(),
+    input: z.unknown().meta({
+      description: "The input; recorded only for `lookup` and `once` effects. If longer than 4 KB, the beginning of its JSON as a string.",
+      ...redacted,
+    }),
+    output: z.unknown().meta({
+      description: "The recorded output; null without one, and for an output stored elsewhere (`output_ref`).",
+      ...redacted,
+    }),
+    output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
+    error: ShownFailure.nullable().meta(redacted),
+    answered: AnsweredEffect.nullable(),
+    updated_at: timestamp,
+  })
+  .meta({ id: "Effect" });
+export type EffectRow = z.infer<typeof EffectRow>;
+
+/** An effect that an operator must resolve, and the consequence of each resolution. */
+export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), follows: Answers }).meta({ id: "Doubt" });
+export type Doubt = z.infer<typeof Doubt>;
+
+/** One guarded effect, as the acts on its instance read it. */
 export interface Effect {
   /** Its key in `POST /v1/effects/{key}/…`. */
   key: string;
@@ -46,8 +93,8 @@ export interface Effect {
 }
 
 const EFFECT = fragment(
-  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch,
-    e.token, e.input, e.output, e.output_ref, e.error, e.began_at, e.ended_at, e.updated_at`,
+  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.token, e.input,
+    e.output, e.output_ref, e.error, e.began_at, e.ended_at, e.updated_at`,
 );
 
 /**
@@ -63,23 +110,26 @@ export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string)
   return select(env, by, instanceId, sql`true`);
 }
 
-/** An effect that an operator must resolve, and the consequence of each resolution. */
-export interface Doubt extends Effect {
-  /** The step's name in the code, with the key of an item in brackets. */
-  label: string;
-  workflow: string;
-  subject: string;
-  follows: Answers;
-}
+/** A truncated input is no JSON: it is shown as a text. */
+const SHOWN =
+  fragment(`e.instance_id, e.step, e.item, e.generation, e.class, e.state, coalesce(e.token = '${SKIPPED}', 0) AS skipped, e.epoch,
+  iif(json_valid(e.input), e.input, json_quote(e.input)) AS input, e.output, e.output_ref, e.error, e.updated_at,
+  iif(e.error->'answered' IS NULL, NULL, json_object('output', json(e.error->>'$.answered.output'),
+    'output_ref', e.error->>'$.answered.outputRef')) AS answered`);
 
 const DOUBT = fragment(
-  `${EFFECT.fragment}, i.workflow, i.subject, i.status, i.undo AS undone_by, ${nobodyRuns("e.position").fragment} AS runs_no_more`,
+  `${SHOWN.fragment}, i.workflow, i.subject, i.status, i.undo, e.undoable, e.position,
+    ${nobodyRuns("e.position").fragment} AS runs_no_more`,
 );
+
+/** The same effects as `effectsOf`, as the API has them. */
+export async function listEffectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EffectRow[]> {
+  return (await query(env.DB, ofInstance(SHOWN, by, instanceId, sql`NOT ${IS_FREE}`))).map((row) => rowOf(EffectRow, withKey(row)));
+}
 
 /** An instance's effects in doubt, in the order of its steps. */
 export async function doubtsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Doubt[]> {
-  const rows = await query(env.DB, ofInstance(DOUBT, by, instanceId, sql`e.state = 'in_doubt'`));
-  return rows.map(asDoubt);
+  return (await query(env.DB, ofInstance(DOUBT, by, instanceId, sql`e.state = 'in_doubt'`))).map(doubtIn);
 }
 
 async function select(env: EngineEnv, by: Operator, instanceId: string, which: Statement): Promise<Effect[]> {
@@ -93,14 +143,14 @@ function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: strin
     ORDER BY e.position < 0, e.position, e.item, e.generation`;
 }
 
-export interface DoubtFilter extends PageRequest {
-  state: "in_doubt";
-  workflow?: string | undefined;
-  step?: string | undefined;
-}
+export const DoubtFilter = z.object({
+  state: z.literal("in_doubt").default("in_doubt"),
+  workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+  step: z.string().optional().meta({ description: "The name of a step in the code, for all items and generations." }),
+});
 
 /** The tenant's effects in doubt, oldest first. Reads the index of effects in doubt of all tenants, which are few. */
-export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFilter): Promise<Page<Doubt>> {
+export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<typeof DoubtFilter> & PageRequest): Promise<Page<Doubt>> {
   const size = Math.min(filter.limit ?? 50, 200);
   const { at, key } = behind(filter.cursor);
   const rows = await query(
@@ -113,9 +163,9 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: DoubtFil
         ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("step"), filter.step)}
       ORDER BY e.updated_at, e.instance_id, e.step, e.item, e.generation LIMIT ${size + 1}`,
   );
-  const items = rows.slice(0, size).map(asDoubt);
+  const items = rows.slice(0, size).map(doubtIn);
   const last = rows.length > size ? items.at(-1) : undefined;
-  return { items, next: last === undefined ? null : `${last.updatedAt}.${last.key}` };
+  return { items, next: last === undefined ? null : `${Date.parse(last.updated_at)}.${last.key}` };
 }
 
 /** The start of a page, after this effect; undefined for an invalid cursor. */
@@ -131,15 +181,24 @@ function behind(cursor: string | undefined): { at: number; key: EntryKey } {
   return (cursor === undefined ? undefined : doubtBehind(cursor)) ?? FIRST;
 }
 
-function asEffect(row: Record<string, unknown>): Effect {
-  const key = { instanceId: String(row.instance_id), step: String(row.step), item: String(row.item), generation: Number(row.generation) };
+const keyIn = (row: Row): EntryKey => ({
+  instanceId: String(row.instance_id),
+  step: String(row.step),
+  item: String(row.item),
+  generation: Number(row.generation),
+});
+
+const withKey = (row: Row) => ({ ...row, key: formatEntryKey(keyIn(row)) });
+
+function asEffect(row: Row): Effect {
+  const key = keyIn(row);
   const error = row.error ? (JSON.parse(String(row.error)) as Failure) : null;
   return {
     key: formatEntryKey(key),
     ...key,
     class: row.class as RecordedClass,
     state: row.state as EntryState,
-    undo: Number(row.position) < 0 ? "undo_step" : row.undoable === 1 ? "undoable" : "permanent",
+    undo: undoIn(row),
     skipped: row.token === SKIPPED,
     takenBack: row.state === "superseded" && row.token === UNDONE,
     epoch: Number(row.epoch),
@@ -154,16 +213,19 @@ function asEffect(row: Record<string, unknown>): Effect {
   };
 }
 
-function asDoubt(row: Record<string, unknown>): Doubt {
-  const effect = asEffect(row);
+function undoIn({ position, undoable }: Row): Effect["undo"] {
+  return Number(position) < 0 ? "undo_step" : undoable === 1 ? "undoable" : "permanent";
+}
+
+function doubtIn(row: Row): Doubt {
+  const undo = undoIn(row);
   const follows = answersTo({
     status: row.status as InstanceStatus,
-    undo: row.undone_by as string | null,
-    takesBack: effect.undo === "undo_step",
-    undoable: effect.undo === "undoable",
+    undo: row.undo as string | null,
+    takesBack: undo === "undo_step",
+    undoable: undo === "undoable",
     runsNoMore: row.runs_no_more === 1,
-    hasHappened: effect.answered !== null,
+    hasHappened: row.answered !== null,
   });
-  const label = labelOf(effect.step, effect.item);
-  return { ...effect, label, workflow: String(row.workflow), subject: String(row.subject), follows };
+  return rowOf(Doubt, { ...withKey(row), follows });
 }

@@ -47,7 +47,7 @@ export class WatchedAttempt {
     return { step: this.step.label, attempt: this.attempt, ms: Date.now() - this.#beganAt };
   }
 
-  #tell(outcome: AttemptOutcome, failure?: Pick<LoggedFailure, "code" | "message" | "upstreamStatus">): void {
+  #tell(outcome: AttemptOutcome, failure?: Pick<LoggedFailure, "code" | "message" | "upstream_status">): void {
     if (this.#isTold) return;
     this.#isTold = true;
     const { run, step, attempt } = this;

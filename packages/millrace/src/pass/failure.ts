@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { causeId } from "../contract/cause.ts";
 import { codeOf, detailOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { framesOf } from "../contract/stack.ts";
@@ -10,23 +11,30 @@ import { beginning } from "../contract/text.ts";
 export type Unrecorded = "refused" | "unknown" | "undoable";
 
 /** The reason why a step, and with it an instance, failed: shown to operators. */
-export interface Failure {
-  /** The step's name on the platform; empty if the workflow's own code threw between steps. */
-  step: string;
-  /** If the code threw between steps: the step whose failure it had received last. */
-  behind?: string | undefined;
-  /** If the code threw between steps: the step that it called there, and that never began. */
-  at?: string | undefined;
-  /** The first frame of the author's code in the stack, for an error between steps: function, file, line and column. */
-  where?: string | undefined;
+export const ShownFailure = z
+  .object({
+    step: z.string().meta({ description: "The step name of the platform; empty if the workflow code threw between steps." }),
+    code: z.string(),
+    message: z.string(),
+    attempts: z.int(),
+    behind: z.string().optional().meta({ description: "If the code threw between steps: the last step that failed before." }),
+    at: z.string().optional().meta({ description: "If the code threw between steps: the step that it named and that did not start." }),
+    where: z
+      .string()
+      .optional()
+      .meta({ description: "If the code threw between steps: the first frame of the stack, with file and line." }),
+    upstream_status: z.int().optional(),
+    hint: z.string().optional().meta({
+      description: "A likely cause and the next step: for example, the code cannot use an output that an operator confirmed.",
+    }),
+  })
+  .meta({ id: "Failure" });
+
+/** The same as stored. */
+export interface Failure extends z.infer<typeof ShownFailure> {
   code: ErrorCode;
-  message: string;
-  attempts: number;
-  upstreamStatus?: number | undefined;
   /** Status of the step's effect. `none`: the step has no effect, or a recorded one. Undefined if unknown. */
   effect?: Unrecorded | "none" | undefined;
-  /** A possible cause, and the action to take. */
-  hint?: string | undefined;
   /** The output of an effect that happened, although its rows and messages were refused. */
   answered?: Answered | undefined;
 }
@@ -121,7 +129,7 @@ export function describeFailure(step: string, attempts: number, error: unknown):
     code,
     message: beginning(messageOf(error), 1000),
     attempts,
-    ...(upstreamStatus !== undefined && { upstreamStatus }),
+    ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }),
   };
 }
 

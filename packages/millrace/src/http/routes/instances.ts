@@ -1,7 +1,11 @@
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { KNOWN_NAMES } from "../../contract/known-fields.ts";
+import { hiddenIn, rowOf } from "../../contract/row.ts";
+import { labelOf } from "../../contract/step-names.ts";
+import { Answers } from "../../inspect/answers.ts";
 import { Delivery } from "../../inspect/delivery.ts";
+import { AnsweredEffect, Doubt, ShownFailure } from "../../inspect/effects.ts";
 import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
 import { type Instance, listInstances } from "../../inspect/instances.ts";
 import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
@@ -12,7 +16,6 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import { CostSchema, costView } from "../cost.ts";
 import type { HttpEnv } from "../env.ts";
-import { FailureSchema, failureView } from "../failure.ts";
 import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
@@ -20,7 +23,6 @@ import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
-import { AnsweredSchema, answeredView, FollowsSchema } from "./effects.ts";
 
 const InstanceSchema = z
   .object({
@@ -75,7 +77,7 @@ const InstanceSchema = z
     overdue: z
       .boolean()
       .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
-    error: FailureSchema.nullable(),
+    error: ShownFailure.nullable(),
     undo: z.enum(["open", "done"]).nullable().meta({
       description:
         "`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null.",
@@ -109,8 +111,8 @@ const InstanceDetailSchema = InstanceSchema.extend({
         retry: z.string().nullable().meta({
           description: "The path to run it again if the outcome stays unknown; it may happen twice. Null if refused.",
         }),
-        answered: AnsweredSchema.nullable(),
-        follows: FollowsSchema,
+        answered: AnsweredEffect.nullable(),
+        follows: Answers,
       }),
     )
     .meta({ description: "Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
@@ -235,16 +237,16 @@ function detailView(instance: InstanceDetail, redaction: Redaction, hide: Hide):
 }
 
 function doubtView(doubt: InstanceDetail["doubts"][number], hide: Hide): z.infer<typeof InstanceDetailSchema>["doubts"][number] {
-  const { key, label, updatedAt, error, follows } = doubt;
+  const { key, step, item, updated_at, error, answered, follows } = hiddenIn(Doubt, doubt, hide);
   return {
-    step: label,
+    step: labelOf(step, item),
     effect: key,
-    since: iso(updatedAt),
-    why: hide(error?.message ?? null),
+    since: updated_at,
+    why: error?.message ?? null,
     confirm: `/v1/effects/${key}/confirm`,
     reject: follows.reject && `/v1/effects/${key}/reject`,
     retry: follows.retry && `/v1/effects/${key}/retry`,
-    answered: answeredView(doubt, hide),
+    answered,
     follows,
   };
 }
@@ -273,7 +275,7 @@ export function instanceView(instance: Instance, hide: Hide): z.infer<typeof Ins
     due_at: isoOrNull(instance.dueAt),
     must_end_by: isoOrNull(instance.mustEndBy),
     overdue: instance.overdue,
-    error: hide(failureView(instance.error)),
+    error: hide(instance.error && rowOf(ShownFailure, instance.error)),
     undo: instance.undo === null ? null : instance.undone ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),
     updated_at: iso(instance.updatedAt),

@@ -40,7 +40,7 @@ export interface LoggedFailure {
   code: ErrorCode;
   message: string;
   attempts: number;
-  upstreamStatus?: number | undefined;
+  upstream_status?: number | undefined;
   hint?: string | undefined;
   answered?: object | undefined;
   /** The fingerprint that failures of the same cause share: `GET /v1/instances?cause=`. */
@@ -132,8 +132,8 @@ export function logWait(run: LoggedRun, wait: LoggedWait): void {
   logJobLine(run.env, "info", { log: "waiting", ...loggedInstance(run), ...wait, ...about });
 }
 
-function described(env: object, { code, message, upstreamStatus }: Pick<LoggedFailure, "code" | "message" | "upstreamStatus">): object {
-  return { code, upstream_status: upstreamStatus, error: wordsOf(env, message, upstreamStatus) };
+function described(env: object, { code, message, upstream_status }: Pick<LoggedFailure, "code" | "message" | "upstream_status">): object {
+  return { code, upstream_status, error: wordsOf(env, message, upstream_status) };
 }
 
 /** The stack of an error in the author's code, without its message, which the line already contains. */

@@ -6,7 +6,7 @@ import { exportSpans } from "./exporter.ts";
 import { isPlain, messageAttributes } from "./message.ts";
 import { type Attributes, childOf, idsOf, isExported, KIND } from "./span.ts";
 
-type Failed = Pick<LoggedFailure, "code" | "message" | "upstreamStatus">;
+type Failed = Pick<LoggedFailure, "code" | "message" | "upstream_status">;
 
 interface Attempted {
   readonly run: LoggedRun;
@@ -75,7 +75,7 @@ function named({ instanceId, workflow }: LoggedRun): Attributes {
 }
 
 function why(failure: Failed | null | undefined): Attributes {
-  return { "error.type": failure?.code, "millrace.upstream_status": failure?.upstreamStatus };
+  return { "error.type": failure?.code, "millrace.upstream_status": failure?.upstream_status };
 }
 
 /** The item of a step in its label (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
@@ -84,7 +84,7 @@ const ITEM = / \[.*\](?=$| · )/s;
 /**
  * The status of a failed span: the error's code. The error's message may repeat a caller's text, and is added only with `OTLP_NAMES=plain`.
  */
-function said(env: object, { code, message, upstreamStatus }: Failed): string {
+function said(env: object, { code, message, upstream_status }: Failed): string {
   if (!isPlain(env)) return code;
-  return `${code}: ${wordsOf(env, message, upstreamStatus)}`.slice(0, 300);
+  return `${code}: ${wordsOf(env, message, upstream_status)}`.slice(0, 300);
 }
