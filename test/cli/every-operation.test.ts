@@ -26,6 +26,8 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["instances effects latest", [], 0, /^key +state .*\n\S+ +done +tell the agent/],
   ["instances events latest", [], 0, /^tell the agent +brand\.audited +event/m],
   ["instances causes", [], 0, "None."],
+  ["instances run-again latest audit-brand", [...REASON, "--dry-run"], 0, 'with the stored payload, under the key "tea,1/again/'],
+  ["instances run-again latest audit-brand", [...REASON, "--wait"], 0, "audit-brand of acme is complete."],
   ["instances signal latest brand.audited", ["--payload", "{}", "--dry-run"], 1, "No run can wait for brand.audited"],
   ["events send", ["--type", "nope.happened", "--payload", "{}", "--idempotency-key", "e-1"], 1, "nope.happened"],
   ["schedules put nightly", ["--cron", "0 3 * * *", "--command", JSON.stringify(audit), ...REASON], 0, /^cron +0 3 \* \* \*$/m],
