@@ -68,7 +68,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     killedBy: READS,
   },
   "an interrupted read counts as possibly done": {
-    file: "packages/millrace/src/operate/carry-out/cut-off.ts",
+    file: "packages/millrace/src/operate/carry-out/end-run.ts",
     find: " || reads",
     put: "",
     killedBy: READS,

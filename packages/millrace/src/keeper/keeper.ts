@@ -9,7 +9,7 @@ import { logLine } from "../contract/log-line.ts";
 import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
 import { type AppGauges, type Seen, Vitals } from "../observe/metrics/vitals.ts";
-import { applyOpenActions } from "../operate/carry-out/apply.ts";
+import { applyOpenActions } from "../operate/carry-out/carry-out.ts";
 import type { Check } from "../reconcile/check.ts";
 import { engineChecks } from "../reconcile/checks.ts";
 import { walk } from "../reconcile/walk.ts";

@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Action, applied, audit, type Operator } from "../store/actions.ts";
 import { namedBatch, type Part } from "../store/d1/named.ts";
 import type { Row } from "../store/d1/retry.ts";
-import { applyAction } from "./carry-out/apply.ts";
+import { applyAction } from "./carry-out/carry-out.ts";
 
 interface Writes<Name extends string> {
   /** The statement of the action, or a list that ends with it. The action's result is whether this statement changes a row. */

@@ -1,30 +1,37 @@
 import { type EngineEnv, objectsIn } from "../../contract/bindings.ts";
-import { crashPoint } from "../../contract/crash-points.ts";
+import { crashPoint, isSimulatedDeath } from "../../contract/crash-points.ts";
+import { type Elsewhere, leftBy } from "../../contract/elsewhere.ts";
 import type { Envelope } from "../../contract/envelope.ts";
-import { MillraceError } from "../../contract/errors.ts";
-import { platformId } from "../../contract/ids.ts";
+import { MillraceError, messageOf } from "../../contract/errors.ts";
+import { formatEntryKey, platformId } from "../../contract/ids.ts";
+import { logLine } from "../../contract/log-line.ts";
+import type { Portion } from "../../contract/patience.ts";
 import { laneIn } from "../../contract/queue.ts";
-import { sql } from "../../contract/sql.ts";
+import { among, now, type Statement, sql } from "../../contract/sql.ts";
+import { beginning } from "../../contract/text.ts";
 import { within } from "../../contract/within.ts";
 import { doubtEventType } from "../../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer, restartFrom } from "../../intake/platform.ts";
 import { startInstances } from "../../intake/start.ts";
 import { tellEnded } from "../../lanes/turns-stub.ts";
-import { type Approval, answerEventType } from "../../signals/approval.ts";
+import { causeOfFailure, type Failure } from "../../pass/failure.ts";
+import { type Answered, type Approval, answerEventType, asApproval, selectAnswered } from "../../signals/approval.ts";
+import { tellAgain } from "../../signals/assign.ts";
 import { resumeEventType } from "../../signals/held.ts";
-import { noteRunBegun } from "../../store/actions.ts";
+import { giveUpActions, noteKept, noteRunBegun, putOff, takeActions } from "../../store/actions.ts";
+import { namedBatch } from "../../store/d1/named.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
+import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
 import { noteLost } from "../../store/instances/lost.ts";
+import { giveUpRuns } from "../../store/instances/run.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
 import { markRestarted } from "../../store/instances/stop.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
 import { findSetBack } from "../instances/set-back.ts";
-import { keepCutOff } from "./cut-off.ts";
-import { endRun, wakeStanding } from "./end-run.ts";
-import { tellHeld } from "./tell-held.ts";
+import { endRun, keepCutOff, wakeStanding } from "./end-run.ts";
 
 /** An action that is not yet carried out on the platform, with the current state of its instance. */
-export interface OpenAction {
+interface OpenAction {
   id: string;
   verb: string;
   actor: string;
@@ -51,7 +58,74 @@ export interface OpenAction {
 }
 
 /** `kept`: carried out, or nothing to do · `not yet`: the former run has not ended; try again soon. */
-export type Kept = "kept" | "not yet";
+type Kept = "kept" | "not yet";
+
+const ROWS = 50;
+/**
+ * Delays between tries, in ms. The platform ends a run moments after its last commit. A run that may be executing an inline step is ended 2
+ * s after the operator's action.
+ */
+const SOON_MS = [0, 50, 100, 200, 400, 800, 600];
+
+type Tried = { action: OpenAction; failed: string | null; soon: boolean };
+
+/** Carries out one open action directly after its commit. After a failure the keeper repeats it. */
+export async function applyAction(env: EngineEnv, id: string): Promise<void> {
+  if ((await query(env.DB, takeActions(sql`a.id = ${id}`, leftBy(undefined)))).length === 0) return;
+  for (const pauseMs of SOON_MS) {
+    if (pauseMs > 0) await scheduler.wait(pauseMs);
+    const [action] = await query<OpenAction>(env.DB, selectOpen(sql`a.id = ${id}`));
+    if (!action) return;
+    const tried = await tryToKeep(env, action);
+    if (tried.soon && pauseMs !== SOON_MS.at(-1)) continue;
+    return noteTried(env, [tried]);
+  }
+}
+
+/** Carries out actions that a crash or a platform error left open. Each has its own delay, so that a failing action delays no other. */
+export async function applyOpenActions(env: EngineEnv, { workflows }: Elsewhere): Promise<Portion> {
+  const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`, workflows));
+  if (taken.length === 0) return { did: 0, more: false };
+  const actions = await query<OpenAction>(env.DB, selectOpen(sql`a.id IN ${among(taken.map(({ id }) => id))}`));
+  const tried = await Promise.all(actions.map((action) => tryToKeep(env, action)));
+  await noteTried(env, tried);
+  return { did: tried.filter(({ failed }) => failed === null).length, more: taken.length === ROWS };
+}
+
+function selectOpen(which: Statement): Statement {
+  return sql`
+    SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step,
+      a.detail->>'run' AS begun_run,
+      a.detail->>'undone' AS undone, a.detail->>'stopped' AS stopped, a.restarted_at AS begun_at,
+      i.run, i.status, i.workflow, i.queue, i.envelope, i.undo
+    FROM millrace_actions a CROSS JOIN millrace_instances i ON i.id = a.instance_id
+    WHERE a.applied_at IS NULL AND ${which}`;
+}
+
+async function tryToKeep(env: EngineEnv, action: OpenAction): Promise<Tried> {
+  try {
+    const soon = (await carryOut(env, action)) === "not yet";
+    return { action, failed: soon ? "The platform has not yet ended the failed run." : null, soon };
+  } catch (error) {
+    if (isSimulatedDeath(error)) throw error;
+    const { id, instance_id, verb } = action;
+    logLine("warn", { log: "action", action_id: id, instance_id, verb, error: messageOf(error) });
+    return { action, failed: beginning(messageOf(error), 500), soon: false };
+  }
+}
+
+async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
+  if (tried.length === 0) return;
+  const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
+  const open = tried.filter(({ failed }) => failed !== null);
+  const failures = open.map(({ action, failed, soon }) => {
+    const message = `The recorded action ${action.verb} could not be carried out: ${failed}`;
+    const failure: Failure = { step: "", code: "unavailable", message, attempts: 0 };
+    const cause = causeOfFailure(action.workflow, failure);
+    return { id: action.id, soon, instance: action.instance_id, run: action.begun_run, why: failed, failure, cause };
+  });
+  await atomically(env.DB, [noteKept(kept), ...(open.length > 0 ? [putOff(failures), giveUpActions(failures), giveUpRuns(failures)] : [])]);
+}
 
 /**
  * The platform ends a run within moments after the run committed its end. A run that still lives after this many tries, 10 s apart, is
@@ -60,7 +134,7 @@ export type Kept = "kept" | "not yet";
 const TRIES_UNTIL_ENDED = 5;
 
 /** Carries out an action on the platform. Safe to repeat. Throws the platform's error. */
-export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
   switch (action.verb) {
     case "undo":
       return carryOutUndo(env, action);
@@ -260,4 +334,29 @@ async function reached(
   const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
   if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
   return answer;
+}
+
+/**
+ * Sends a restarted run its recorded answers, resolved outcomes and events. After a restart the platform still shows the waiting steps, but
+ * has lost their events. Each step has its own event type, so a second copy has no effect.
+ */
+async function tellHeld(
+  env: EngineEnv,
+  instance: WorkflowInstance,
+  { instance_id, undo }: { instance_id: string; undo: string | null },
+): Promise<void> {
+  const { resolved, answered } = await namedBatch(env.DB, {
+    resolved: selectResolved(instance_id),
+    answered: selectAnswered(instance_id),
+  });
+  for (const { step, item, generation, state } of resolved as unknown as ResolvedEntry[]) {
+    const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
+    await within(instance.sendEvent({ type, payload: { resolved: state } }));
+  }
+  // An undo does not wait for answers or events: it reads them from the rows.
+  if (undo !== null) return;
+  for (const row of answered as unknown as Answered[]) {
+    await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));
+  }
+  await tellAgain(env, [instance_id]);
 }

@@ -1,13 +1,15 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
-import { MillraceError, messageOf } from "../../contract/errors.ts";
+import { isDefiniteRefusal, MillraceError, messageOf } from "../../contract/errors.ts";
+import { codeLabelOf } from "../../contract/step-names.ts";
 import { within } from "../../contract/within.ts";
-import { type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
+import { type AttemptError, type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
 import { askPlatform, nudge } from "../../intake/platform.ts";
 import { isOfBefore } from "../../pass/fresh.ts";
 import { IN_PASS_MS } from "../../pass/lean.ts";
 import { HEARD_FOR_MS } from "../../pass/which-run.ts";
+import { noteCutOff } from "../../store/actions.ts";
 import { isLocal } from "../../store/d1/local.ts";
-import { query } from "../../store/d1/retry.ts";
+import { atomically, query } from "../../store/d1/retry.ts";
 import { selectLean } from "../../store/inbox/read.ts";
 import { ENDED } from "../../store/instances/status.ts";
 
@@ -94,4 +96,33 @@ function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   const isRecent = ({ startedAt, endedAt, attempts }: StepRecord) =>
     isLate(startedAt) || isLate(endedAt) || attempts.some((one) => isLate(one.startedAt) || isLate(one.endedAt));
   return at > since && (steps.length === 0 || steps.some(isRecent));
+}
+
+interface Ended {
+  readonly id: string;
+  readonly instance_id: string;
+  readonly workflow: string;
+}
+
+/**
+ * Records the steps that a cancel or a restart cut off, for a later undo: those with a running attempt, or with a failed attempt of unknown
+ * outcome. A history that the platform removed has none.
+ */
+export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
+  const { steps } = await wholeHistoryOf(env, { id: instance_id, workflow });
+  const labels = new Set(steps.filter(isCutOff).map(codeLabelOf));
+  if (labels.size > 0) await atomically(env.DB, [noteCutOff(id, [...labels])]);
+}
+
+/**
+ * The platform shows a step as complete if the next try was deferred by a stop or a pause. If it had an effect, the undo uses its entry
+ * instead.
+ */
+function isCutOff({ type, state, attempts, reads }: StepRecord): boolean {
+  if (type !== "do" || reads || state === "errored") return false;
+  return (state === "running" && attempts.length > 0) || attempts.some(({ error }) => error !== null && !isRefusal(error));
+}
+
+function isRefusal({ code, message }: AttemptError): boolean {
+  return code !== null && isDefiniteRefusal(new MillraceError(code, message));
 }

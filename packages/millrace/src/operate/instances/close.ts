@@ -10,7 +10,7 @@ import { hasDoubt } from "../../store/inbox/read.ts";
 import { REFUSED, RETRYABLE } from "../../store/instances/status.ts";
 import { markClosed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore } from "./failed-before.ts";
+import { failedBefore } from "./left.ts";
 import type { ActionPlan, PlanVerdict } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 

@@ -1,9 +1,11 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
+import { sql } from "../../contract/sql.ts";
 import type { Instance } from "../../inspect/instances.ts";
 import { type LeftBehind, reopened } from "../../pass/caught.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectCaught, selectUnrecorded } from "../../store/inbox/caught.ts";
+import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
 import { selectLeft } from "../../store/instances/run.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
@@ -78,4 +80,23 @@ export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: numbe
   const { code, message, effect } = error;
   const known = effect !== undefined && effect !== "none" && { effect };
   return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };
+}
+
+/** The failure of the former run, for the audit's `detail`, because the next run clears it. Without messages of upstreams. */
+export function failedBefore({ status, error }: Pick<Instance, "status" | "error">): { failed?: Record<string, unknown> } {
+  if (status !== "errored" || error === null) return {};
+  const { step, behind, code, attempts, upstream_status } = error;
+  const upstream = upstream_status !== undefined && { upstream_status };
+  return { failed: { step: step || (behind ?? ""), code, attempts, ...upstream } };
+}
+
+/**
+ * The reason for a refusal of pause, resume and restart while an instance is being restarted; null otherwise. The instance is paused while
+ * its former run ends. A resume would let that run begin another step, and the restart resumes the instance itself.
+ */
+export async function whyRestarting(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
+  if (status !== "paused") return null;
+  const rows = await query(env.DB, sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND ${IS_BEING_RESTARTED}`);
+  if (rows.length === 0) return null;
+  return "The instance is being restarted: it continues automatically as soon as no attempt is running. To stop it instead, cancel it.";
 }

@@ -7,9 +7,8 @@ import { query } from "../../store/d1/retry.ts";
 import { GOING_ON, UNSEEN } from "../../store/instances/status.ts";
 import { markPaused, markResumed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
-import { caughtWithoutRecord, stillCaught } from "./left.ts";
+import { caughtWithoutRecord, stillCaught, whyRestarting } from "./left.ts";
 import { type PlanVerdict, planEffects } from "./plan.ts";
-import { whyRestarting } from "./restarting.ts";
 import { isUnderWay, retryVerdictOn } from "./retry.ts";
 
 /**

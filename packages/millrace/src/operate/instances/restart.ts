@@ -5,10 +5,8 @@ import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
 import { beginRestart } from "../../store/instances/stop.ts";
 import { forgetTold } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore } from "./failed-before.ts";
-import { caughtWithoutRecord, stillCaught, triedAnew } from "./left.ts";
+import { caughtWithoutRecord, failedBefore, stillCaught, triedAnew, whyRestarting } from "./left.ts";
 import { type PlanVerdict, planEffects, SET_BACK, withLost } from "./plan.ts";
-import { whyRestarting } from "./restarting.ts";
 import { beginningOf, isUnderWay, retryVerdictOn } from "./retry.ts";
 import { findSetBack } from "./set-back.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import { platformId } from "../../contract/ids.ts";
+import { formatEntryKey, platformId } from "../../contract/ids.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
@@ -10,12 +10,14 @@ import { wholeHistoryOf } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instances.ts";
 import { askPlatform } from "../../intake/platform.ts";
 import { FRESH_MS } from "../../pass/fresh.ts";
+import type { Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import { query } from "../../store/d1/retry.ts";
 import { forgetFailure, wentOnFrom } from "../../store/inbox/caught.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { SKIPPED } from "../../store/inbox/outcome.ts";
+import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
 import { beginRetry } from "../../store/instances/run.ts";
 import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
 import { markInDoubt } from "../../store/instances/wait.ts";
@@ -23,9 +25,7 @@ import { REMEMBERED_DAYS } from "../../store/kept-days.ts";
 import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, instanceAct } from "./act.ts";
-import { noteOnConfirmed } from "./confirmed-output.ts";
-import { failedBefore } from "./failed-before.ts";
-import { caughtWithoutRecord, isBeingUndone, isStopped, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
+import { caughtWithoutRecord, failedBefore, isBeingUndone, isStopped, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
 import { notListed, type PlanVerdict, SET_BACK, withLost } from "./plan.ts";
 import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
@@ -318,4 +318,32 @@ async function assertRecorded(env: EngineEnv, instance: Instance, effects: reado
     `The instance has recorded no step "${shortened(from, 100)}" to start from. It has: ${known}.`,
     { issues: [{ path: "from", message: "must be a step that the instance has recorded" }] },
   );
+}
+
+/**
+ * The output that an operator confirmed and a retry keeps, as a sentence; of the last such step if there are several. Null if there is
+ * none.
+ */
+async function noteOnConfirmed(
+  env: EngineEnv,
+  { tenantId }: Operator,
+  instanceId: string,
+  effects: readonly Effect[],
+): Promise<string | null> {
+  const resolved = await query<ResolvedEntry>(env.DB, selectResolved(instanceId));
+  const kept = resolved.filter(({ state }) => state === "confirmed" || state === "done");
+  const confirmed = new Set(kept.map(({ step, item, generation }) => formatEntryKey({ instanceId, step, item, generation })));
+  const effect = effects.findLast(
+    ({ key, skipped, state, undo }) => undo !== "undo_step" && (confirmed.has(key) || (skipped && state === "done")),
+  );
+  if (effect === undefined) return null;
+  const [confirm] = await query<{ actor: string }>(
+    env.DB,
+    sql`
+      SELECT actor FROM millrace_actions WHERE tenant_id = ${tenantId} AND target = ${effect.key} AND verb = 'confirm'
+        AND result = 'applied'
+      ORDER BY at DESC LIMIT 1`,
+  );
+  const which = `the output that ${confirm?.actor ?? "an operator"} ${effect.skipped ? "gave" : "confirmed"} for "${labelOf(effect.step, effect.item)}"`;
+  return `A retry keeps ${which}. If that output made the run fail, confirm the correct one (POST /v1/effects/${effect.key}/confirm), then retry.`;
 }

@@ -10,7 +10,6 @@ import { DOUBTED } from "../../store/inbox/classes.ts";
 import { leaveAlone, skipEntry } from "../../store/inbox/outcome.ts";
 import { selectAwaited } from "../../store/waits.ts";
 import { unrecorded } from "./left.ts";
-import { whyAnswered } from "./skippable.ts";
 
 /** The consequences of skipping the step at which an undo failed. */
 export interface Passing {
@@ -88,3 +87,20 @@ const leftAlone = (label: string) =>
   `The undo ignores "${label}": if it happened, it remains until an operator undoes it. The undo continues with the other effects. A later retry of the instance tries "${label}" again under the same key; with a lookup, the upstream is asked first.`;
 
 const ANSWERED = "The given output replaces the output of the step, also in later runs, and the step is not undone. The undo continues.";
+
+/** The reason for a refusal to skip a step that has an outcome or is in doubt; null for any other. */
+export function whyAnswered(entry: Effect | undefined, label: string): string | null {
+  if (entry?.state === "done" && entry.error !== null && entry.output === null) {
+    return `"${label}" happened, but its output could not be stored: confirm its output (POST /v1/effects/${entry.key}/confirm), then retry.`;
+  }
+  if (entry?.state === "done" && entry.skipped) {
+    return `"${label}" is skipped already: if the given output is wrong, confirm another (POST /v1/effects/${entry.key}/confirm), then retry.`;
+  }
+  if (entry?.state === "done" || entry?.state === "confirmed") return `"${label}" has not failed: its outcome is recorded.`;
+  if (entry?.state === "in_doubt" && entry.answered !== null) {
+    return `"${label}" happened, but the rows that it records were refused: deploy code with valid rows, then confirm it (POST /v1/effects/${entry.key}/confirm).`;
+  }
+  if (entry?.state === "in_doubt")
+    return `The outcome of "${label}" is unknown: resolve it first (POST /v1/effects/${entry.key}/confirm, or reject).`;
+  return null;
+}

@@ -16,8 +16,7 @@ import { instanceAct } from "./act.ts";
 import { caughtWithoutRecord, isBeingUndone, stillCaught } from "./left.ts";
 import { type ActionPlan, notListed } from "./plan.ts";
 import { nextRun, readRun, retryVerdictOn, waitForEnd } from "./retry.ts";
-import { type Passing, passingBy } from "./skip-in-undo.ts";
-import { whyAnswered } from "./skippable.ts";
+import { type Passing, passingBy, whyAnswered } from "./skip-in-undo.ts";
 import { undoEffects } from "./undo.ts";
 
 /**

@@ -13,8 +13,7 @@ import { beginUndo } from "../../store/instances/run.ts";
 import { ENDED } from "../../store/instances/status.ts";
 import { hasToTakeBack } from "../../store/instances/undoable.ts";
 import { instanceAct } from "./act.ts";
-import { failedBefore } from "./failed-before.ts";
-import { isStopped, itsEnd, unrecorded } from "./left.ts";
+import { failedBefore, isStopped, itsEnd, unrecorded } from "./left.ts";
 import type { ActionPlan, PlanVerdict } from "./plan.ts";
 
 /**
