@@ -237,7 +237,7 @@ describe("Alert channels", () => {
     ["slack", "a rate limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],
     ["slack", "the error page of a proxy", '{"status":"error","message":"no route"}', { message: expect.stringContaining('"no route"') }],
     ["slack", "an error alone", '{"error":{"message":"denied"}}', { code: "not_retryable", message: expect.stringContaining('"denied"') }],
-    ["telegram", "an empty body", "", { code: "not_retryable", message: expect.stringContaining("it has no explanation") }],
+    ["telegram", "an empty body", "", { code: "not_retryable", message: expect.stringContaining("its body says nothing") }],
     ["telegram", "another service's JSON", '{"status":"ok"}', { code: "not_retryable" }],
     ["telegram", "a word", "ok", { code: "not_retryable", message: expect.stringContaining('"ok"') }],
     ["slack", "a sign-in page", "<!doctype html><title>Sign in</title>", { code: "not_retryable" }],

@@ -235,7 +235,7 @@ describe("Locks", () => {
     ["a\nb", {}, "control character"],
     ["..", {}, 'is not "." or ".."'],
     ["ok", { tenantId: "A/B" }, '"A/B" is not a tenant'],
-    ["ok", { ttl: 10 }, "the ttl 10"],
+    ["ok", { ttl: 10 }, "a ttl of 10"],
     ["ok", { ttl: "3 lifetimes" as "3 days" }, "is not a duration"],
     ["ok", { ttl: "5 seconds or so" as "5 seconds" }, "is not a duration"],
     ["ok", { wait: "2 hours" as const }, "at most 10 minutes"],

@@ -61,7 +61,7 @@ it.each(["platform", "lean"] as const)(
     await cancel(id, { undo: false });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await platformReaches(id, "terminated", "errored");
-    expect(await planAct(probeEnv, operator, "undo", id, {})).toEqual({ refused: null, effects: [of("pay", "repeated")] });
+    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
     state.mended = true;
     await undo(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

@@ -31,7 +31,7 @@ function schemasOf(own: readonly string[]) {
       .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
   });
 
-  const TokenSchema = TokenRow.extend({ scopes: z.array(scope) }).meta({ id: "Token" });
+  const TokenSchema = TokenRow.meta({ id: "Token" });
   const MintedSchema = TokenSchema.extend({
     token: z.string().meta({ description: "The token. It is shown only here: the database has only its hash." }),
   }).meta({ id: "MintedToken" });
