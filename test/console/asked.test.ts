@@ -168,7 +168,7 @@ it("an unknown outcome of a stopped instance shows that a retry follows the answ
   const { doubts } = await ada.ask<{ doubts: { reject: string }[] }>("GET", `/v1/instances/${id}`);
   await ada.ask("POST", doubts[0]?.reject ?? "", { reason: "the post office has nothing of it" });
   await cause.waitFor({ state: "detached" });
-  expect(await acts()).toEqual(["Retry", "Undo", "Close"]);
+  expect(await acts()).toEqual(["Retry", "Undo", "Run again", "Close"]);
 });
 
 it("a refused undo lists each effect that may remain, for the operator to decide", async () => {

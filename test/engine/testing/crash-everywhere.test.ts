@@ -70,6 +70,18 @@ it("crashEverywhere requests the input once per run, and repeats a command with 
   expect(asked).toHaveLength(boundaries.length + 1);
 });
 
+it("crashEverywhere does not count an alert that the keeper sends during a run as a boundary of the run", async () => {
+  const { boundaries } = await tryCode(
+    async ({ step }) => {
+      await globalThis.millraceCrashPoint?.("alert raised, not sent");
+      await step.commit("note", () => ({}));
+    },
+    { only: ({ point }) => !point.startsWith("W") },
+  );
+  expect(boundaries.map(({ name }) => name)).toContain('died at "A01 before accept commits"');
+  expect(boundaries.map(({ name }) => name)).not.toContain('died at "alert raised, not sent"');
+});
+
 describe.each(["platform", "lean"] as const)("crashEverywhere over a workflow of %s steps", (steps) => {
   it("crashEverywhere finds no violation in a workflow with a step of each class", async () => {
     mode.steps = steps;
