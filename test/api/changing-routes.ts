@@ -54,6 +54,11 @@ async function resolving(caller: Caller, verb: string): Promise<Answer> {
   return caller.post(`/v1/effects/${key}/${verb}`, { ...because, ...(verb === "confirm" && { output: null }) });
 }
 
+async function resumed(by: Caller, path: string): Promise<Answer> {
+  await by.post(`${path}/pause`, because);
+  return by.post(`${path}/resume`, because);
+}
+
 /** Every route that changes an item, and the place of its record. */
 export const ROUTES: Record<string, Kept> = {
   "POST /v1/commands": { instance: true },
@@ -136,6 +141,10 @@ export const ROUTES: Record<string, Kept> = {
   },
   "POST /v1/schedules/{name}/pause": { verb: "pause", does: async (by) => by.post(`${await scheduled(by)}/pause`, because) },
   "POST /v1/schedules/{name}/resume": { verb: "resume", does: async (by) => by.post(`${await scheduled(by, "pause")}/resume`, because) },
+  "POST /v1/workflows/{name}/pause": { verb: "pause", does: (by) => by.post("/v1/workflows/export-rows/pause", because) },
+  "POST /v1/workflows/{name}/resume": { verb: "resume", does: (by) => resumed(by, "/v1/workflows/import-rows") },
+  "POST /v1/queues/{name}/pause": { verb: "pause", does: (by) => by.post("/v1/queues/webhooks/pause", because) },
+  "POST /v1/queues/{name}/resume": { verb: "resume", does: (by) => resumed(by, "/v1/queues/webhooks") },
   "POST /v1/schedules/{name}/run": { verb: "run", does: async (by) => by.post(`${await scheduled(by)}/run`, because) },
   "POST /v1/tokens": {
     verb: "mint",

@@ -56,6 +56,8 @@ async function possessions({ tenantId, call, post }: Caller): Promise<Record<str
     "/v1/lanes": nothing,
     "/v1/limits": nothing,
     "/v1/locks": nothing,
+    "/v1/queues": nothing,
+    "/v1/workflows": nothing,
     "/v1/ledgers": nothing,
     "/v1/articles": nothing,
     "/v1/research": nothing,

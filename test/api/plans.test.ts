@@ -27,6 +27,7 @@ const SORTS: Record<string, string> = {
   "/v1/lanes/causes?": "Counts 10,000 lanes at most, and reads the instance at the head of each by its own primary key.",
   "/v1/correlations/{id}?": "Counts 10,000 members at most, and reads 500 entries of each instance of a page, by its own primary key.",
   "/v1/catalog?": "The tenant's newest 200 instances, and 50 entries of each by its own primary key.",
+  "/v1/workflows?": "Counts the tenant's newest 10,000 instances by status, from the index by time.",
   "/v1/costs?": "The newest 2,000 rows, in the order of their numbers.",
   "/v1/usage/text?": "Sums over the requested days, from the index by day.",
 };

@@ -77,15 +77,16 @@ export async function otherTenant(): Promise<OtherTenant> {
   ] as const) {
     expect((await caller.call("PUT", path, body)).status).toBe(200);
   }
+  const text = `what ${tenantId} says`;
   // A stopped instance: part of it remains.
   const halted = { verb: "skip", ids: ["none", "neither"], ramp: [1], reason: "to be stopped" };
   const { id: bulk_id } = (await caller.post("/v1/bulk-actions", halted)).body;
   await caller.post("/v1/sign-in-codes", { reason: "To look." });
+  expect((await caller.post("/v1/workflows/export-rows/pause", { reason: text })).status).toBe(202);
   await until(
     async () => (await caller.get(`/v1/bulk-actions/${bulk_id}`)).body,
     ({ state }) => state === "stopped",
   );
-  const text = `what ${tenantId} says`;
   return {
     caller,
     hook: hooked.hook,

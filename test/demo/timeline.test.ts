@@ -17,6 +17,7 @@ const written: Instance = {
   deliveries: 1,
   step: "write article",
   waiting_for: [],
+  held: null,
   retrying: null,
   sleeping: null,
   due_at: null,

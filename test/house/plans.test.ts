@@ -46,6 +46,8 @@ const READS_ALL: Record<string, string> = {
   "inspect/correlation/members.ts selectInstances": "500 entries of each instance of a page, by its primary key.",
   "inspect/correlation/members.ts countEmitted": "500 entries of one instance, by its primary key.",
   "inspect/search/instances.ts byUndo": "The newest 500 actions.",
+  "operate/pause-work.ts pauseWork": "Open instances, from an index with nothing else, when an operator pauses them.",
+  "store/pauses.ts selectTripped": "An index that holds only pauses by breakers.",
   "store/instances/callback.ts selectOwed": "An index of ends only that an address has not received yet.",
   "inspect/instances.ts listInstances": "Open instances, from an index with nothing else; sorted, because the keeper's order is another.",
 };

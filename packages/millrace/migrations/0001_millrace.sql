@@ -327,7 +327,9 @@ CREATE TABLE millrace_instances (
   broken_off      TEXT    CHECK (broken_off IS NULL OR json_valid(broken_off)),
   due_at          INTEGER,
   lost            TEXT,
-  undone          INTEGER NOT NULL DEFAULT 0 CHECK (undone IN (0, 1))
+  undone          INTEGER NOT NULL DEFAULT 0 CHECK (undone IN (0, 1)),
+  -- The id of the pause that keeps it from starting.
+  held_by         TEXT
 ) STRICT;
 CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
 CREATE INDEX millrace_instances_by_payload ON millrace_instances (envelope->>'payload_ref') WHERE envelope->>'payload_ref' IS NOT NULL;
@@ -340,6 +342,7 @@ CREATE INDEX millrace_instances_by_deadline ON millrace_instances (tenant_id, mu
   WHERE must_end_by IS NOT NULL AND undo IS NULL AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
 CREATE INDEX millrace_instances_to_call ON millrace_instances (updated_at)
   WHERE callback <> run || ':' || status AND status IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
+CREATE INDEX millrace_instances_held ON millrace_instances (held_by, accepted_at) WHERE held_by IS NOT NULL;
 CREATE INDEX millrace_instances_by_cause ON millrace_instances (tenant_id, cause, accepted_at, id) WHERE status = 'errored';
 CREATE TRIGGER millrace_instance_born_errored AFTER INSERT ON millrace_instances WHEN NEW.status = 'errored' AND NEW.cause IS NOT NULL BEGIN INSERT INTO millrace_causes (tenant_id, kind, id, place, message_type, step, code, count, first_at, last_at) VALUES (NEW.tenant_id, 'instance', NEW.cause, NEW.workflow, NEW.message_type, iif(NEW.error->>'step' LIKE '% [%]', substr(NEW.error->>'step', 1, instr(NEW.error->>'step', ' [') - 1), NEW.error->>'step'), coalesce(NEW.error->>'code', 'unknown'), 1, NEW.updated_at, NEW.updated_at) ON CONFLICT (tenant_id, kind, id) DO UPDATE SET count = count + 1, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at); END;
 CREATE TRIGGER millrace_instance_left_errored AFTER UPDATE OF status, cause ON millrace_instances WHEN OLD.status = 'errored' AND OLD.cause IS NOT NULL AND (NEW.status <> 'errored' OR NEW.cause IS NOT OLD.cause) BEGIN DELETE FROM millrace_causes WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause; END;
@@ -389,6 +392,22 @@ CREATE TABLE millrace_outbox (
 CREATE INDEX millrace_outbox_due ON millrace_outbox (due_at);
 CREATE INDEX millrace_outbox_refused ON millrace_outbox (attempts) WHERE error IS NOT NULL;
 CREATE INDEX millrace_outbox_by_payload ON millrace_outbox (id) WHERE instr(body, 'r2://') > 0;
+
+CREATE TABLE millrace_pauses (
+  -- workflow or queue, its name, and the tenant, with slashes between. It ends with the slash for all tenants.
+  id         TEXT    NOT NULL PRIMARY KEY CHECK (id GLOB '*/*/' || tenant_id),
+  -- Empty for all tenants.
+  tenant_id  TEXT    NOT NULL,
+  actor      TEXT    NOT NULL,
+  reason     TEXT    NOT NULL,
+  since      INTEGER NOT NULL,
+  -- The cause of the failures, if the breaker of a workflow has paused it.
+  cause      TEXT,
+  -- NULL while it is paused.
+  resumed_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX millrace_pauses_resumed ON millrace_pauses (resumed_at) WHERE resumed_at IS NOT NULL;
+CREATE INDEX millrace_pauses_by_breaker ON millrace_pauses (since) WHERE cause IS NOT NULL AND resumed_at IS NULL;
 
 CREATE TABLE millrace_schedule_runs (
   tenant_id   TEXT    NOT NULL,

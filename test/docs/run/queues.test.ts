@@ -10,7 +10,7 @@ import { followDocument } from "./follow.ts";
 
 it("every command of docs/queues.md prints the output under it", async () => {
   const { token } = await callerWith();
-  expect(await followDocument(queues, { given: { TOKEN: token } })).toBe(3);
+  expect(await followDocument(queues, { given: { TOKEN: token } })).toBe(6);
 });
 
 it("the queue options of docs/queues.md are valid options, with their resolved values", () => {

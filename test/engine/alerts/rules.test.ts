@@ -7,6 +7,7 @@ import {
   KEEPER_LATE,
   LETTERS_ARRIVED,
   LETTERS_ESCALATED,
+  WORKFLOWS_TRIPPED,
 } from "../../../packages/millrace/src/alerts/rules.ts";
 import { GAUGES } from "../../../packages/millrace/src/observe/metrics/series.ts";
 
@@ -30,6 +31,7 @@ describe("Alert rules", () => {
       projection_lag_seconds: ["projection"],
       object_bytes: ["binding"],
       [LETTERS_ESCALATED]: ["dead_letter", "queue", "reason"],
+      [WORKFLOWS_TRIPPED]: ["workflow"],
     };
     const engine = Object.entries(GAUGES).map(([name, { labels }]) => [name, labels]);
     const labelsOf: Record<string, readonly string[]> = { ...Object.fromEntries(engine), ...own, ...others };

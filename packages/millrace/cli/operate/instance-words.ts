@@ -10,7 +10,7 @@ export function standing(instance: Instance): string {
 }
 
 /** The reason for the status, from the row of the instance. */
-export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, undo }: Instance): string {
+export function whyOf({ status, error, waiting_for: [wait], held, retrying, sleeping, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
     const tried = attempts > 1 ? `, ${attempts} attempts` : "";
@@ -18,6 +18,7 @@ export function whyOf({ status, error, waiting_for: [wait], retrying, sleeping, 
     const nowhere = status === "accepted" || status === "queued" ? "it cannot start" : "between its steps";
     return `${step === "" ? nowhere : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
   }
+  if (held) return held;
   if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt} and will be retried: ${retrying.error}`;
   if (wait?.approval_id) return `“${wait.step}” asks an operator`;
   if (wait?.event_type) return `“${wait.step}” waits for ${wait.event_type} about ${wait.subject}`;

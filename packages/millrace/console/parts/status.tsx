@@ -56,7 +56,7 @@ export function Status({ word, tone = toneOf(word) }: { word: string; tone?: Ton
   );
 }
 
-type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "overdue" | "undo">;
+type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "held" | "overdue" | "undo">;
 
 const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
 
@@ -72,7 +72,7 @@ const NEXT: Readonly<Record<string, string>> = { retrying: "again", waiting: "en
 
 export function InstanceStatus({ instance }: { instance: Instance }) {
   const word = standing(instance);
-  const { status, retrying, sleeping, waiting_for: waits, undo, overdue } = instance;
+  const { status, retrying, sleeping, waiting_for: waits, held, undo, overdue } = instance;
   const until =
     word === "retrying" ? retrying?.next_at : word === "waiting" ? waits[0]?.until : word === "sleeping" ? sleeping?.until : null;
   return (
@@ -85,6 +85,12 @@ export function InstanceStatus({ instance }: { instance: Instance }) {
         </span>
       )}
       {undo && <span class="quiet"> {undo === "done" ? "undone" : STOPPED.has(status) ? "undo failed" : "being undone"}</span>}
+      {held && (
+        <span class="quiet" title={held}>
+          {" "}
+          held
+        </span>
+      )}
       {overdue && <span class="quiet"> overdue</span>}
     </>
   );

@@ -3,8 +3,9 @@ import { OTHERS } from "../store/alerts.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectEscalated } from "../store/dead-letters.ts";
 import { MAX_COUNTED } from "../store/health.ts";
+import { selectTripped } from "../store/pauses.ts";
 import type { Reading } from "./observations.ts";
-import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED } from "./rules.ts";
+import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED, WORKFLOWS_TRIPPED } from "./rules.ts";
 
 /** The event gauges count the events of the last five minutes. */
 const WINDOW_MS = 300_000;
@@ -19,6 +20,12 @@ interface Escalated {
   readonly at: number;
 }
 
+interface Tripped {
+  readonly workflow: string;
+  readonly since: number;
+  readonly example: string | null;
+}
+
 interface Group {
   readonly one: string;
   readonly other: string;
@@ -31,15 +38,19 @@ interface Group {
 /**
  * The dead letters that arrived and the instances that failed in the last five minutes, of all tenants, grouped by names from code, with
  * the ids of the first three. Events that an open alert has counted are not fresh, so during an outage each reading counts only the newest.
- * There is also one sample for each open dead letter that an operator has escalated.
+ * There is also one sample for each open dead letter that an operator has escalated, and for each pause by a breaker.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
-  const [letters, errored, escalated] = await Promise.all([
+  const [letters, errored, escalated, tripped] = await Promise.all([
     query<Group>(db, LETTERS),
     query<Group>(db, ERRORED),
     query<Escalated>(db, selectEscalated(MAX_ESCALATED)),
+    query<Tripped>(db, selectTripped(MAX_COUNTED)),
   ]);
   return [
+    ...tripped.map(({ workflow, since: lastAt, example }) => {
+      return { name: WORKFLOWS_TRIPPED, labels: { workflow }, value: 1, examples: example === null ? [] : [example], lastAt };
+    }),
     ...escalated.map(({ id, queue, reason, at: lastAt }) => {
       const labels = { dead_letter: id, queue, reason };
       return { name: LETTERS_ESCALATED, labels, value: 1, examples: [id], lastAt };

@@ -18,6 +18,8 @@ export const INSTANCES_ERRORED = "instances_errored";
 export const LETTERS_ESCALATED = "dead_letters_escalated";
 /** The rule about escalated dead letters. */
 export const LETTER_ESCALATED = "dead_letter_escalated";
+/** The gauge of workflows that a breaker has paused: the number of tenants. */
+export const WORKFLOWS_TRIPPED = "workflows_tripped";
 /** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";
 
@@ -63,6 +65,15 @@ export const ALERT_RULES: readonly AlertRule[] = [
     ...usual,
     meaning: "Errored instances wait for an operator to retry, undo or close them.",
     doc: "docs/operating.md#retry-what-failed",
+  },
+  {
+    name: "breaker_tripped",
+    gauge: WORKFLOWS_TRIPPED,
+    per: ["workflow"],
+    critical: { above: 0, forMs: 0 },
+    ...usual,
+    meaning: "A breaker has paused a workflow after repeated failures of one cause: it starts no instance until an operator resumes it.",
+    doc: "docs/queues.md#pause",
   },
   {
     name: "dlq_depth",

@@ -29,6 +29,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_lanes: ["lane", "key"],
   millrace_tenant_objects: ["binding", "name"],
   millrace_divergences: ["kind", "what"],
+  millrace_pauses: ["id"],
   millrace_bulk_actions: ["id"],
   millrace_bulk_lists: ["bulk_id", "n"],
   millrace_bulk_items: ["bulk_id", "result", "n"],

@@ -28,6 +28,7 @@ import type { statedEvents } from "./routes/state-events.ts";
 import type { steps } from "./routes/steps.ts";
 import type { streamTokens } from "./routes/stream-tokens.ts";
 import type { tokens } from "./routes/tokens.ts";
+import type { workflows } from "./routes/workflows.ts";
 
 /** Requests and responses of the engine's routes, by path and method: the types of a client. */
 export type EngineApi = ReturnType<
@@ -50,6 +51,7 @@ export type EngineApi = ReturnType<
   | typeof bulkActions
   | typeof instanceActs
   | typeof schedules
+  | typeof workflows
   | typeof limits
   | typeof locks
   | typeof lanes

@@ -55,6 +55,7 @@ import { steps } from "./routes/steps.ts";
 import { stream } from "./routes/stream.ts";
 import { streamTokens } from "./routes/stream-tokens.ts";
 import { tokens } from "./routes/tokens.ts";
+import { workflows } from "./routes/workflows.ts";
 import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
 /** Additions of an app to the engine's routes. */
@@ -152,7 +153,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   ];
   const found = [search(catalog, finders), correlations(catalog, elsewhere), keys(catalog), catalogRoutes(catalog, firstCommand)];
   const acting = [instanceActs(catalog), bulkActions(catalog)];
-  const people = [approvals(catalog), ...acting, schedules(catalog), limits(), locks(), lanes()];
+  const people = [approvals(catalog), ...acting, schedules(catalog), workflows(catalog), limits(), locks(), lanes()];
   const live = [instanceStream(catalog), stream(catalog), streamTokens()];
   const seen = [...live, metrics(), queues(catalog), alerts(), divergences(), health(schema)];
   const tools = loadMcp ? [mcp(loadMcp, async (request, { env }) => api.fetch(request, env))] : [];

@@ -12,7 +12,7 @@ import { query } from "../store/d1/retry.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
 import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
 import { andStands, type LastEntry, type Retrying, type Sleeping, type StandingName, standingInDatabase } from "./standing.ts";
-import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
+import { type AwaitedByInstance, HELD, WAITING_FOR, waitingFor } from "./waiting.ts";
 
 export interface Instance {
   id: string;
@@ -29,6 +29,8 @@ export interface Instance {
   step: string | null;
   /** Awaited events and answers, at most 20; empty for an ended instance. Sleeps are known to the platform only. */
   waitingFor: AwaitedByInstance[];
+  /** The pause of its workflow or queue, as text for operators; null if none keeps it from starting. */
+  held: string | null;
   /** The step that is being retried, and the current sleep, if known. */
   retrying: Retrying | null;
   sleeping: Sleeping | null;
@@ -68,7 +70,8 @@ export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, id
     correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
-      FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last, ${WAITING_FOR.fragment}`);
+      FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,
+    ${WAITING_FOR.fragment}, ${HELD.fragment}`);
 
 /**
  * Rows that one page scans for a workflow or a subject. An index would cost a written row per instance. Rare values give short pages, but
@@ -221,6 +224,7 @@ export function asInstance(row: Record<string, unknown>): Instance {
     deliveries: Number(row.deliveries),
     step: last?.step ?? (error?.step || null),
     waitingFor: waitingFor(row.waiting_for),
+    held: row.held as string | null,
     error,
     undo: row.undo as string | null,
     undone: row.undone === 1,

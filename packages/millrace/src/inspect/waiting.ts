@@ -1,5 +1,6 @@
 import { fragment } from "../contract/sql.ts";
-import { BEGUN } from "../store/instances/status.ts";
+import { BEGUN, UNSEEN } from "../store/instances/status.ts";
+import { pauseOf } from "../store/pauses.ts";
 
 /** An event that an instance waits for, or a question that it has asked. */
 export interface AwaitedByInstance {
@@ -31,6 +32,11 @@ export const WAITING_FOR = fragment(`
       SELECT step, NULL, NULL, id, due_at FROM millrace_approvals
         WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending'
       LIMIT ${MOST})) END AS waiting_for`);
+
+/** The column `held` of a row of `instances`: the pause that keeps it from starting, as text for operators. NULL without one. */
+export const HELD = fragment(
+  `CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment} END AS held`,
+);
 
 /** True for a row of `instances` with a non-empty `waiting_for`. */
 export const IS_WAITING = fragment(`(undo IS NULL AND (

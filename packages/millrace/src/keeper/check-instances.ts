@@ -19,10 +19,12 @@ import { tellAgain } from "../signals/assign.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
 import { markStarted } from "../store/instances/accept.ts";
+import { holdBack, releaseHeld } from "../store/instances/hold.ts";
 import { lookAtAll, noteLooked, noteRestarted } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
+import { forgetResumed } from "../store/pauses.ts";
 import { oldestWaiting } from "./backlog.ts";
 import { laneMs, turnsAmong } from "./lane-turns.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
@@ -38,6 +40,7 @@ const MAX_QUEUED_MS = 900_000;
  * - `seen`: was started
  * - `asleep`: idle for long
  * - `settled`: needs no further check
+ * - `held`: must not start, because its workflow or queue is paused
  * - `lives`: its row is an end, but the run is in progress
  * - `restarted`: the platform ended it with its own error, and the keeper restarted it
  */
@@ -48,6 +51,7 @@ type Finding =
   | "asleep"
   | "settled"
   | "start"
+  | "held"
   | "running"
   | "lives"
   | "restarted"
@@ -57,11 +61,15 @@ type Finding =
  * Starts accepted instances that were never seen started, because their message or process was lost. The check also detects by a recorded
  * step that an instance is running; other instances in progress are not checked here.
  */
-export function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
-  return look(env, elsewhere, "unseen", (row, backlog) => {
+export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
+  const { did, more, isRefused } = await look(env, elsewhere, "unseen", (row, backlog) => {
     if (row.status === "accepted") return stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
+  // After the others, so that a large number of released instances delays no repair.
+  if (more || isRefused) return { did, more };
+  const [released = []] = await atomically(env.DB, [releaseHeld(ROWS), forgetResumed]);
+  return { did, more: released.length > 0 };
 }
 
 /** Checks instances that have been in progress for a while: starts those that the platform has lost, and records unnoticed ends. */
@@ -74,16 +82,20 @@ async function look(
   elsewhere: Elsewhere,
   line: "unseen" | "seen",
   find: (row: Open, backlog: ReadonlyMap<string, number>) => Finding | Promise<Finding>,
-): Promise<Portion> {
+): Promise<Portion & { isRefused: boolean }> {
   const rows = await dueInstances(env, line, elsewhere, ROWS);
-  if (rows.length === 0) return { did: 0, more: false };
+  if (rows.length === 0) return { did: 0, more: false, isRefused: false };
   const backlog = await oldestWaiting(
     env,
     rows.filter((row) => row.status === "accepted" && laneIn(row.queue) === undefined).flatMap((row) => row.queue ?? []),
   );
   const turns = await turnsAmong(env, rows);
   const found = await Promise.all(
-    rows.map(async (row) => ({ row, finding: row.promised ? "leave" : (turns.get(row.id) ?? (await find(row, backlog))) })),
+    rows.map(async (row) => {
+      const finding = row.promised ? "leave" : (turns.get(row.id) ?? (await find(row, backlog)));
+      // A run that the platform has lost goes on.
+      return { row, finding: finding === "start" && line === "unseen" && row.held === 1 ? ("held" as const) : finding };
+    }),
   );
   const having = (wanted: Finding) => found.filter(({ finding }) => finding === wanted).map(({ row }) => row);
 
@@ -107,10 +119,11 @@ async function look(
               : finding === "in lane"
                 ? laneMs(row)
                 : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
-        seen: line === "seen" || !(finding === "leave" || finding === "in lane" || failed.has(row.id)),
+        seen: line === "seen" || !(finding === "leave" || finding === "in lane" || finding === "held" || failed.has(row.id)),
         hibernates: finding === "asleep",
       })),
     ),
+    holdBack(having("held").map(({ id }) => id)),
     markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),
     ...having("lives").map(revive),
@@ -126,11 +139,12 @@ async function look(
   }
   const idle = found.filter(({ finding }) => IDLE.has(finding));
   // No further portion follows while the platform refuses new instances, because it would refuse them again.
-  return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };
+  const isRefused = failed.size > 0;
+  return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && !isRefused, isRefused };
 }
 
 /** Findings that need no action. */
-const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "seen", "asleep", "settled"]);
+const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "held", "seen", "asleep", "settled"]);
 
 function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };

@@ -17,6 +17,7 @@ import { startDue } from "../schedules/due.ts";
 import { isLocal } from "../store/d1/local.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { ownOf } from "../topology/consumer.ts";
+import { tripBreakers } from "./breakers.ts";
 import { checkInstances, startUnseen, wakeSleepers } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
 import { engineRetention } from "./retention.ts";
@@ -140,6 +141,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     const { env } = this;
     const { catalog } = this.duties;
     const elsewhere = this.#elsewhere();
+    const own = (catalog?.workflows ?? []).filter(({ name }) => !elsewhere.workflows.has(name));
     const all = (count: number) => ({ did: count, more: false });
     const rules = [...engineRetention(catalog), ...(this.duties.retention ?? [])];
     const checks = [...engineChecks(catalog), ...(this.duties.checks ?? [])];
@@ -149,6 +151,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env, elsewhere) },
       { name: "checked", budgetMs: 2000, portion: async () => checkInstances(env, elsewhere, await this.#local()) },
+      { name: "tripped", budgetMs: 0, portion: () => tripBreakers(env, own).then(all) },
       { name: "called", budgetMs: 1000, portion: () => callOwed(env, elsewhere) },
       { name: "gauged", budgetMs: 0, portion: () => this.#gauge() },
       { name: "alerted", budgetMs: 0, portion: () => this.#alert(lateMs) },

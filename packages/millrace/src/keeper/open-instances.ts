@@ -5,6 +5,7 @@ import { among, now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { timesBrokenOff } from "../store/instances/look.ts";
 import { AT_REST, GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
+import { pauseOf } from "../store/pauses.ts";
 
 /** An instance that is due for a check. */
 export interface Open {
@@ -31,6 +32,8 @@ export interface Open {
   undoubted: number;
   /** 1 when an effect has an unknown outcome, but the instance's status is not `in_doubt`. */
   doubted: number;
+  /** 1 while its workflow or queue is paused. */
+  held: number;
 }
 
 /** Due instances of one of the keeper's two lines: those never seen started, or all others; the longest overdue first. */
@@ -47,7 +50,8 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
             AND millrace_inbox.state = 'in_doubt') AS undoubted,
         status IN ${GOING_ON} AND EXISTS (
           SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
-            AND millrace_inbox.state = 'in_doubt') AS doubted
+            AND millrace_inbox.state = 'in_doubt') AS doubted,
+        ${pauseOf("1")} IS NOT NULL AS held
       FROM millrace_instances INDEXED BY millrace_instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
         AND workflow NOT IN ${among([...workflows])} ORDER BY check_at LIMIT ${limit}`,

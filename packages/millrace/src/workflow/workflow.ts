@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import type { AddressGuard } from "../contract/address-guard.ts";
 import { DEFAULT_QUEUE } from "../contract/bindings.ts";
-import { assertDeclared, isSchema } from "../contract/declared.ts";
+import { assertDeclared, isSchema, isWhole } from "../contract/declared.ts";
 import { type Duration, durationMs, YEAR_MS } from "../contract/duration.ts";
 import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
 import { type CommandDefinition, type GivenAs, type MessageDefinition, ownCommand } from "../contract/message.ts";
@@ -57,6 +57,18 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
    * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override the mode.
    */
   readonly steps?: StepMode;
+  /**
+   * Pauses the workflow for a tenant after a number of its instances failed of one cause within a time, such as `{ failures: 10, within: "5
+   * minutes" }`. An operator resumes it. Default: none.
+   */
+  readonly breaker?: Breaker;
+}
+
+export interface Breaker {
+  /** 2 to 1000. */
+  readonly failures: number;
+  /** At most 1 day. */
+  readonly within: Duration;
 }
 
 const HOUR_MS = 3_600_000;
@@ -94,7 +106,8 @@ const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
 
 /**
  * Declares a workflow `on` a message, or with an `input`. With `input` the workflow's command has the workflow's name, on the queue
- * "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid deadline, `keepResult` or `steps`.
+ * "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid deadline, `keepResult`, `steps` or
+ * `breaker`.
  */
 export function defineWorkflow<Payload, Type extends string, Result, Given>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,
@@ -118,7 +131,7 @@ function commanded({ input, key, run, ...rest }: OwnCommand<unknown, string, unk
 }
 
 function declared(definition: AnyWorkflow): AnyWorkflow {
-  const { name, on, run, deadline } = definition;
+  const { name, on, run, deadline, breaker } = definition;
   const isMessage = on?.kind === "command" || on?.kind === "event";
   assertDeclared(
     isMessage,
@@ -136,6 +149,14 @@ function declared(definition: AnyWorkflow): AnyWorkflow {
     `keepResult of "${name}" must be 1 hour to ${REMEMBERED_DAYS} days, not ${definition.keepResult}.`,
   );
   keepResultsFor(name, resultMs);
+  if (breaker !== undefined) {
+    assertDeclared(
+      isWhole(breaker?.failures, [2, 1000]),
+      `The breaker of "${name}" must have \`failures\`: a whole number from 2 to 1000.`,
+    );
+    const withinMs = durationMs(breaker.within);
+    assertDeclared(withinMs > 0 && withinMs <= DAY_MS, `The breaker of "${name}" must have \`within\`: a duration of at most 1 day.`);
+  }
   assertStepMode(definition.steps, `The workflow "${definition.name}"`);
   return definition;
 }

@@ -1,6 +1,9 @@
+import { get, type Item } from "../../data/api.ts";
 import { useCatalog } from "../../data/use-catalog.ts";
+import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
+import { PauseMark } from "../../parts/pause-mark.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
@@ -28,6 +31,11 @@ export function Catalog() {
 }
 
 function All({ catalog }: { catalog: Whole }) {
+  const { data: states } = useData(
+    () => get("/v1/workflows", {}),
+    [],
+    ({ kind }) => kind === "action",
+  );
   return (
     <>
       <Picture catalog={catalog} />
@@ -35,7 +43,7 @@ function All({ catalog }: { catalog: Whole }) {
       <Table
         label="Workflows"
         rows={catalog.workflows}
-        columns={WORKFLOWS}
+        columns={workflowColumns(states?.items ?? [])}
         nameOf={({ name }) => name}
         hrefOf={({ name }) => hrefOf("catalog", `workflow ${name}`)}
       />
@@ -59,8 +67,17 @@ function All({ catalog }: { catalog: Whole }) {
   );
 }
 
-const WORKFLOWS: readonly Column<Workflow>[] = [
-  { head: "Workflow", width: "1.2fr", cell: ({ name }) => <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link> },
+const workflowColumns = (states: readonly Item<"/v1/workflows">[]): readonly Column<Workflow>[] => [
+  {
+    head: "Workflow",
+    width: "1.2fr",
+    cell: ({ name }) => (
+      <>
+        <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link>{" "}
+        <PauseMark paused={states.find((one) => one.name === name)?.paused ?? null} />
+      </>
+    ),
+  },
   { head: "Started by", width: "1.4fr", cell: ({ on }) => <MessageLink {...on} /> },
   {
     head: "Observed steps",

@@ -11,7 +11,7 @@ interface CauseProps {
 
 /** A sentence about the reason for an instance's status; empty for a normal one. Questions and unknown outcomes are shown separately. */
 export function Cause({ instance, explained }: CauseProps) {
-  const { status, error, retrying, sleeping, waiting_for: waits } = instance;
+  const { status, error, retrying, sleeping, waiting_for: waits, held } = instance;
   if (error && status !== "complete") return <Failure {...{ instance, error, explained }} />;
   if (retrying) {
     return (
@@ -28,6 +28,13 @@ export function Cause({ instance, explained }: CauseProps) {
             "it will be retried"
           )}
         </span>
+      </p>
+    );
+  }
+  if (held) {
+    return (
+      <p class="cause" data-tone="amber">
+        It does not start. <bdi>{held}</bdi>
       </p>
     );
   }

@@ -6,6 +6,7 @@ import { useRegularly } from "../../data/use-regularly.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Bar } from "../../parts/bar.tsx";
 import { Empty } from "../../parts/empty.tsx";
+import { PauseMark } from "../../parts/pause-mark.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
@@ -66,7 +67,11 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
     {
       head: "Queue",
       width: "1.8fr",
-      cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link>,
+      cell: ({ queue, paused }) => (
+        <>
+          <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link> <PauseMark paused={paused} />
+        </>
+      ),
     },
     {
       head: "Backlog",

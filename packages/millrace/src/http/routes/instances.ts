@@ -52,6 +52,9 @@ const InstanceSchema = z
       )
       .max(20)
       .meta({ description: "Awaited events and answers, at most 20. For a sleep see `sleeping`." }),
+    held: z.string().nullable().meta({
+      description: "Why it does not start: its workflow or queue is paused, by whom and for which reason. Null otherwise.",
+    }),
     retrying: z
       .object({
         step: z.string(),
@@ -270,6 +273,7 @@ export function instanceView(instance: Instance, hide: Hide): z.infer<typeof Ins
       approval_id: approvalId,
       until: isoOrNull(until),
     })),
+    held: instance.held,
     retrying: hide(retryingView(instance.retrying)),
     sleeping: instance.sleeping && { step: instance.sleeping.step, until: isoOrNull(instance.sleeping.until) },
     due_at: isoOrNull(instance.dueAt),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { deadLettersByType } from "../../inspect/dead-letters-by-type.ts";
+import { pausesOf } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { SOURCE_KINDS } from "../../observe/metrics/batches.ts";
 import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
@@ -13,6 +14,7 @@ import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
+import { PausedSchema, pausedView } from "./workflows.ts";
 
 const RATE_MINUTES = 5;
 
@@ -22,12 +24,17 @@ const minutesOf = (usual: number) =>
   });
 
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
+
+const QueueSchema = QueueHealth.extend({
+  paused: PausedSchema.nullable().meta({ description: "The pause for all tenants or for your tenant; null while it is active." }),
+}).meta({ id: "QueueState" });
+
 const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "NumberSource" });
 
 const HealthSchema = z.object({
   at: timestamp,
   minutes: z.int(),
-  items: z.array(QueueHealth),
+  items: z.array(QueueSchema),
   sources: z
     .record(z.string(), SourceSchema)
     .meta({ description: "The source and age of each number. Counts of the last ten seconds may be missing." }),
@@ -86,13 +93,19 @@ export function queues(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(health, async (context) => {
       const { minutes } = context.req.valid("query");
+      const consumers = ownOf(catalog.consumers);
       const seen = await vitalsOf(context.env);
+      const pauses = await pausesOf(
+        context.env,
+        context.var.caller,
+        consumers.map(({ queue }) => ["queue", queue.name]),
+      );
       const age_seconds = ageOf(seen.at);
       return context.json(
         {
           at: iso(seen.at),
           minutes,
-          items: queueHealth(seen, ownOf(catalog.consumers), minutes),
+          items: queueHealth(seen, consumers, minutes).map((one) => ({ ...one, paused: pausedView(pauses("queue", one.queue)) })),
           sources: Object.fromEntries(Object.entries(QUEUE_SOURCES).map(([number, from]) => [number, { source: from, age_seconds }])),
         },
         200,

@@ -48,11 +48,11 @@ function deadlineOf({ must_end_by: asked }: Envelope, deadline: AnyWorkflow["dea
 
 /**
  * The queue message of an accepted command, with a proof that its row is committed. A delayed message has no proof: an operator may cancel
- * or pause it before it is due, so its consumer checks the row.
+ * or pause it before it is due, so its consumer checks the row. Neither has one whose workflow or queue is paused.
  */
-export function outgoing(secret: string, accepted: Acceptance): Outgoing {
+export function outgoing(secret: string, accepted: Acceptance, isHeld = false): Outgoing {
   const { envelope, queue, delaySeconds } = accepted;
-  const body = JSON.stringify({ ...envelope, ...(delaySeconds === 0 && { acceptance: prove(secret, accepted) }) });
+  const body = JSON.stringify({ ...envelope, ...(delaySeconds === 0 && !isHeld && { acceptance: prove(secret, accepted) }) });
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 

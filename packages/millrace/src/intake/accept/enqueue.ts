@@ -200,12 +200,13 @@ async function accept(
   await crashPoint("A01 before accept commits");
   const written = await commit(env, acceptances, { also, provided });
   const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);
+  const heldNow = new Set((written.fresh as unknown as AcceptedRow[]).filter(({ held }) => held === 1).map(({ id }) => id));
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
   // The first of equal requests is the new one; the others, also in the same batch, are reported as repeats.
   const begun = new Set(firstOf(acceptances.filter((one) => fresh.has(one))));
-  await begin(env, [...begun]);
+  await begin(env, [...begun], ({ id }) => heldNow.has(id));
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
   await crashPoint("A02 accept committed, not answered");
 
@@ -242,14 +243,17 @@ async function commit(
   }
 }
 
-/** Starts high-priority commands directly. All other commands, and those that the platform could not start, are sent to their queue. */
-async function begin(env: EngineEnv, accepted: readonly Prepared[]): Promise<void> {
-  const ahead = accepted.filter(({ goesAhead }) => goesAhead);
+/**
+ * Starts high-priority commands directly. All other commands, those that must not start yet, and those that the platform could not start,
+ * are sent to their queue.
+ */
+async function begin(env: EngineEnv, accepted: readonly Prepared[], isHeld: (one: Prepared) => boolean): Promise<void> {
+  const ahead = accepted.filter((one) => one.goesAhead && !isHeld(one));
   const { failed } = await startInstances(env, ahead, "first");
-  const sent = accepted.filter(({ goesAhead, id }) => !goesAhead || failed.has(id));
+  const sent = accepted.filter((one) => !ahead.includes(one) || failed.has(one.id));
   await relay(
     env,
-    sent.map((one) => outgoing(env.MILLRACE_KEY, one)),
+    sent.map((one) => outgoing(env.MILLRACE_KEY, one, isHeld(one))),
   );
 }
 

@@ -6,6 +6,7 @@ import { relay } from "../../recorder/relay.ts";
 import { wake } from "../../signals/assign.ts";
 import { atomically } from "../../store/d1/retry.ts";
 import { watchAgain } from "../../store/instances/look.ts";
+import { UNSEEN } from "../../store/instances/status.ts";
 import { confirm } from "../../store/outbox.ts";
 import { confirmToSenders } from "../../topology/hooks.ts";
 import { outgoing } from "../accept/accept.ts";
@@ -57,15 +58,16 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
   for (const slice of slices(commands, (command) => [command])) {
     await relay(
       env,
-      slice.map((one) => outgoing(env.MILLRACE_KEY, one)),
+      slice.map((one) => outgoing(env.MILLRACE_KEY, one, sent.get(one)?.held === 1)),
     );
   }
 }
 
 /** Returns the ids of the instances that could not be created yet: the keeper starts them. */
 async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
-  const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(one)?.status === "queued");
-  const unwatched = queued.filter((one) => taken.get(one)?.unwatched === 1);
+  const unseen = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => UNSEEN.has(taken.get(one)?.status ?? "dead"));
+  const queued = unseen.filter((one) => taken.get(one)?.status === "queued" && taken.get(one)?.held === 0);
+  const unwatched = unseen.filter((one) => taken.get(one)?.unwatched === 1);
   if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
   return (await startInTurn(env, queued)).failed;
 }
@@ -79,6 +81,8 @@ function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captu
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
+  // Its workflow or queue is paused.
+  if (taken.get(command)?.status === "accepted") return { did: "put off" };
   if (taken.get(command)?.deliveries !== 1) return { did: "duplicate" };
   return { did: putOff.has(command.id) ? "put off" : "started" };
 }

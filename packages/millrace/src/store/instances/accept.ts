@@ -3,6 +3,7 @@ import { messageOf } from "../../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
+import { pauseOf } from "../pauses.ts";
 import { isPruned } from "../tombstones.ts";
 import { type Identity, isKnown } from "./keys.ts";
 import { type InstanceStatus, UNSEEN } from "./status.ts";
@@ -23,7 +24,9 @@ export interface NewInstance extends Identity {
 export interface AcceptedRow extends Identity {
   status: InstanceStatus;
   deliveries: number;
-  /** 1 for a row without keeper checks, because it was marked dead. */
+  /** 1 while its workflow or queue is paused: it must not start. */
+  held: number;
+  /** 1 for a row without a check by the keeper soon, because it was marked dead or held. */
   unwatched?: number;
 }
 
@@ -36,6 +39,16 @@ const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'wo
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(value->>'mustEndBy', ${now.fragment} + (value->>'deadlineMs')),
     iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed')`);
+
+/** True while the workflow or queue of the row is paused. */
+const IS_HELD = fragment(`${pauseOf("1").fragment} IS NOT NULL AS held`);
+
+/** The same for a given acceptance. */
+const PAUSE_OF_GIVEN = pauseOf("1", {
+  workflow: "(value->>'workflow')",
+  queue: "(value->>'queue')",
+  tenant: "(value->>'$.envelope.tenant_id')",
+});
 
 const COLUMNS =
   fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
@@ -54,7 +67,7 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
     FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, fingerprint, status, deliveries`;
+    RETURNING id, fingerprint, status, deliveries, ${IS_HELD}`;
 }
 
 /** Fails its batch if every one of these keys is known, also by a pruned instance. The error satisfies `areRepeats`. */
@@ -71,20 +84,21 @@ export function areRepeats(error: unknown): boolean {
 
 /**
  * Accepts delivered messages: new ones become rows, accepted ones become queued, and every delivery is counted. A dead one, because a copy
- * of its message was refused, is queued too: this copy is valid. Returns each row once per delivery; keys that were pruned, or have another
- * payload, are not returned.
+ * of its message was refused, is queued too: this copy is valid. While its workflow or queue is paused, a row is accepted and not queued.
+ * Returns each row once per delivery; keys that were pruned, or have another payload, are not returned.
  */
 export function takeIn(rows: string): Statement {
   return sql`
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO millrace_instances (${COLUMNS})
-    SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+    SELECT ${ROWS}, iif(${PAUSE_OF_GIVEN} IS NULL, 'queued', 'accepted'), 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
       deliveries = millrace_instances.deliveries + 1, updated_at = excluded.updated_at,
-      status = iif(millrace_instances.status = 'accepted' OR millrace_instances.status = 'dead', 'queued', millrace_instances.status)
+      status = iif(millrace_instances.status = 'accepted' OR millrace_instances.status = 'dead', excluded.status, millrace_instances.status)
     WHERE millrace_instances.fingerprint = excluded.fingerprint
-    RETURNING id, fingerprint, status, deliveries, check_at IS NULL AS unwatched`;
+    RETURNING id, fingerprint, status, deliveries, 
+      check_at IS NULL OR (held_by IS NOT NULL AND status = 'queued') AS unwatched, ${IS_HELD}`;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { among, type Fragment, fragment, type Statement, sql } from "../../contract/sql.ts";
 import { query } from "../d1/retry.ts";
+import { pauseOf } from "../pauses.ts";
 import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./status.ts";
 
 /** The instance of a row, and a condition on it. */
@@ -95,9 +96,10 @@ export async function isUnderWay(db: D1Database, tenantId: string, id: string): 
   );
 }
 
-/** Of these instances, those that a message must not start: cancelled, paused, or already started. */
+/** Of these instances, those that a message must not start by itself: cancelled, already started, or paused, also by workflow or queue. */
 export function selectNotToStart(ids: readonly string[]): Statement {
-  return sql`SELECT id FROM millrace_instances WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN})`;
+  return sql`SELECT id FROM millrace_instances 
+    WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN} OR held_by IS NOT NULL OR ${pauseOf("1")} IS NOT NULL)`;
 }
 
 /** The statuses of a tenant's existing instances, by id. */

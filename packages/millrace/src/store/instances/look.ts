@@ -28,13 +28,13 @@ export function noteLooked(looked: readonly Looked[]): Statement {
 }
 
 /**
- * Makes the keeper check instances again that were marked dead. This is a separate statement, because the case is rare and a changed check
- * time costs one written row more.
+ * Makes the keeper check instances again that were marked dead or held. This is a separate statement, because the case is rare and a
+ * changed check time costs one written row more.
  */
 export function watchAgain(ids: readonly string[]): Statement {
   return sql`
-    UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
-    WHERE status = 'queued' AND check_at IS NULL AND id IN ${among(ids)}`;
+    UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}, held_by = NULL
+    WHERE status IN ${UNSEEN} AND (check_at IS NULL OR held_by IS NOT NULL) AND id IN ${among(ids)}`;
 }
 
 /** Makes the checks of all watched instances due, also of sleeping ones. Reads and writes a row for each: only for local engines. */

@@ -1,0 +1,173 @@
+import * as z from "zod";
+import { durationMs } from "../../contract/duration.ts";
+import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
+import { type PauseVerb, pauseWork, planWork, resumeWork } from "../../operate/pause-work.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
+import type { Pause } from "../../store/pauses.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { createRoute, Routes } from "../router.ts";
+import { iso, timestamp } from "../time.ts";
+
+export const PausedSchema = z
+  .object({
+    queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
+    all_tenants: z.boolean().meta({ description: "False: paused for your tenant." }),
+    by: z.string().meta({ description: "The actor; `millrace` for a breaker." }),
+    reason: z.string(),
+    since: timestamp,
+  })
+  .meta({ id: "Paused" });
+
+/** A pause in an answer. */
+export function pausedView(pause: Pause | undefined): z.infer<typeof PausedSchema> | null {
+  if (pause === undefined) return null;
+  const { id, tenant_id, actor: by, reason, since } = pause;
+  const [kind, name = ""] = id.split("/");
+  return { queue: kind === "queue" ? name : null, all_tenants: tenant_id === "", by, reason, since: iso(since) };
+}
+
+const WorkflowSchema = z
+  .object({
+    name: z.string(),
+    state: z.enum(["active", "paused"]),
+    paused: PausedSchema.nullable().meta({ description: "Its pause, or the pause of its queue; null while it is active." }),
+    breaker: z
+      .object({ failures: z.int(), within_seconds: z.number() })
+      .nullable()
+      .meta({ description: "The workflow is paused after this number of failures of one cause; null without a breaker." }),
+    counts: z.partialRecord(z.enum(INSTANCE_STATUSES), z.int()).meta({
+      description: `Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
+    }),
+  })
+  .meta({ id: "WorkflowState" });
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/workflows",
+  operationId: "listWorkflows",
+  command: "workflows list",
+  summary: "List the workflows with their state",
+  description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
+  ...needs("read"),
+  request: { query: z.strictObject({}) },
+  responses: {
+    200: answers("All workflows", z.object({ items: z.array(WorkflowSchema) })),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const PlanSchema = z
+  .object({
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
+    running: z.int().meta({ description: "Instances of your tenant that run or wait, among the newest ones." }),
+    waiting: z.int().meta({ description: "Instances of your tenant that have not started, among the newest ones." }),
+  })
+  .meta({ id: "PausePlan" });
+
+const WorkActedSchema = z
+  .object({
+    action_id: z.string(),
+    bulk_action_id: z.string().nullable().meta({ description: "The bulk action that pauses the running instances; null for none." }),
+  })
+  .meta({ id: "WorkPaused" });
+
+const common = reasoned.extend({
+  all_tenants: z
+    .boolean()
+    .default(false)
+    .meta({ description: "True: for all tenants of the deployment. Requires the scope `observe` too. Default: for your tenant." }),
+  dry_run: z.boolean().default(false).meta({ description: "True returns the consequences and changes nothing." }),
+});
+const bodies = {
+  pause: common.extend({
+    running: z.enum(["go_on", "pause"]).default("go_on").meta({
+      description: "`pause` also pauses the running instances of your tenant, by a bulk action. Not with `all_tenants`.",
+    }),
+  }),
+  resume: common,
+} as const;
+
+const name = z.string().min(1).max(100);
+const PLACES = {
+  workflow: { path: "/v1/workflows/{name}", params: z.object({ name }), of: "a workflow" },
+  queue: { path: "/v1/queues/{name}", params: z.object({ name }), of: "a queue" },
+} as const;
+
+const SAYS = {
+  pause:
+    "Commands are accepted, and their instances remain `accepted` until the resume. A command accepted less than two seconds before may still start. Retries, undos and resumes of single instances are not affected.",
+  resume:
+    "The keeper starts the waiting instances within seconds, in the order of their acceptance. Instances paused with `running` are resumed by the bulk action `resume`.",
+} as const;
+
+function routeOf<Kind extends keyof typeof PLACES, Verb extends PauseVerb>(kind: Kind, verb: Verb) {
+  const { path, params, of } = PLACES[kind];
+  return createRoute({
+    method: "post",
+    path: `${path}/${verb}` as `${(typeof PLACES)[Kind]["path"]}/${Verb}`,
+    operationId: `${verb}${kind === "workflow" ? "Workflow" : "Queue"}`,
+    command: `${kind}s ${verb}`,
+    summary: `${verb === "pause" ? "Pause" : "Resume"} ${of}`,
+    description: kind === "queue" ? `${SAYS[verb]} The queue must carry commands.` : SAYS[verb],
+    ...needs("operate"),
+    request: { params, query: z.strictObject({}), body: jsonBody(bodies[verb]) },
+    responses: {
+      200: answers(`A dry run: the consequences of the ${verb}`, PlanSchema),
+      202: answers(verb === "pause" ? "It is paused" : "It is resumed", WorkActedSchema),
+      ...problems(...BODY_REFUSALS, "invalid_transition", "bulk_actions_running", "config_invalid"),
+    },
+  });
+}
+
+/** The list of workflows, and the routes that pause and resume workflows and queues. */
+export function workflows(catalog: Catalog) {
+  const acting = <Kind extends keyof typeof PLACES, Verb extends PauseVerb>(kind: Kind, verb: Verb) =>
+    new Routes<HttpEnv>().openapi(routeOf(kind, verb), (async (context: ActContext) => {
+      const { env, req, json, var: known } = context;
+      const { caller } = known;
+      const given = await readBody(req, bodies[verb] as typeof bodies.resume);
+      const { reason, all_tenants, dry_run } = given;
+      const pausesRunning = "running" in given && given.running === "pause";
+      if (pausesRunning && all_tenants) {
+        const message = "pauses instances of your tenant only: leave it out with `all_tenants`";
+        throw invalidRequest([{ path: "running", message }]);
+      }
+      const work = { kind, name: req.valid("param").name, allTenants: all_tenants };
+      if (dry_run) return json(await planWork(env, catalog, caller, verb, work), 200);
+      const { actionId, ...done } =
+        verb === "pause"
+          ? await pauseWork(env, catalog, caller, work, { reason, pausesRunning })
+          : await resumeWork(env, catalog, caller, work, reason);
+      return json({ action_id: actionId, bulk_action_id: "bulkId" in done ? done.bulkId : null }, 202);
+    }) as never);
+  return new Routes<HttpEnv>()
+    .openapi(list, async ({ env, var: { caller }, json }) => {
+      const states = await listWorkflows(env, catalog, caller);
+      return json(
+        {
+          items: states.map(({ workflow: { name, breaker }, pause, counts }) => ({
+            name,
+            state: pause ? ("paused" as const) : ("active" as const),
+            paused: pausedView(pause),
+            breaker: breaker ? { failures: breaker.failures, within_seconds: durationMs(breaker.within) / 1000 } : null,
+            counts,
+          })),
+        },
+        200,
+      );
+    })
+    .route("/", acting("workflow", "pause"))
+    .route("/", acting("workflow", "resume"))
+    .route("/", acting("queue", "pause"))
+    .route("/", acting("queue", "resume"));
+}
+
+type ActContext = import("hono").Context<HttpEnv, string, { in: { param: { name: string } }; out: { param: { name: string } } }>;

@@ -1,0 +1,70 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { queuesOf } from "../contract/queue.ts";
+import { sql } from "../contract/sql.ts";
+import type { Operator } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
+import { type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
+import type { Catalog } from "../topology/catalog.ts";
+
+type AnyWorkflow = Catalog["workflows"][number];
+
+/** Counts cover this many of the tenant's newest instances. */
+export const COUNTED_INSTANCES = 10_000;
+
+/** A workflow of the catalog, with its pause and its instances by status. */
+export interface WorkflowState {
+  readonly workflow: AnyWorkflow;
+  /** Its own pause, or the pause of its queue. */
+  readonly pause: Pause | undefined;
+  readonly counts: Readonly<Partial<Record<InstanceStatus, number>>>;
+}
+
+/** The workflows of the deployment by name, as the tenant has them. */
+export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operator): Promise<WorkflowState[]> {
+  const workflows = catalog.workflows.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const pauses = await pausesOf(env, by, [...workflows.flatMap(thingsOf)]);
+  const counts = Map.groupBy(await countsOf(env, by), ({ workflow }) => workflow);
+  return workflows.map((workflow) => {
+    const [pause] = thingsOf(workflow).flatMap(([kind, name]) => pauses(kind, name) ?? []);
+    const own: Partial<Record<InstanceStatus, number>> = {};
+    for (const { status, count } of counts.get(workflow.name) ?? []) own[status] = (own[status] ?? 0) + count;
+    return { workflow, pause, counts: own };
+  });
+}
+
+type Thing = readonly [PausedKind, string];
+
+function thingsOf({ name, on }: AnyWorkflow): Thing[] {
+  return [["workflow", name], ...(on.kind === "command" ? queuesOf(on.queue).map((queue): Thing => ["queue", queue]) : [])];
+}
+
+/** Finds the pause of a workflow or queue: for all tenants, or else for the tenant. */
+export async function pausesOf(
+  env: EngineEnv,
+  { tenantId }: Operator,
+  things: readonly Thing[],
+): Promise<(kind: PausedKind, name: string) => Pause | undefined> {
+  const ids = new Set(things.flatMap(([kind, name]) => [pauseId(kind, name, ""), pauseId(kind, name, tenantId)]));
+  const found = new Map((await query<Pause & Record<string, unknown>>(env.DB, selectPauses([...ids]))).map((pause) => [pause.id, pause]));
+  return (kind, name) => found.get(pauseId(kind, name, "")) ?? found.get(pauseId(kind, name, tenantId));
+}
+
+interface Counted extends Record<string, unknown> {
+  readonly workflow: string;
+  readonly queue: string | null;
+  readonly status: InstanceStatus;
+  readonly count: number;
+}
+
+/** The tenant's newest instances, counted by workflow, queue and status. */
+export function countsOf(env: EngineEnv, { tenantId }: Operator): Promise<Counted[]> {
+  return query<Counted>(
+    env.DB,
+    sql`
+      SELECT workflow, queue, status, count(*) AS count FROM (
+        SELECT workflow, queue, status FROM millrace_instances INDEXED BY millrace_instances_by_time
+        WHERE tenant_id = ${tenantId} ORDER BY accepted_at DESC, id DESC LIMIT ${COUNTED_INSTANCES})
+      GROUP BY workflow, queue, status`,
+  );
+}

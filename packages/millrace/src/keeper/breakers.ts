@@ -1,0 +1,65 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { now, sql } from "../contract/sql.ts";
+import { act } from "../operate/act.ts";
+import { query } from "../store/d1/retry.ts";
+import { MAX_COUNTED } from "../store/health.ts";
+import { insertPause, pauseId, pauseOf } from "../store/pauses.ts";
+import type { Catalog } from "../topology/catalog.ts";
+
+/** The actor of the engine's own pauses in the audit. */
+const ENGINE = "millrace";
+
+const worded = (within: Duration) => (typeof within === "number" ? `${within} ms` : within);
+
+interface Tripped {
+  readonly tenant_id: string;
+  readonly workflow: string;
+  readonly cause: string;
+  readonly failures: number;
+  readonly within: string;
+  readonly code: string | null;
+  readonly step: string | null;
+}
+
+/**
+ * Pauses each workflow, for one tenant, of which too many instances have failed of one cause. Counts the newest failures since the last
+ * resume; a tenant's failures never pause the workflow for another. Returns the number of pauses.
+ */
+export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows"]): Promise<number> {
+  const breakers = workflows.flatMap(({ name, breaker }) =>
+    breaker ? [{ name, failures: breaker.failures, within: worded(breaker.within), withinMs: durationMs(breaker.within) }] : [],
+  );
+  if (breakers.length === 0) return 0;
+  const longestMs = Math.max(...breakers.map(({ withinMs }) => withinMs));
+  const tripped = await query<Tripped & Record<string, unknown>>(
+    env.DB,
+    sql`
+      SELECT told.*, c.code, c.step FROM (
+        SELECT given.tenant_id, given.workflow, given.cause, count(*) AS failures, b.value->>'within' AS within
+        FROM (
+          SELECT tenant_id, workflow, cause, updated_at FROM millrace_instances INDEXED BY millrace_instances_errored
+          WHERE status = 'errored' AND updated_at > ${now} - ${longestMs} AND cause IS NOT NULL
+          ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}) given
+        CROSS JOIN json_each(${JSON.stringify(breakers)}) b
+          ON b.value->>'name' = given.workflow AND given.updated_at > ${now} - (b.value->>'withinMs')
+        WHERE given.updated_at > coalesce((SELECT p.resumed_at FROM millrace_pauses p
+          WHERE p.id = 'workflow/' || given.workflow || '/' || given.tenant_id), 0)
+        GROUP BY given.tenant_id, given.workflow, given.cause HAVING count(*) >= max(b.value->>'failures')) told
+      LEFT JOIN millrace_causes c ON c.tenant_id = told.tenant_id AND c.kind = 'instance' AND c.id = told.cause
+      WHERE ${pauseOf("1", { workflow: "told.workflow", queue: "NULL", tenant: "told.tenant_id" })} IS NULL`,
+  );
+  let pauses = 0;
+  for (const { tenant_id, workflow, cause, failures, within, code, step } of tripped) {
+    const at = step ? ` at the step "${step}"` : "";
+    const reason = `The breaker counted ${failures} failures within ${within} with the cause ${cause}: ${code ?? "unknown"}${at}.`;
+    const id = pauseId("workflow", workflow, tenant_id);
+    const by = { tenantId: tenant_id, actor: ENGINE };
+    const target = `workflow/${workflow}`;
+    const action = { id: crypto.randomUUID(), verb: "pause", target, instanceId: null, reason, detail: { cause, failures } };
+    const states = { before: { state: "active" }, after: { state: "paused" } };
+    const change = insertPause({ id, tenant_id, actor: ENGINE, reason, cause });
+    if ((await act(env, by, { ...action, ...states }, { change })).isApplied) pauses += 1;
+  }
+  return pauses;
+}

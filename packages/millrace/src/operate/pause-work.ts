@@ -1,0 +1,140 @@
+import type { Asker } from "../access/may-ask.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { unknownName } from "../contract/known-fields.ts";
+import { sql } from "../contract/sql.ts";
+import { countsOf } from "../inspect/workflows.ts";
+import type { Action } from "../store/actions.ts";
+import { query } from "../store/d1/retry.ts";
+import { ON_ITS_WAY, UNSEEN } from "../store/instances/status.ts";
+import { endPause, insertPause, type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { perform } from "./act.ts";
+import { startBulk } from "./bulk/start.ts";
+
+/** The workflow or queue to pause or resume. */
+export interface Work {
+  readonly kind: PausedKind;
+  readonly name: string;
+  /** False: for the tenant of the operator. */
+  readonly allTenants: boolean;
+}
+
+export interface PausePlan {
+  readonly refused: string | null;
+  readonly follows: string;
+  /** Instances of the tenant that run or wait for an event. */
+  readonly running: number;
+  /** Instances of the tenant that have not started. */
+  readonly waiting: number;
+}
+
+export type PauseVerb = "pause" | "resume";
+
+/** Dry run. Errors: as `pauseWork`. */
+export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work): Promise<PausePlan> {
+  const pause = await find(env, catalog, by, verb, work);
+  const own = (await countsOf(env, by)).filter(({ workflow, queue }) => (work.kind === "workflow" ? workflow : queue) === work.name);
+  const count = (is: (status: (typeof own)[number]["status"]) => boolean) =>
+    own.reduce((sum, one) => sum + (is(one.status) ? one.count : 0), 0);
+  return {
+    refused: whyNot(verb, work, pause),
+    follows: FOLLOWS[verb],
+    running: count((status) => ON_ITS_WAY.has(status)),
+    waiting: count((status) => UNSEEN.has(status)),
+  };
+}
+
+const FOLLOWS = {
+  pause:
+    "Commands are accepted, and their instances do not start until the resume. Running instances go on. A command accepted less than two seconds before may still start.",
+  resume: "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.",
+} as const;
+
+/**
+ * Pauses a workflow or queue: no new instance starts. With `pausesRunning`, a bulk action pauses the tenant's running instances. Errors:
+ * `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for all tenants without the scope `observe`;
+ * `invalid_transition` if it is paused already, audited as no change.
+ */
+export async function pauseWork(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Asker,
+  work: Work,
+  { reason, pausesRunning }: { readonly reason: string; readonly pausesRunning: boolean },
+): Promise<{ actionId: string; bulkId: string | null }> {
+  const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason };
+  const actionId = await change(env, catalog, by, "pause", work, reason, insertPause(pause));
+  if (!pausesRunning) return { actionId, bulkId: null };
+  const rows = await query<{ id: string }>(
+    env.DB,
+    sql`
+      SELECT id FROM millrace_instances INDEXED BY millrace_instances_to_check
+      WHERE check_at IS NOT NULL AND tenant_id = ${by.tenantId} AND status IN ${ON_ITS_WAY} AND undo IS NULL
+        AND ${work.kind === "workflow" ? sql`workflow` : sql`queue`} = ${work.name}`,
+  );
+  if (rows.length === 0) return { actionId, bulkId: null };
+  const { bulk } = await startBulk(env, catalog, by, { verb: "pause", ids: rows.map(({ id }) => id), reason }, actionId);
+  return { actionId, bulkId: bulk.id };
+}
+
+/** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if it is not paused. */
+export async function resumeWork(env: EngineEnv, catalog: Catalog, by: Asker, work: Work, reason: string): Promise<{ actionId: string }> {
+  return { actionId: await change(env, catalog, by, "resume", work, reason, endPause(idOf(by, work))) };
+}
+
+async function change(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Asker,
+  verb: PauseVerb,
+  work: Work,
+  reason: string,
+  statement: ReturnType<typeof endPause>,
+): Promise<string> {
+  const { kind, name, allTenants } = work;
+  const before = await find(env, catalog, by, verb, work);
+  const [from, to] = verb === "pause" ? ["active", "paused"] : ["paused", "active"];
+  const action: Action = {
+    id: crypto.randomUUID(),
+    verb,
+    target: `${kind}/${name}`,
+    instanceId: null,
+    reason,
+    detail: { all_tenants: allTenants },
+    before: { state: from, ...(before && { by: before.actor, reason: before.reason }) },
+    after: { state: to },
+  };
+  await perform(env, by, action, { change: statement, refused: () => ({ why: whyNot(verb, work, before), from: to, to }) });
+  return action.id;
+}
+
+const idOf = ({ tenantId }: Asker, { kind, name, allTenants }: Work) => pauseId(kind, name, allTenants ? "" : tenantId);
+
+/** The pause in force. A removed workflow or queue can be resumed. */
+async function find(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work): Promise<Pause | undefined> {
+  if (work.allTenants && !by.scopes.includes("observe")) {
+    throw new MillraceError("forbidden", "A pause for all tenants requires the scope `observe` too: use a token with both scopes.");
+  }
+  if (verb === "pause") assertKnown(catalog, work);
+  const [pause] = await query<Pause & Record<string, unknown>>(env.DB, selectPauses([idOf(by, work)]));
+  return pause;
+}
+
+function whyNot(verb: PauseVerb, { kind, name, allTenants }: Work, pause: Pause | undefined): string | null {
+  const whose = allTenants ? "all tenants" : "your tenant";
+  if (verb === "pause") return pause ? `The ${kind} "${name}" is paused already for ${whose}, by ${pause.actor}: ${pause.reason}` : null;
+  return pause ? null : `The ${kind} "${name}" is not paused for ${whose}. GET /v1/workflows has the pauses in force.`;
+}
+
+function assertKnown({ workflows, consumers }: Catalog, { kind, name }: Work): void {
+  const queue = consumers.find((consumer) => consumer.queue.name === name);
+  if (kind === "workflow" ? workflows.some((one) => one.name === name) : queue?.starts) return;
+  const path = kind === "workflow" ? "name" : "queue";
+  if (kind === "queue" && queue) {
+    const message = "carries events: pause the workflows that its events start";
+    throw new MillraceError("invalid_payload", `The queue ${message}.`, { issues: [{ path, message }] });
+  }
+  const issue = unknownName(path, name, kind === "workflow" ? workflows.map((one) => one.name) : consumers.map((one) => one.queue.name));
+  throw new MillraceError("invalid_payload", `The ${kind} ${issue.message}.`, { issues: [issue] });
+}

@@ -1,0 +1,27 @@
+import { among, now, type Statement, sql } from "../../contract/sql.ts";
+import { pauseOf } from "../pauses.ts";
+import { UNSEEN } from "./status.ts";
+
+/** The keeper checks a held instance again after this time, although the resume makes it due. */
+const HELD_MS = 6 * 3_600_000;
+
+/** Holds instances that have not started, while their workflow or queue is paused: the keeper does not check them until the resume. */
+export function holdBack(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE millrace_instances SET held_by = ${pauseOf("p.id")}, check_at = ${now} + ${HELD_MS}
+    WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND ${pauseOf("p.id")} IS NOT NULL`;
+}
+
+/** Makes the checks of instances due whose pause has ended, in the order of their acceptance. Returns their ids. */
+export function releaseHeld(limit: number): Statement {
+  return sql`
+    UPDATE millrace_instances SET held_by = NULL, check_at = min(check_at, ${now})
+    WHERE id IN (
+      SELECT id FROM millrace_instances INDEXED BY millrace_instances_held
+      WHERE held_by = (
+        SELECT p.id FROM millrace_pauses p INDEXED BY millrace_pauses_resumed
+        WHERE p.resumed_at IS NOT NULL AND EXISTS (SELECT 1 FROM millrace_instances h WHERE h.held_by = p.id)
+        ORDER BY p.resumed_at LIMIT 1)
+      ORDER BY accepted_at LIMIT ${limit})
+    RETURNING id`;
+}

@@ -1,0 +1,72 @@
+import { type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
+
+/** A workflow or queue that starts no instance. */
+export interface Pause {
+  readonly id: string;
+  /** Empty for all tenants. */
+  readonly tenant_id: string;
+  readonly actor: string;
+  readonly reason: string;
+  /** In milliseconds since 1970. */
+  readonly since: number;
+}
+
+export type PausedKind = "workflow" | "queue";
+
+/** The id of a pause. An empty tenant means all tenants. */
+export const pauseId = (kind: PausedKind, name: string, tenantId: string): string => `${kind}/${name}/${tenantId}`;
+
+/** SQL expressions of an instance's workflow, queue and tenant. */
+interface Of {
+  readonly workflow: string;
+  readonly queue: string;
+  readonly tenant: string;
+}
+
+const OF_ROW: Of = { workflow: "millrace_instances.workflow", queue: "millrace_instances.queue", tenant: "millrace_instances.tenant_id" };
+
+/** A column of the pause that keeps an instance from starting, as an expression: NULL without one. Reads at most four rows by their key. */
+export function pauseOf(column: string, { workflow, queue, tenant }: Of = OF_ROW): Fragment {
+  const ids = [`'workflow/' || ${workflow}`, `'queue/' || ${queue}`].flatMap((of) => [`${of} || '/'`, `${of} || '/' || ${tenant}`]);
+  return fragment(`(SELECT ${column} FROM millrace_pauses p WHERE p.id IN (${ids.join(", ")}) AND p.resumed_at IS NULL LIMIT 1)`);
+}
+
+/** Pauses a workflow or queue. A paused one stays unchanged. */
+export function insertPause({ id, tenant_id, actor, reason, cause }: Omit<Pause, "since"> & { readonly cause?: string }): Statement {
+  return sql`
+    INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, cause)
+    VALUES (${id}, ${tenant_id}, ${actor}, ${reason}, ${now}, ${cause ?? null})
+    ON CONFLICT (id) DO UPDATE SET actor = excluded.actor, reason = excluded.reason, since = excluded.since, cause = excluded.cause,
+      resumed_at = NULL
+    WHERE millrace_pauses.resumed_at IS NOT NULL`;
+}
+
+/** Resumes a workflow or queue: from now on its held instances are released. */
+export function endPause(id: string): Statement {
+  return sql`UPDATE millrace_pauses SET resumed_at = ${now} WHERE id = ${id} AND resumed_at IS NULL`;
+}
+
+/** The pauses in force among these ids. */
+export function selectPauses(ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, tenant_id, actor, reason, since FROM millrace_pauses
+    WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND resumed_at IS NULL`;
+}
+
+/** The pauses by breakers that are in force: each with its workflow, and the newest instance with the cause. */
+export function selectTripped(limit: number): Statement {
+  return sql`
+    SELECT substr(id, 10, length(id) - length(tenant_id) - 10) AS workflow, since, (
+      SELECT i.id FROM millrace_instances i INDEXED BY millrace_instances_by_cause
+      WHERE i.tenant_id = p.tenant_id AND i.cause = p.cause AND i.status = 'errored' ORDER BY i.accepted_at DESC LIMIT 1) AS example
+    FROM millrace_pauses p INDEXED BY millrace_pauses_by_breaker WHERE cause IS NOT NULL AND resumed_at IS NULL
+    ORDER BY since LIMIT ${limit}`;
+}
+
+/** A breaker counts failures since the last resume, which is stored for this long. */
+export const LONGEST_WITHIN_MS = 86_400_000;
+
+/** Removes pauses that ended before any breaker's time, and that hold no instance. */
+export const forgetResumed: Statement = sql`
+  DELETE FROM millrace_pauses WHERE resumed_at <= ${now} - ${LONGEST_WITHIN_MS}
+    AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE held_by = millrace_pauses.id)`;

@@ -1,0 +1,212 @@
+import { MillraceError, notRetryable } from "millrace";
+import { getInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
+import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
+import { listAlerts } from "../../../packages/millrace/src/inspect/alerts.ts";
+import { listWorkflows } from "../../../packages/millrace/src/inspect/workflows.ts";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import { tripBreakers } from "../../../packages/millrace/src/keeper/breakers.ts";
+import { pauseWork, planWork, resumeWork, type Work } from "../../../packages/millrace/src/operate/pause-work.ts";
+import { lab } from "../../probe/lab.ts";
+import { blocked, turnCode } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { runLab } from "../lab.ts";
+
+/** An operator of a tenant that no other test has. */
+const someone = (...scopes: string[]) => ({ tenantId: fresh("tenant"), actor: "tess", scopes: ["operate", ...scopes] as never });
+
+type Someone = ReturnType<typeof someone>;
+
+const work = (kind: Work["kind"], name: string, allTenants = false): Work => ({ kind, name, allTenants });
+const LAB = work("workflow", "lab");
+const pause = (by: Someone, of = LAB) => pauseWork(probeEnv, app, by, of, { reason: "the shop is closed", pausesRunning: false });
+const resume = (by: Someone, of = LAB) => resumeWork(probeEnv, app, by, of, "open again");
+
+/** Accepts a run that adds its name to `log`. */
+const logged = ({ tenantId }: Pick<Someone, "tenantId">, log: string[], name = fresh("lab")) =>
+  runLab(async () => void log.push(name), { name, tenantId });
+
+async function nothingStarts(ids: readonly string[], log: readonly string[]): Promise<void> {
+  for (let round = 0; round < 3; round++) await keeperRound();
+  expect(await Promise.all(ids.map(statusOf))).toEqual(ids.map(() => "accepted"));
+  expect(log).toEqual([]);
+}
+
+const comes = async (is: () => boolean) => expect(await until(async () => is(), Boolean)).toBe(true);
+
+it.each([LAB, work("queue", "probe-commands")])(
+  "a paused $kind accepts a tenant's commands and starts none; after the resume each starts once, in the order of acceptance",
+  async (of) => {
+    const by = someone();
+    await pause(by, of);
+    const log: string[] = [];
+    const first = await logged(by, log);
+    dieAt("A03 accept committed, not enqueued");
+    const second = fresh("lab");
+    await expect(logged(by, log, second)).rejects.toThrow();
+    const [killed] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", second);
+    const third = await logged(by, log);
+    const ids = [first.instanceId, killed?.id ?? "", third.instanceId];
+    // Deliveries of the same messages again, as after a consumer that died before it acknowledged them.
+    await deliver("probe-commands", await Promise.all(ids.map(envelopeOf)));
+    await nothingStarts(ids, log);
+    expect(await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
+    expect(await getInstance(probeEnv, by, third.instanceId)).toMatchObject({
+      status: "accepted",
+      held: "Paused by tess: the shop is closed",
+    });
+    expect(await planWork(probeEnv, app, by, "resume", of)).toMatchObject({ refused: null, running: 0, waiting: 3 });
+
+    const other: string[] = [];
+    await reaches((await logged(someone(), other)).instanceId, "complete");
+    expect(other).toHaveLength(1);
+
+    await resume(by, of);
+    await deliver("probe-commands", [await envelopeOf(third.instanceId)]);
+    await keeperRound();
+    for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
+    await keeperRound();
+    expect(log.toSorted()).toEqual([first.name, second, third.name].toSorted());
+    expect((await getInstance(probeEnv, by, third.instanceId)).held).toBeNull();
+    expect(await rows("SELECT id FROM millrace_instances WHERE held_by IS NOT NULL AND tenant_id = ?1", by.tenantId)).toEqual([]);
+    expect(
+      await rows(
+        "SELECT verb, target, result, before->>'state' AS before, after->>'state' AS after FROM millrace_actions WHERE tenant_id = ?1 ORDER BY at",
+        by.tenantId,
+      ),
+    ).toEqual([
+      { verb: "pause", target: `${of.kind}/${of.name}`, result: "applied", before: "active", after: "paused" },
+      { verb: "resume", target: `${of.kind}/${of.name}`, result: "applied", before: "paused", after: "active" },
+    ]);
+  },
+);
+
+it("the keeper holds the instances of a paused workflow, and releases them in the order of their acceptance", async () => {
+  const by = someone();
+  await pause(by);
+  const ids: string[] = [];
+  for (let count = 0; count < 3; count++) ids.push((await logged(by, [])).instanceId);
+  const held = "SELECT id FROM millrace_instances WHERE held_by = ?1 ORDER BY accepted_at, rowid";
+  // The keeper leaves a command to its queue while the queue's backlog may contain its message.
+  const found = await until(
+    async () => {
+      await keeperRound();
+      return rows<{ id: string }>(held, `workflow/lab/${by.tenantId}`);
+    },
+    ({ length }) => length === 3,
+  );
+  expect(found.map(({ id }) => id)).toEqual(ids);
+  // Paused again before the keeper has released any: they stay held.
+  await resume(by);
+  await pause(by);
+  await nothingStarts(ids, []);
+  await resume(by);
+  await keeperRound();
+  for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
+});
+
+it("a pause refuses an unknown name, a queue of events and a second pause; for all tenants it requires the scope observe", async () => {
+  const by = someone();
+  await expect(pause(by, work("workflow", "labb"))).rejects.toThrow("perhaps `lab` is meant");
+  await expect(pause(by, work("queue", "probe-events"))).rejects.toThrow("pause the workflows that its events start");
+  await expect(pause(by, work("workflow", "tell-shared", true))).rejects.toMatchObject({ code: "forbidden" });
+  await expect(resume(by)).rejects.toMatchObject({ code: "invalid_transition" });
+  await pause(by);
+  await expect(pause(by)).rejects.toMatchObject({ code: "invalid_transition", detail: { audited: true } });
+  expect(await planWork(probeEnv, app, by, "pause", LAB)).toMatchObject({ refused: expect.stringContaining("paused already") });
+});
+
+it("a pause for all tenants holds each tenant's instances, and a tenant cannot end it", async () => {
+  const [deployer, tenant] = [someone("observe"), someone()];
+  const shared = work("workflow", "tell-shared", true);
+  await pause(deployer, shared);
+  const [answer] = await acceptCommands(probeEnv, app, { tenantId: tenant.tenantId, source: "test" }, [
+    { type: "shared.asked", payload: { name: fresh("shared") } },
+  ]);
+  if (answer === undefined || answer instanceof MillraceError) throw answer;
+  await nothingStarts([answer.instanceId], []);
+  await expect(resume(tenant, work("workflow", "tell-shared"))).rejects.toMatchObject({ code: "invalid_transition" });
+  const states = await listWorkflows(probeEnv, app, tenant);
+  expect(states.find(({ workflow }) => workflow.name === "tell-shared")).toMatchObject({
+    pause: { tenant_id: "", actor: "tess", reason: "the shop is closed" },
+    counts: { accepted: 1 },
+  });
+  await resume(deployer, shared);
+  await keeperRound();
+  expect(await reaches(answer.instanceId, "complete")).toBe("complete");
+});
+
+it("a lane whose workflow is paused keeps its messages in order, and continues after the resume", async () => {
+  const by = someone();
+  const of = work("workflow", "turn-blocked");
+  await pause(by, of);
+  const log: string[] = [];
+  const names = Array.from({ length: 3 }, () => fresh("turn"));
+  const key = fresh("key");
+  for (const name of names) turnCode.set(name, async () => void log.push(name));
+  const answers = await acceptCommands(
+    probeEnv,
+    app,
+    { tenantId: by.tenantId, source: "test" },
+    names.map((name) => ({ type: blocked.command.type, payload: { key, name } })),
+  );
+  const ids = answers.map((answer) => (answer instanceof MillraceError ? "" : answer.instanceId));
+  await nothingStarts(ids, log);
+  await resume(by, of);
+  for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
+  expect(log).toEqual(names);
+});
+
+it("a breaker pauses a tenant's workflow after failures of one cause, raises an alert, and counts anew after the resume", async () => {
+  const by = someone("observe");
+  const withBreaker = [{ ...lab, breaker: { failures: 3, within: "5 minutes" as const } }];
+  const fails = async (said: string) => {
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await step.commit("charge", () => {
+          throw notRetryable(said);
+        });
+      },
+      { tenantId: by.tenantId },
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    return instanceId;
+  };
+  const pausesOf = () =>
+    rows<{ actor: string; reason: string; cause: string }>(
+      "SELECT actor, reason, cause FROM millrace_pauses WHERE tenant_id = ?1 AND resumed_at IS NULL",
+      by.tenantId,
+    );
+  const failed = [await fails("The account is closed."), await fails("The account is closed.")];
+  await fails("Another cause.");
+  await tripBreakers(probeEnv, withBreaker);
+  expect(await pausesOf()).toEqual([]);
+  failed.push(await fails("The account is closed."));
+  await tripBreakers(probeEnv, withBreaker);
+  const [tripped] = await pausesOf();
+  expect(tripped).toMatchObject({
+    actor: "millrace",
+    reason: expect.stringMatching(/3 failures within 5 minutes.*not_retryable at the step "charge"/),
+  });
+
+  const log: string[] = [];
+  const { instanceId } = await logged(by, log);
+  await nothingStarts([instanceId], log);
+  await tripBreakers(probeEnv, withBreaker);
+  expect(await rows("SELECT result FROM millrace_actions WHERE tenant_id = ?1 AND verb = 'pause'", by.tenantId)).toEqual([
+    { result: "applied" },
+  ]);
+
+  await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: [] });
+  const { items } = await listAlerts(probeEnv, { rule: "breaker_tripped", state: "firing", limit: 10 });
+  expect(items).toMatchObject([{ labels: { workflow: "lab" }, severity: "critical" }]);
+  expect(failed).toContain(items[0]?.examples[0]);
+
+  await resume(by);
+  await tripBreakers(probeEnv, withBreaker);
+  expect(await pausesOf()).toEqual([]);
+  await keeperRound();
+  await comes(() => log.length === 1);
+});
