@@ -60,7 +60,7 @@ const OWN = {
     status: 404,
     title: "No such research",
     means: "No research of your tenant has this id.",
-    next: "List it with GET /v1/brands/{brand}/research; an article names its research.",
+    next: "List it with GET /v1/research; an article names its research.",
   },
   article_not_found: {
     status: 404,

@@ -1,6 +1,26 @@
-import { answers, createRoute, HttpRefusal, iso, needs, page, pageOf, pageQuery, Routes, timestamp } from "millrace/http";
+import { digest, enqueueOne } from "millrace";
+import {
+  acceptedAnswer,
+  acceptedHeaders,
+  acceptedShape,
+  acceptedView,
+  answers,
+  BODY_REFUSALS,
+  createRoute,
+  HttpRefusal,
+  iso,
+  jsonBody,
+  needs,
+  page,
+  pageOf,
+  pageQuery,
+  Routes,
+  readBody,
+  timestamp,
+} from "millrace/http";
+import type { Catalog } from "millrace/worker";
 import * as z from "zod";
-import { brandName, keyword } from "../messages/brand.ts";
+import { BrandCycle, brandName, cycle, keyword, priority } from "../messages/brand.ts";
 import { findResearch, listResearch, type ResearchView } from "../systems/content/research.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
@@ -41,24 +61,59 @@ const show = createRoute({
 
 const list = createRoute({
   method: "get",
-  path: "/v1/brands/{brand}/research",
+  path: "/v1/research",
   operationId: "listResearch",
-  command: "brands research",
-  summary: "List the research of a brand, newest first",
-  description: "Returns the research of a brand, of one keyword or of all. Upper and lower case of English letters make no difference.",
+  command: "research list",
+  summary: "List research, newest first",
+  description: "Returns the research of all brands or of one. Upper and lower case of English letters make no difference.",
   ...needs("read"),
-  request: { params: z.object({ brand: brandName }), query: z.strictObject({ keyword: keyword.optional(), ...pageQuery }) },
+  request: {
+    query: z.strictObject({
+      brand: brandName.optional(),
+      keyword: keyword.optional(),
+      topic: keyword.optional().meta({ description: "A keyword or a tag of the research.", examples: ["whisk"] }),
+      ...pageQuery,
+    }),
+  },
   responses: { 200: answers("A page of research", pageOf(ResearchSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
-export function research() {
+const startSchema = z.strictObject({
+  keywords: z.array(keyword).min(1).max(500),
+  cycle: cycle.optional().meta({ description: "Default: a hash of the keywords, so the same keywords are the same cycle." }),
+  priority: priority.default("normal"),
+});
+
+const start = createRoute({
+  method: "post",
+  path: "/v1/brands/{brand}/research",
+  operationId: "startResearch",
+  command: "brands research",
+  summary: "Have keywords of a brand researched",
+  description: "Same as the command `brand.cycle`: the brand's agent decides which keywords are researched, written about and published.",
+  ...needs("enqueue"),
+  request: { params: z.object({ brand: brandName }), body: jsonBody(startSchema) },
+  responses: {
+    202: acceptedAnswer(z.object(acceptedShape).meta({ id: "ResearchAccepted" })),
+    ...problems(...BODY_REFUSALS, "idempotency_key_reused"),
+  },
+});
+
+export function research(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) =>
-      json(page(await listResearch(env.DB, caller.tenantId, { ...req.valid("param"), ...req.valid("query") }), researchView), 200),
+      json(page(await listResearch(env.DB, caller.tenantId, req.valid("query")), researchView), 200),
     )
+    .openapi(start, async ({ env, req, var: { caller }, json }) => {
+      const { keywords, priority, cycle = digest(JSON.stringify(keywords)).slice(0, 12) } = await readBody(req, startSchema);
+      const payload = { brand: req.valid("param").brand, cycle, keywords, priority };
+      const { tenantId, actor } = caller;
+      const answer = await enqueueOne(env, catalog, { tenantId, source: `api/${actor}` }, { command: BrandCycle, payload });
+      return json(acceptedView(answer), 202, acceptedHeaders(answer));
+    })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const found = await findResearch(env.DB, caller.tenantId, req.valid("param").id);
-      if (!found) throw new HttpRefusal("research_not_found", "There is no such research. List it with GET /v1/brands/{brand}/research.");
+      if (!found) throw new HttpRefusal("research_not_found", "There is no such research. List it with GET /v1/research.");
       return json(researchView(found), 200);
     });
 }

@@ -11,4 +11,5 @@ export const schema: Schema = {
   "0005_webhook_sent_at": "webhook_deliveries.sent_at",
   "0006_batch_parent": "batches.parent_id",
   "0007_object_sizes": "object_sizes",
+  "0008_research_by_time": "research_by_time",
 };

@@ -3,7 +3,7 @@ import { EMBEDDED_TOKEN } from "./credentials.ts";
 import type { ProvidersEnv } from "./env.ts";
 import type { Upstream } from "./upstream.ts";
 
-type Binding = "UPSTREAMS" | "EMBEDDED_CRM";
+type Binding = "UPSTREAMS" | "EMBEDDED_CRM" | "KEY_PROXY";
 type Variable = Exclude<keyof ProvidersEnv, Binding | "AI" | "RATE_LIMIT">;
 
 interface Reached {
@@ -15,10 +15,12 @@ interface Reached {
   secret: Variable;
   /** The embedded program that replaces it. Default `UPSTREAMS`. */
   embedded?: Binding;
+  /** The tenant of the call, which a key proxy needs. */
+  tenantId?: string | undefined;
 }
 
 /** The configured upstream: external or embedded. Errors: `config_invalid`. */
-export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTREAMS" }: Reached): Upstream {
+export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTREAMS", tenantId }: Reached): Upstream {
   const url = realUrl(env[at]);
   if (url === undefined) {
     const binding = env[embedded];
@@ -31,7 +33,19 @@ export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTR
     };
   }
   if (!/^https?:$/.test(URL.parse(url)?.protocol ?? "")) throw misconfigured(`${at} is not an http(s) address.`);
-  return { name, url, credential: { variable: secret, value: required(env, secret) }, fetch: (request) => fetch(request) };
+  const { KEY_PROXY: proxy } = env;
+  if (proxy === undefined || tenantId === undefined) {
+    return { name, url, credential: { variable: secret, value: required(env, secret) }, fetch: (request) => fetch(request) };
+  }
+  return {
+    name,
+    url,
+    credential: { variable: "KEY_PROXY", value: "key-proxy" },
+    fetch(request) {
+      request.headers.set("millrace-tenant", tenantId);
+      return proxy.fetch(request);
+    },
+  };
 }
 
 /** The URL of an external program; undefined for the embedded one. */

@@ -6,6 +6,8 @@ import type { WorkersAi } from "./workers-ai.ts";
 export interface ProvidersEnv extends CrmAccountVars {
   /** The embedded programs, used if no URL is set. */
   UPSTREAMS?: Pick<Fetcher, "fetch">;
+  /** A Worker that sends the calls of search, text and CRM with its own credentials, chosen by the header `millrace-tenant`. */
+  KEY_PROXY?: Pick<Fetcher, "fetch">;
   SEARCH_URL?: string;
   SEARCH_TOKEN?: string;
   /** The most that one search may cost, in whole cents. If unset, searches are neither limited nor counted. */

@@ -46,12 +46,12 @@ export type { CallOptions } from "./upstream.ts";
 const EMBEDDED_MODEL = "embedded-writer-1";
 
 /** Web search: Brave, or the embedded program. @throws `config_invalid` */
-export function search(env: ProvidersEnv): Search {
-  return braveSearch(connect(env, { name: "search", at: "SEARCH_URL", secret: "SEARCH_TOKEN" }));
+export function search(env: ProvidersEnv, tenantId?: string): Search {
+  return braveSearch(connect(env, { name: "search", at: "SEARCH_URL", secret: "SEARCH_TOKEN", tenantId }));
 }
 
 /** Text generation: OpenAI's format, Workers AI, or the embedded program. @throws `config_invalid` */
-export function text(env: ProvidersEnv): Text {
+export function text(env: ProvidersEnv, tenantId?: string): Text {
   const provider = env.TEXT_PROVIDER || "openai";
   if (provider === "workers-ai") {
     if (!env.AI)
@@ -61,7 +61,7 @@ export function text(env: ProvidersEnv): Text {
   if (provider !== "openai") throw misconfigured(`TEXT_PROVIDER is "${provider}". Set it to "openai" or "workers-ai".`);
   const model = realUrl(env.TEXT_URL) ? required(env, "TEXT_MODEL") : EMBEDDED_MODEL;
   const dialect = { json: oneOf(env, "TEXT_JSON", JSON_FORMATS), limit: oneOf(env, "TEXT_LIMIT", LIMIT_FIELDS) };
-  return openAiText(connect(env, { name: "text", at: "TEXT_URL", secret: "TEXT_TOKEN" }), model, dialect);
+  return openAiText(connect(env, { name: "text", at: "TEXT_URL", secret: "TEXT_TOKEN", tenantId }), model, dialect);
 }
 
 /** Longest time for a call of 100 records to reach the CRM. This margin reduces the rate by a sixth: 100 in 12 seconds instead of 10. */
@@ -75,7 +75,7 @@ export function crm(env: ProvidersEnv, tenantId: string): Crm {
   assertHasCrm(env, tenantId);
   const { RATE_LIMIT } = env;
   if (!RATE_LIMIT) throw misconfigured("There is no Durable Object bound as RATE_LIMIT. Add it to wrangler.jsonc.");
-  const upstream = connect(env, { name: "crm", at: "CRM_URL", secret: "CRM_TOKEN", embedded: "EMBEDDED_CRM" });
+  const upstream = connect(env, { name: "crm", at: "CRM_URL", secret: "CRM_TOKEN", embedded: "EMBEDDED_CRM", tenantId });
   const limit = limitOf({ RATE_LIMIT }, `crm ${upstream.url}`, hubspotWindows(env), { marginMs: CRM_MARGIN_MS, tenantId });
   return hubspotCrm(upstream, env.CRM_ID_PROPERTY || ID_PROPERTY, limit);
 }

@@ -13,7 +13,7 @@ export async function paidText<Good>(
   const spent = await maySpend(env, "TEXT_CENTS", input, key);
   if ("refused" in spent && input.isLast) throw notRetryable(spent.refused);
   if ("refused" in spent) return spent;
-  const answer = await text(env).generate(request, { key, signal, trace });
+  const answer = await text(env, input.tenantId).generate(request, { key, signal, trace });
   const { id, model, finish, usage } = answer;
   return { ...read(answer), paid: { id, model, finish, usage }, spent };
 }

@@ -11,7 +11,7 @@ export const searchWeb = defineStep({
     if ("refused" in spent && input.isLast) throw notRetryable(spent.refused);
     if ("refused" in spent) return spent;
     // The prompt is recorded with the sources, so that a newer deployment does not change a running instance.
-    return { sources: await search(env).search(input.query, { key, signal, trace }), prompt: SYNTHESIS_PROMPT, spent };
+    return { sources: await search(env, input.tenantId).search(input.query, { key, signal, trace }), prompt: SYNTHESIS_PROMPT, spent };
   },
 });
 

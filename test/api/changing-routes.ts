@@ -70,6 +70,7 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/webhooks/{id}/deliveries": { verb: "bulk", triedIn: "test/systems/webhooks/later.test.ts" },
   "POST /v1/batches/{id}/retry-failed": { verb: "retry", triedIn: "test/systems/batches/items.test.ts" },
   "POST /v1/webhooks/{id}/test": { instance: true },
+  "POST /v1/brands/{brand}/research": { instance: true },
   "POST /v1/projections/facts/rebuild": { instance: true },
   "POST /v1/projections/derived/rebuild": { instance: true },
   "POST /v1/budgets/{account}/asks": { none: "A program's ask, many a second; the budget's object keeps each hold by its key." },

@@ -159,7 +159,8 @@ describe("The OpenAPI document", () => {
       if (!/^(POST|PUT)/.test(name)) continue;
       const { schema } = operation.requestBody.content["application/json"];
       expect(schema, name).toMatchObject({ type: expect.stringMatching(/object|array/) });
-      const asksForWork = /\/(commands|events|facts|batches$|rebuild|try|asks|webhooks|edits|check|stream-tokens|sign-in$|mcp$)/.test(name);
+      const asksForWork =
+        /\/(commands|events|facts|batches$|rebuild|research|try|asks|webhooks|edits|check|stream-tokens|sign-in$|mcp$)/.test(name);
       if (!asksForWork && name.startsWith("POST")) expect(schema.required, name).toContain("reason");
     }
   });

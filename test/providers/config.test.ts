@@ -31,4 +31,28 @@ describe("provider configuration", () => {
   it("a provider address that begins with embedded: selects the embedded upstream", async () => {
     expect(await search({ ...env, SEARCH_URL: "embedded:search" }).search("tea", { key: "k" })).toHaveLength(5);
   });
+
+  it("a key proxy gets each call of search, text and CRM with the tenant's name and without a credential of this deployment", async () => {
+    const seen: [string, string | null][] = [];
+    const KEY_PROXY = {
+      async fetch(request: Request) {
+        expect([...request.headers.values()].join()).not.toContain("s3cret");
+        seen.push([new URL(request.url).host, request.headers.get("millrace-tenant")]);
+        return Response.json({ error: "no" }, { status: 400 });
+      },
+    } as unknown as ProvidersEnv["KEY_PROXY"] & object;
+    const at = (name: string) => `https://${name}.example.com`;
+    const secrets = { SEARCH_TOKEN: "s3cret", TEXT_TOKEN: "s3cret", CRM_TOKEN: "s3cret" };
+    const urls = { SEARCH_URL: at("search"), TEXT_URL: at("text"), TEXT_MODEL: "m", CRM_URL: at("crm"), CRM_TENANTS: "acme" };
+    const vars = { RATE_LIMIT: env.RATE_LIMIT, KEY_PROXY, ...secrets, ...urls };
+    const options = { key: "k" };
+    await expect(search(vars, "acme").search("tea", options)).rejects.toThrow();
+    await expect(text(vars, "acme").generate({ system: "s", prompt: "p", maxTokens: 10 }, options)).rejects.toThrow();
+    await crm(vars, "acme").name([{ crmId: "1", key: "c" }], options);
+    expect(seen.slice(0, 3)).toEqual([
+      ["search.example.com", "acme"],
+      ["text.example.com", "acme"],
+      ["crm.example.com", "acme"],
+    ]);
+  });
 });

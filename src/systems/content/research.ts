@@ -66,6 +66,12 @@ export interface ResearchView extends Omit<Row, "sources" | "key_points" | "tags
   tags: string[];
 }
 
+interface ResearchFilter {
+  brand?: string | undefined;
+  keyword?: string | undefined;
+  topic?: string | undefined;
+}
+
 /** A tenant's research; undefined if the tenant has none with this id. */
 export async function findResearch(db: D1Database, tenantId: string, id: string): Promise<ResearchView | undefined> {
   const [row] = await query<Row>(
@@ -77,12 +83,19 @@ export async function findResearch(db: D1Database, tenantId: string, id: string)
   return row && parsed(row);
 }
 
-/** A brand's research, newest first, of one keyword or of all. Upper and lower case of the keyword make no difference. */
+/**
+ * The research of a tenant, newest first; optionally of one brand, of one keyword, or with a topic: its keyword or one of its tags. Upper
+ * and lower case of keyword and topic make no difference.
+ */
 export function listResearch(
   db: D1Database,
   tenantId: string,
-  { brand, keyword, ...request }: PageRequest & { brand: string; keyword?: string | undefined },
+  { brand, keyword, topic, ...request }: PageRequest & ResearchFilter,
 ): Promise<Page<ResearchView>> {
+  const only = sql`
+    ${brand === undefined ? sql`` : sql`AND brand = ${brand}`}
+    ${keyword === undefined ? sql`` : sql`AND keyword = ${keyword} COLLATE NOCASE`}
+    ${topic === undefined ? sql`` : withTopic(topic)}`;
   return keysetPage<ResearchView>(
     request,
     ({ researched_at, id }) => ({ at: researched_at, id }),
@@ -92,13 +105,18 @@ export function listResearch(
         sql`
           SELECT id, brand, keyword, sources, title, summary, key_points, tags, prompt, model, input_tokens, output_tokens, researched_at
           FROM research
-          WHERE tenant_id = ${tenantId} AND brand = ${brand} ${keyword === undefined ? sql`` : sql`AND keyword = ${keyword} COLLATE NOCASE`}
+          WHERE tenant_id = ${tenantId} ${only}
             AND (researched_at, id) < (${before.at}, ${before.id})
           ORDER BY researched_at DESC, id DESC LIMIT ${limit}`,
       );
       return rows.map(parsed);
     },
   );
+}
+
+function withTopic(topic: string): Statement {
+  const tag = sql`EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ${topic.toLowerCase()})`;
+  return sql`AND (keyword = ${topic} COLLATE NOCASE OR ${tag})`;
 }
 
 function parsed({ sources, key_points, tags, ...row }: Row): ResearchView {

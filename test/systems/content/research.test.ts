@@ -63,13 +63,30 @@ describe("Research", () => {
     const [post] = (await ledger({ upstream: "social", match: article.url })).calls;
     expect(post?.subject).toContain(`New on acme: ${title}\n\n${description.slice(0, 60)}`);
 
-    const listed = async (query: string) => (await caller.get(`/v1/brands/acme/research${query}`)).body.items.map((one: Json) => one.id);
+    const listed = async (query: string) => (await caller.get(`/v1/research${query}`)).body.items.map((one: Json) => one.id);
     expect(await listed("")).toEqual([id]);
-    expect(await listed(`?keyword=${keyword.toUpperCase()}`)).toEqual([id]);
+    expect(await listed(`?brand=acme&keyword=${keyword.toUpperCase()}`)).toEqual([id]);
     expect(await listed("?keyword=other")).toEqual([]);
+    expect(await listed("?brand=other")).toEqual([]);
+    for (const topic of [keyword, body.tags[0]]) expect(await listed(`?topic=${encodeURIComponent(topic.toUpperCase())}`)).toEqual([id]);
+    expect(await listed("?topic=other")).toEqual([]);
     const stranger = await callerWith();
     expectProblem(await stranger.get(`/v1/research/${id}`), 404, "research_not_found");
-    expect((await stranger.get("/v1/brands/acme/research")).body.items).toEqual([]);
+    expect((await stranger.get("/v1/research")).body.items).toEqual([]);
+  });
+
+  it("keywords posted to a brand's research are one cycle: a repeat starts no second, and each keyword is researched", async () => {
+    const caller = await callerWith(["enqueue", "read"]);
+    const keyword = fresh("keyword");
+    const post = () => caller.post("/v1/brands/acme/research", { keywords: [keyword], priority: "high" });
+    const first = await post();
+    expect(first).toMatchObject({ status: 202, body: { replayed: false } });
+    expect((await post()).body).toMatchObject({ replayed: true, instance_id: first.body.instance_id });
+    await published(caller, keyword);
+    const { items } = (await caller.get(`/v1/research?topic=${keyword}`)).body;
+    expect(items).toMatchObject([{ brand: "acme", keyword }]);
+    expectProblem(await caller.post("/v1/brands/acme/research", { keywords: [] }), 422, "invalid_payload");
+    expectProblem(await (await callerWith(["read"])).post("/v1/brands/acme/research", { keywords: ["a"] }), 403, "forbidden");
   });
 
   it("reused research pays for no search and no synthesis", async () => {
