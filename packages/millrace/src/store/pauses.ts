@@ -64,7 +64,7 @@ export function selectTripped(limit: number): Statement {
 }
 
 /** A breaker counts failures since the last resume, which is stored for this long. */
-export const LONGEST_WITHIN_MS = 86_400_000;
+const LONGEST_WITHIN_MS = 86_400_000;
 
 /** Removes pauses that ended before any breaker's time, and that hold no instance. */
 export const forgetResumed: Statement = sql`
