@@ -13,7 +13,7 @@ import { hideRuntimeNoise } from "./test/quiet.ts";
 import { shorterWaits } from "./test/shorter-waits.ts";
 import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
-// Behind what lets a runtime start with less.
+// Imported after ./lighter-start.ts, which changes miniflare when Node loads it.
 const { cloudflareTest, readD1Migrations } = await import("@cloudflare/vitest-pool-workers");
 
 hideRuntimeNoise();
@@ -26,11 +26,11 @@ const migrations = [...(await readD1Migrations("packages/millrace/migrations")),
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
 
 /**
- * MILLRACE_PROOF_SEED=4711 MILLRACE_PROOF_SECONDS=600 npx vitest run --project engine test/proof/random.test.ts: these random programs, for so long.
- * With MILLRACE_FULL_SIZE=true, test/proof/sweep.test.ts tries every fault.
+ * `MILLRACE_PROOF_SEED=4711 MILLRACE_PROOF_SECONDS=600 npx vitest run --project engine test/proof/random.test.ts` repeats the random
+ * programs of a seed for 600 s. With `MILLRACE_FULL_SIZE=true`, test/proof/sweep.test.ts tries every fault.
  */
 const proof = {
-  // A gate draws the same each time: what it finds shall be of the change that it looks at.
+  // CI uses a fixed seed, so that a failure is caused by the tested change and not by another random program.
   seed: Number(process.env.MILLRACE_PROOF_SEED ?? (process.env.CI ? 4711 : randomInt(1_000_000))),
   seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 12),
   lanes: Number(process.env.MILLRACE_PROOF_LANES ?? 6),
@@ -44,15 +44,15 @@ const proof = {
 };
 
 /**
- * Hostile requests over every route, the same in every gate. MILLRACE_FUZZ_SEED=7 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app
- * test/api/hostile/fuzz.test.ts: others, and more.
+ * The seed and the number of random hostile requests. `MILLRACE_FUZZ_SEED=7 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app
+ * test/api/hostile/fuzz.test.ts` sends other and more requests.
  */
 const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 1500) };
 
-/** MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
+/** `MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …` loads the source with that bug. See test/proof/mutants. */
 const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
-/** The app's queues as they are configured, but that no batch waits for more: it goes out at once. */
+/** The queue consumers of wrangler.jsonc, but each batch is delivered at once, without a wait for further messages. */
 const queueConsumers = Object.fromEntries(
   (readConfig("wrangler.jsonc").queues?.consumers ?? []).map(({ queue, max_batch_size, max_retries, dead_letter_queue }) => [
     queue,
@@ -60,7 +60,7 @@ const queueConsumers = Object.fromEntries(
   ]),
 );
 
-/** Imports of the package are of its sources. */
+/** Resolves imports of the package to its source files. */
 const fromSources: Plugin = {
   name: "millrace-from-sources",
   config: () => ({
@@ -68,7 +68,7 @@ const fromSources: Plugin = {
   }),
 };
 
-/** Takes packages as they are deployed: vite's choice would be their builds for development, which check each of their own steps. */
+/** Resolves npm packages to their production builds. Vite would select the development builds, which contain additional checks. */
 const asDeployed: Plugin = {
   name: "packages-as-deployed",
   configResolved({ environments }) {
@@ -77,7 +77,7 @@ const asDeployed: Plugin = {
   },
 };
 
-/** Tests of the app, in workerd on real bindings. All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began. */
+/** A project of app tests, in workerd with real bindings. All files share one database: each test uses its own tenant and names. */
 function ofApp(name: string, files: { include: string[]; exclude?: string[] }): TestProjectConfiguration {
   return {
     plugins: [
@@ -94,7 +94,7 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
             MILLRACE_DEVELOPMENT: "true",
             EMBEDDED_CONTROL: "true",
             WEBHOOKS_ALLOW_LOCAL: "true",
-            // A second is too little beside other suites: an answer that is late is a lost one, and its delivery is made again.
+            // One second would be too short on a busy machine: a delivery is repeated when its answer is late.
             WEBHOOKS_TIMEOUT_SECONDS: "5",
             SEARCH_CENTS: "3",
             TEXT_CENTS: "20",
@@ -122,17 +122,17 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
   };
 }
 
-// Five projects: the app, in two runtimes, the engine and what it is compared with run in workerd on real bindings; what starts processes runs in Node.
+// The tests of the projects app, privacy, engine and raw run in workerd with real bindings. Tests that start processes run in Node.
 export default defineConfig({
   test: {
-    // The Worker's own log lines are shown for tests that fail.
+    // Shows the Worker's log lines of failed tests only.
     silent: process.env.MILLRACE_TEST_LOGS ? false : "passed-only",
-    // One line a file; the gate names the slowest.
+    // Prints one line for each test file. The reporter test/gate/times.ts names the slowest files.
     slowTestThreshold: Number.POSITIVE_INFINITY,
-    // Nothing leans on its neighbour. The seed is printed, and `--sequence.seed` repeats an order.
+    // Finds tests that depend on their order. Vitest prints the seed, and `--sequence.seed` repeats an order.
     sequence: { shuffle: { files: true, tests: true } },
     reporters: ["default", "./test/gate/times.ts"],
-    // A bug that is put in must be neither kept for later runs nor left out because a cache holds the file without it.
+    // With mutants the module cache is off: it must not store a mutated file, or return the file without the mutant.
     fsModuleCache: mutants.length === 0,
     projects: [
       ofApp("app", {
@@ -143,7 +143,7 @@ export default defineConfig({
         ],
         exclude: ["test/systems/privacy/**"],
       }),
-      // It looks through all that is kept anywhere, which is little where no other test has kept anything.
+      // The privacy tests search all stored data, so they get a database without the data of other tests.
       ofApp("privacy", { include: ["test/systems/privacy/**/*.test.ts"] }),
       {
         plugins: [
@@ -156,23 +156,23 @@ export default defineConfig({
             miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations, MILLRACE_DEVELOPMENT: "true" } },
           }),
         ],
-        // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/keeper/urgency.test.ts: with as many rows as the promise names.
+        // With MILLRACE_FULL_SIZE=true, test/engine/keeper/urgency.test.ts runs with the full number of rows.
         define: { MILLRACE_CRASH_POINTS: "true", MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
         test: {
           name: "engine",
           isolate: false,
           include: ["test/{engine,proof}/**/*.test.ts"],
-          // A schedule asks for what a deployment knows.
+          // The schedule tests send the app's commands, so they belong to the project app.
           exclude: ["test/engine/schedules/**"],
           setupFiles: ["test/migrate.ts", "test/hold-counts.ts"],
           globalSetup: ["test/upstream/global-setup.ts", "test/systems/webhooks/global-setup.ts", "test/collector/global-setup.ts"],
           provide: { proof },
           testTimeout: 60_000,
-          // What is under way behind a test, or has to be before the first, takes as long as others leave it.
+          // The setup before the first test, and the cleanup after a test, can take long on a busy machine.
           hookTimeout: 60_000,
         },
       },
-      // What a chain is compared with: the same promises on plain Workflows.
+      // The project raw: a chain of steps on plain Workflows, with which the documentation compares the engine.
       {
         plugins: [
           fromSources,
@@ -193,15 +193,15 @@ export default defineConfig({
         plugins: [fromSources],
         test: {
           name: "node",
-          // A process for each of its files would take a third of a second of a processor to start.
+          // A separate process for each test file would cost a third of a second of CPU time.
           isolate: false,
           include: ["test/{cli,console,demo,examples,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
-          // The engines that these start are those of users.
+          // The engines that these tests start use V8's default flags, as a user's engine does.
           env: { [V8_FLAGS]: "" },
           globalSetup: ["test/console/global-setup.ts"],
           testTimeout: 180_000,
           hookTimeout: 60_000,
-          // Processes and pages answer within this time, whatever else the machine does.
+          // A polling assertion waits up to 30 s, because processes and pages are slow on a busy machine.
           expect: { poll: { timeout: 30_000 } },
         },
       },

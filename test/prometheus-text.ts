@@ -15,7 +15,7 @@ const ENDS = { counter: [""], gauge: [""], histogram: ["_bucket", "_sum", "_coun
  */
 export function readMetrics(text: string): Read[] {
   const isOpen = text.endsWith("# EOF\n");
-  if (!text.endsWith("\n")) throw new Error("The last line has no line end.");
+  if (!text.endsWith("\n")) throw new Error("The last line must end with a line break.");
   const found: Read[] = [];
   const families = new Set<string>();
   const seen = new Set<string>();
@@ -32,14 +32,15 @@ export function readMetrics(text: string): Read[] {
       continue;
     }
     if (what === "TYPE") {
-      if (family?.name !== name || !(rest in ENDS)) throw new Error(`A TYPE without its HELP: ${line}`);
+      if (family?.name !== name || !(rest in ENDS)) throw new Error(`The TYPE line has no HELP line before it: ${line}`);
       family.type = rest as keyof typeof ENDS;
       continue;
     }
     const [, series = "", labelText = "", value] = LINE.exec(line) ?? [];
-    if (value === undefined || !family?.type) throw new Error(`No series: ${line}`);
+    if (value === undefined || !family?.type) throw new Error(`The line is not a series of a family: ${line}`);
     const ends = family.type === "counter" && isOpen ? ["_total"] : ENDS[family.type];
-    if (!ends.some((end) => series === `${family?.name}${end}`)) throw new Error(`Not of the family ${family.name}: ${line}`);
+    if (!ends.some((end) => series === `${family?.name}${end}`))
+      throw new Error(`The series does not belong to the family ${family.name}: ${line}`);
     const key = line.slice(0, line.lastIndexOf(" "));
     if (seen.has(key)) throw new Error(`The series occurs twice: ${line}`);
     seen.add(key);

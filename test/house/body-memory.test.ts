@@ -34,9 +34,9 @@ it.each<[string, string, string, number?]>([
   ["empty objects", filled("[", "{},", "{}]"), "invalid_payload"],
   ["empty lists", filled("[", "[],", "[]]"), "invalid_payload"],
   ["empty texts", filled("[", '"",', '""]'), "invalid_payload"],
-  ["lists that never end", filled("", "[", ""), "invalid_payload"],
+  ["nested lists without a closing bracket", filled("", "[", ""), "invalid_payload"],
   ["fields", listed("{", 300_000, (index) => `"${index}":0`, "}"), "invalid_payload"],
-  ["one text of escapes", filled('{"type":"', "\\\\", '","payload":{}}'), "read"],
+  ["one string of escape sequences", filled('{"type":"', "\\\\", '","payload":{}}'), "read"],
   ["one non-Latin-1 text", `{"type":"${"€".repeat(BYTES / 3 - 20)}","payload":{}}`, "read"],
   ["the maximum number of unknown fields", listed('{"type":"a",', 49_990, (index) => `"x${index}":{}`, ',"payload":{}}'), "50 issues"],
   [
@@ -46,11 +46,11 @@ it.each<[string, string, string, number?]>([
     2 * ENOUGH_MB,
   ],
   [
-    "a key of megabytes above wrong fields",
+    "a key of megabytes whose object has unknown fields",
     `{"type":"a","payload":{"named":{"${long}":{${Array.from({ length: 90 }, (_, i) => `"b${i}":0`)}}}}}`,
     "50 issues",
   ],
-  ["the same field repeated", listed('{"type":"a","payload":{', 49_000, () => '"list":[]', "}}"), "invalid_payload"],
+  ["one field name repeated", listed('{"type":"a","payload":{', 49_000, () => '"list":[]', "}}"), "invalid_payload"],
 ])("a body of 4 MB with %s is read or refused within a fraction of an isolate's memory", async (_, body, said, megabytes = ENOUGH_MB) => {
   expect(await readWithin(megabytes, body)).toBe(said);
 });

@@ -54,7 +54,7 @@ it("every import follows the dependency rules between folders", () => {
     .filter(({ from, to }) => !(MAY_IMPORT_FILES[roomOf(from)] ?? []).includes(to))
     .map(
       ({ from, to }) =>
-        `${from} imports ${to}: the room ${roomOf(from)} may import only ${(MAY_IMPORT[roomOf(from)] ?? []).join(", ") || "nothing of ours"}.`,
+        `${from} imports ${to}: the folder ${roomOf(from)} may import only ${(MAY_IMPORT[roomOf(from)] ?? []).join(", ") || "npm packages"}.`,
     );
   expect(broken).toEqual([]);
 });
@@ -64,7 +64,7 @@ it("every permitted import between two folders is used", () => {
   const unused = Object.entries(MAY_IMPORT).flatMap(([room, others]) =>
     others
       .filter((other) => !used.has(`${room} ${other}`))
-      .map((other) => `${room} may import from ${other}, and no file does: take it from its line.`),
+      .map((other) => `${room} may import from ${other}, but no file does: remove ${other} from the rule of ${room}.`),
   );
   expect(unused).toEqual([]);
 });
@@ -82,16 +82,18 @@ it("the app imports the engine by its entry points, and the engine imports itsel
     ({ from, to, name }) => to.startsWith("engine/") && name.startsWith(".") && !/^(engine|cli|console)\//.test(from),
   );
   expect(
-    byPath.map(({ from, name }) => `${from} imports ${name}: from outside the engine that is ${[...DOORS.keys()].join(", ")}.`),
+    byPath.map(({ from, name }) => `${from} imports ${name}: a file outside the engine imports one of ${[...DOORS.keys()].join(", ")}.`),
   ).toEqual([]);
   const within = imports().filter(({ from, name }) => from.startsWith("engine/") && !name.startsWith("."));
-  expect(within.map(({ from, name }) => `${from} imports ${name}: a file of the engine imports the file itself.`)).toEqual([]);
+  expect(
+    within.map(({ from, name }) => `${from} imports ${name}: a file of the engine imports another by its path, not by an entry point.`),
+  ).toEqual([]);
 });
 
 it("routes are created by the entry point for routes only, and no source uses the entry point for tests", () => {
   const others = imports().filter(({ from, name }) => DOOR_FOR[name] && !DOOR_FOR[name].includes(roomOf(from)));
   expect(
-    others.map(({ from, name }) => `${from} imports ${name}: that door is for ${DOOR_FOR[name]?.join(", ") || "tests"} alone.`),
+    others.map(({ from, name }) => `${from} imports ${name}: that entry point is for ${DOOR_FOR[name]?.join(", ") || "tests"} alone.`),
   ).toEqual([]);
 });
 

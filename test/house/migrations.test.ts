@@ -30,12 +30,17 @@ function faults({ where, code, comment, strings }: Line): string[] {
   const faults: string[] = [];
   const far = "Remote D1 splits the file into statements by itself";
   if (/['"`;]/.test(comment))
-    faults.push(`${where}: a comment has a quote, a backtick or a semicolon. ${far} and may not know comments: say it in other words.`);
+    faults.push(
+      `${where}: a comment has a quote, a backtick or a semicolon. ${far} and may not recognize comments: write the comment without that character.`,
+    );
   if (strings.some((text) => /;|--/.test(text)))
-    faults.push(`${where}: a text has a semicolon or a comment's sign. ${far} and may not know texts: say it in other words.`);
+    faults.push(
+      `${where}: a text has a semicolon or a comment's sign. ${far} and may not recognize string literals: write the text without that character.`,
+    );
   if (/\bTRIGGER\b/i.test(code) && !/^CREATE TRIGGER .* BEGIN .*; END;$/.test(code))
-    faults.push(`${where}: a trigger is not on one line with its BEGIN and END. ${far}, line by line: write it on one line.`);
-  if (/[^\x20-\x7e]/.test(code + comment + strings.join(""))) faults.push(`${where}: there is more than plain ASCII. Write plain letters.`);
+    faults.push(`${where}: a trigger is not on one line with its BEGIN and END. ${far}, line by line: write the trigger on one line.`);
+  if (/[^\x20-\x7e]/.test(code + comment + strings.join("")))
+    faults.push(`${where}: the line has characters outside ASCII. Write ASCII only.`);
   return faults;
 }
 
@@ -53,7 +58,7 @@ it("the migrations of each folder have unique numbers and names made of words", 
     const files = readdirSync(folder);
     for (const file of files) expect(file, "A migration is called 0001_words.sql.").toMatch(/^\d{4}(_[a-z0-9]+)+\.sql$/);
     const numbers = files.map((file) => file.slice(0, 4));
-    expect(numbers, "Two migrations have one number: give the newer one the next.").toEqual([...new Set(numbers)]);
+    expect(numbers, "Two migrations have one number: give the newer migration the next number.").toEqual([...new Set(numbers)]);
   }
 });
 
@@ -71,7 +76,9 @@ it("the health check names the first missing migration of a database, also after
       /^\s*(?:--.*\s+)*(?:CREATE (?:UNIQUE )?(?:TABLE|INDEX)|ALTER TABLE \w+ ADD COLUMN)/.test(text),
     );
     database.exec(statements.slice(0, lastThatCreates).join(";"));
-    expect(notApplied(known, rows())?.migration, "ENGINE_SCHEMA names the last that a migration makes.").toBe(name);
+    expect(notApplied(known, rows())?.migration, "ENGINE_SCHEMA must name the last table, column or index that a migration creates.").toBe(
+      name,
+    );
     database.exec(statements.slice(lastThatCreates).join(";"));
   }
   expect(notApplied(known, rows())).toBeUndefined();
@@ -139,7 +146,7 @@ it.each([
   ["  name TEXT NOT NULL, -- one; or two", "a comment"],
   ["INSERT INTO t VALUES ('a; b');", "a text"],
   ["CREATE TRIGGER t BEFORE UPDATE ON a", "a trigger"],
-  ["-- naïve", "plain ASCII"],
+  ["-- naïve", "outside ASCII"],
 ])("the check of migrations finds the error in %j", (text, fault) => {
   expect(faults(read(text, "a.sql:1"))).toEqual([expect.stringContaining(fault)]);
 });

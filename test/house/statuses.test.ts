@@ -188,16 +188,16 @@ describe("The statuses of an instance", () => {
     const moved = new Set(Object.values(TRIALS).flatMap(arrowsOf));
     const arrows = drawn();
     expect([...moved].toSorted()).toEqual([...new Set(arrows)].toSorted());
-    expect(arrows.length, "An arrow is drawn twice.").toBe(new Set(arrows).size);
+    expect(arrows.length, "ARCHITECTURE.md has an arrow between two statuses twice.").toBe(new Set(arrows).size);
   });
 
-  it("every statement that changes the status of an instance is tested here", () => {
+  it("every statement that changes the status of an instance is tested in test/house/statuses.test.ts", () => {
     const exported = [accept, look, remove, run, stop, wait].flatMap((module) => Object.keys(module));
     const tried = new Set(Object.keys(TRIALS).map((name) => name.split(" ")[0] ?? name));
     expect([...tried, ...NO_TRANSITIONS].toSorted()).toEqual(exported.toSorted());
   });
 
-  it("each status of an instance is reached, and each is left unless it is final", () => {
+  it("each status of an instance has an arrow that leads to it, and an arrow that leaves it unless it is final", () => {
     const arrows = drawn().map((arrow) => arrow.split(" → "));
     expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([, to]) => to === status))).toEqual([]);
     expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([from]) => from === status))).toEqual([]);
@@ -218,11 +218,11 @@ it("the index of stopped instances contains every status that an operator must r
   expect(stopped.toSorted()).toEqual(namedIn(IS_INDEXED_AS_STOPPED.fragment).toSorted());
 });
 
-it("the index of ends to report contains ended instances, and the index of deadlines the others", () => {
+it("the index of instances to call back contains ended instances, and the index of deadlines the instances that have not ended", () => {
   const indexed = { millrace_instances_to_call: IS_INDEXED_AS_OVER, millrace_instances_by_deadline: IS_INDEXED_AS_UNDER_WAY };
   for (const [name, { fragment: condition }] of Object.entries(indexed)) {
     const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(name) as { sql: string };
-    expect(sql.endsWith(` AND ${condition}`), "A partial index serves the condition it was made with.").toBe(true);
+    expect(sql.endsWith(` AND ${condition}`), "A partial index serves only the condition it was created with.").toBe(true);
     expect(namedIn(condition).toSorted()).toEqual(OVER.values.toSorted());
   }
 });

@@ -74,7 +74,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
   const astray = engineTables.flatMap((table) =>
     (written.get(table) ?? [])
       .filter(({ file }) => file !== CLOCK && file !== `${homeOf(table)}.ts` && !file.startsWith(`${homeOf(table)}/`))
-      .map(({ file }) => `${file} writes ${table}: make that a transition in ${homeOf(table)}, and call it.`),
+      .map(({ file }) => `${file} writes ${table}: move the statement into a function of ${homeOf(table)}, and call that function.`),
   );
   expect(astray).toEqual([]);
 });
@@ -85,7 +85,7 @@ it("only the engine has its tables in SQL: the app uses the engine's exports", (
     .flatMap(({ file, text }) =>
       namedBy(NAMED, text)
         .filter((table) => engineTables.includes(table))
-        .map((table) => `${file} names ${table}: export its query from ${homeOf(table)}, by the engine's door.`),
+        .map((table) => `${file} names ${table}: export the query from ${homeOf(table)}, through an entry point of the engine.`),
     );
   expect(spelled).toEqual([]);
 });

@@ -111,8 +111,10 @@ describe("Every HTML page", () => {
     ]) {
       expect(found["everything wrong"]).toContainEqual(typeof finding === "string" ? finding : expect.stringMatching(finding));
     }
-    expect(found["every error, with a policy"]).toContainEqual(expect.stringMatching(/^console: .*Content Security Policy/));
-    expect(found["every error, with a policy"]).not.toContain("dialog: ran");
+    expect(found["the page with every error, under a Content-Security-Policy"]).toContainEqual(
+      expect.stringMatching(/^console: .*Content Security Policy/),
+    );
+    expect(found["the page with every error, under a Content-Security-Policy"]).not.toContain("dialog: ran");
   });
 
   it.each([
@@ -125,7 +127,7 @@ describe("Every HTML page", () => {
     "an index's first page",
     "an index's last page",
     "an empty index",
-    "an index of a further site",
+    "an index of a second site",
     "a preview of a draft",
   ])("an HTML page is accessible at each width, in light and dark, and has no unintended behaviour: %s", (name) => {
     expect(found[name]).toEqual([]);
@@ -166,14 +168,17 @@ async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
     "an index's first page": { path: index("daily"), shows: "Day 23" },
     "an index's last page": { path: pathOf(older), shows: "Newest" },
     "an empty index": { path: index("gone"), shows: "Nothing is published" },
-    "an index of a further site": { path: `${index("two")}shop/`, shows: "How green tea is made" },
+    "an index of a second site": { path: `${index("two")}shop/`, shows: "How green tea is made" },
     "a preview of a draft": { path: `/v1/articles/${unread.id}/preview`, shows: "Another title", caller },
   };
 }
 
 /** A page with every error, which shows that the browser detects each: once unchanged, and once under a policy that prevents the worst. */
 const WRONG = {
-  visits: { "everything wrong": { path: "/lax", shows: "Hello" }, "every error, with a policy": { path: "/strict", shows: "Hello" } },
+  visits: {
+    "everything wrong": { path: "/lax", shows: "Hello" },
+    "the page with every error, under a Content-Security-Policy": { path: "/strict", shows: "Hello" },
+  },
   answers: { "/lax": wrong({}), "/strict": wrong({ "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'" }) },
 };
 

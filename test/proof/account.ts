@@ -10,7 +10,7 @@ export type Kind = (typeof KINDS)[number];
 export const kindOf = (problem: string): Kind => KINDS.find((kind) => problem.includes(`${kind}: `)) ?? "invented";
 
 /** For a run that was reported as stuck, and ended late. */
-export const IT_ENDED = "\n  It came to its end by itself, and that";
+export const IT_ENDED = "\n  The run ended without help,";
 export const wasLate = (problem: string): boolean => problem.includes(IT_ENDED);
 
 /** The result of a run: its end, and the required effects of its branches. */
@@ -51,9 +51,10 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
   const problems: string[] = [];
   const stands = happened - back;
   if (stands < least || stands > most + more)
-    problems.push(`${kind(stands, least, most + more)}: happened ${happened} times and was undone ${back} times`);
-  if (back > undos) problems.push(`duplicate: undone ${back} times in ${undos} undos`);
-  if (!effect.emits) return events + commands > 0 ? [...problems, "invented: was reported, and has no event"] : problems;
+    problems.push(`${kind(stands, least, most + more)}: the effect happened ${happened} times and was undone ${back} times`);
+  if (back > undos) problems.push(`duplicate: the effect was undone ${back} times in ${undos} undos`);
+  if (!effect.emits)
+    return events + commands > 0 ? [...problems, "invented: the effect emits no message, but its outcome was reported"] : problems;
   // Each record of an effect is reported once. A repeatable effect may have happened more often than it was recorded.
   const skipped = verdict.expected.effects.get(effect.at)?.skipped ? 1 : 0;
   // An effect without an undo that a cancel interrupted is not repeated to record it.

@@ -63,7 +63,7 @@ it.each(["cancel", "stop", "pause", "restart"] as const)(
     }),
 );
 
-it("a failed step that an operator has done by hand is neither done nor undone, and is reported; a skipped commit writes no row", () =>
+it("a failed step that an operator skips with an output has no effect and no undo, and its output is reported; a skipped commit writes no row", () =>
   prove({
     program: {
       do: "seq",

@@ -228,12 +228,12 @@ class Pass {
 
   #failAtFirst({ fails }: Own, at: string): void {
     if (fails === "later") {
-      if (this.#known.nth === 2) throw notRetryable("Not in this run.");
+      if (this.#known.nth === 2) throw notRetryable("The test program lets the second run fail.");
       return;
     }
     if (!fails || this.#known.tried.has(at)) return;
     this.#known.tried.add(at);
-    throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("Not before somebody asks again.");
+    throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("The step fails until an operator retries it.");
   }
 
   async #wait({ brief, comes, shared }: Wait, place: Place): Promise<void> {
@@ -289,5 +289,5 @@ class Pass {
 /** The output of a step of the test program: its place, or else an unexpected value. */
 function idOf(at: string, output: string): string {
   if (output === BY_HAND) return BY_HAND;
-  return output === padded(at, output.length > at.length) ? at : `not its own: ${output.slice(0, 60)}`;
+  return output === padded(at, output.length > at.length) ? at : `the output of another step: ${output.slice(0, 60)}`;
 }

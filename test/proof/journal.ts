@@ -56,14 +56,19 @@ export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<
   const problems: string[] = [];
   const left = notes.filter(({ what, was }) => what === "status" && (was === "complete" || was === "terminated"));
   if (left.length > (asked?.n ?? 0))
-    problems.push(`left an end ${left.length} times, asked ${asked?.n} times: ${left.map(({ was, is_now }) => `${was} to ${is_now}`)}`);
+    problems.push(
+      `the instance left a final status ${left.length} times, and operators requested ${asked?.n}: ${left.map(({ was, is_now }) => `${was} to ${is_now}`)}`,
+    );
   for (const [key, own] of Map.groupBy(notes, ({ what }) => what)) {
     if (key === "status") continue;
     const epochs = own.map(({ epoch }) => epoch ?? 0);
-    if (epochs.some((epoch, index) => epoch < (epochs[index - 1] ?? 0))) problems.push(`${key}: its epoch went ${epochs.join(", ")}`);
+    if (epochs.some((epoch, index) => epoch < (epochs[index - 1] ?? 0)))
+      problems.push(`${key}: the epochs of the entry decrease: ${epochs.join(", ")}`);
     const states = own.map(({ is_now }) => is_now);
-    if (states.filter((state) => state === "done").length > 1) problems.push(`${key}: was done more than once: ${states.join(", ")}`);
-    if (own.some(({ was, is_now }) => was === "done" && is_now !== "superseded")) problems.push(`${key}: ${states.join(", ")}`);
+    if (states.filter((state) => state === "done").length > 1)
+      problems.push(`${key}: the entry was done more than once: ${states.join(", ")}`);
+    if (own.some(({ was, is_now }) => was === "done" && is_now !== "superseded"))
+      problems.push(`${key}: the entry changed after it was done: ${states.join(", ")}`);
   }
   return problems;
 }

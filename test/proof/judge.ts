@@ -150,9 +150,10 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     const done = ledger.filter(({ subject }) => subject === at);
     const happened = effect.class === "commit" ? count("commit", at) : done.length;
     const back = effect.class === "commit" ? count("back", at) : ledger.filter(({ subject }) => subject === `${at}/back`).length;
-    if (back !== count("back", at)) problems.push(`${at} was undone ${back} times, but recorded as undone ${count("back", at)} times`);
+    if (back !== count("back", at))
+      problems.push(`the effect ${at} was undone ${back} times, but recorded as undone ${count("back", at)} times`);
     const unsaid = effect.emits && !effect.stays ? back - count("event", `${at}/back`) : 0;
-    if (unsaid !== 0) problems.push(`${at} was undone ${back} times, and reported as undone ${back - unsaid} times`);
+    if (unsaid !== 0) problems.push(`the effect ${at} was undone ${back} times, but reported as undone ${back - unsaid} times`);
     const told = {
       undos: undos + cancels.length,
       events: count("event", at),
@@ -170,7 +171,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
       verdict.ended === "complete" &&
       !answers.some(({ id }) => id === said)
     )
-      problems.push(`${at} answered ${said}, and the upstream ${done.map(({ id }) => id).join(", ")}`);
+      problems.push(`the code got the output ${said} of ${at}, but the upstream returned ${done.map(({ id }) => id).join(", ")}`);
   }
   const strangers = [...ledger.map(({ subject }) => subject), ...kept.map(({ name }) => name.slice(run.name.length + 1))]
     .map((subject) => subject.replace(/\/back$/, ""))

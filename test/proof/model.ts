@@ -65,7 +65,7 @@ class Model {
     const ends = this.#ends(program, ROOT);
     const { left } = this.#trace;
     const isWhole = left === undefined ? ends.has("done") && ends.size === 1 : ends.has("left");
-    if (!isWhole) this.#problem(`the code has ended, but its parts report ${[...ends].join(", ")}`);
+    if (!isWhole) this.#problem(`the code has ended, but the parts of its program report ${[...ends].join(", ")}`);
     this.#must(program, ROOT);
     this.#eachItsOwn(program);
     return this.#expected;
@@ -75,7 +75,7 @@ class Model {
   #eachItsOwn(program: Program): void {
     const shared = leavesOf(program).filter(({ leaf }) => leaf.do === "wait" && leaf.shared);
     const heard = shared.map(({ at }) => this.#trace.decided[at]).filter((one) => String(one).startsWith("heard"));
-    if (new Set(heard).size < heard.length) this.#problem(`duplicate: shared waits ${heard.join(", ")}`);
+    if (new Set(heard).size < heard.length) this.#problem(`duplicate: two waits consumed the same event: ${heard.join(", ")}`);
   }
 
   /** The end of a part, from the trace. */
@@ -178,8 +178,8 @@ class Model {
   #step(leaf: Leaf, at: string): string[] {
     const decided = this.#trace.decided[at];
     if (leaf.do === "wait" || leaf.do === "ask" || leaf.do === "told" || leaf.do === "return") {
-      if (decided === undefined) return this.#problem(`${at} has no answer`);
-      if (!answersOf(leaf, at).includes(String(decided))) this.#problem(`${at} cannot be answered with "${decided}"`);
+      if (decided === undefined) return this.#problem(`the wait or question ${at} has no answer`);
+      if (!answersOf(leaf, at).includes(String(decided))) this.#problem(`the wait or question ${at} cannot have the answer "${decided}"`);
       const told = leaf.do === "told" ? [this.#expect(effectOf({ do: "commit" }, said(at)), 1)] : [];
       return [...told, ...this.#decided(at)];
     }
@@ -190,7 +190,7 @@ class Model {
       this.#tell(`${at} = ${did}`);
       return isEffect(leaf) ? [this.#expect(effectOf(leaf, at), 1)] : [];
     }
-    if (!this.#failed.has(at)) return this.#problem(`the code continued without ${at}`);
+    if (!this.#failed.has(at)) return this.#problem(`the code continued without the outcome of ${at}`);
     if (!mayFail(leaf, this.#dies)) this.#problem(`${at} failed, and cannot`);
     this.#tell(`${at} failed`);
     return [];

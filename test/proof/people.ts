@@ -52,7 +52,7 @@ export class People {
       const [answer, other] = leaf.answer === "yes" ? (["approve", "reject"] as const) : (["reject", "approve"] as const);
       const isHeard = await decide(answer).catch(() => undefined);
       // Another operator sends the opposite answer, too late.
-      if (isHeard && (await decide(other).catch(() => undefined))) this.problems.push(`${details?.at} was answered twice`);
+      if (isHeard && (await decide(other).catch(() => undefined))) this.problems.push(`the question of ${details?.at} was answered twice`);
     }
   }
 
@@ -80,7 +80,9 @@ export class People {
       const before = this.#again.get(subject);
       const isAgain = this.#world.again === true && before === undefined && back.length === 0;
       const resolve = (answer: Resolution) =>
-        this.#requests.ask(answer.verb, () => this.#stage.resolve(effect.key, answer, "the ledger says so")).catch(() => undefined);
+        this.#requests
+          .ask(answer.verb, () => this.#stage.resolve(effect.key, answer, "the upstream's ledger shows the outcome"))
+          .catch(() => undefined);
       const truth: Resolution =
         done.length > back.length + (before ?? 0) ? { verb: "confirm", output: done.at(-1)?.id } : { verb: "reject" };
       if (isAgain && (await resolve({ verb: "retry_anyway" }))) this.#again.set(subject, done.length);

@@ -108,7 +108,7 @@ class Trial {
     await pause(QUIET_MS);
     const more = (await left()) - before;
     const again = await rowOf(this.#stage, id);
-    if (again) problems.push(`duplicate: the run was removed, but is ${again.status}`);
+    if (again) problems.push(`duplicate: the instance was deleted, but has the status ${again.status} again`);
     return more === 0 ? problems : [...problems, `duplicate: ${more} effects happened again`];
   }
 
@@ -132,7 +132,7 @@ class Trial {
     this.#undos++;
     await this.#phase("undo", "terminated", () => patiently(() => this.#outside.operators.undo("called off")));
     if (ends === "undone" || !this.#isFine) return;
-    await this.#phase("again", "complete", () => patiently(() => this.#outside.operators.retry("it is on again")));
+    await this.#phase("again", "complete", () => patiently(() => this.#outside.operators.retry("the order is wanted again")));
   }
 
   /** A complete run is replayed once more: no effect is repeated, and no event or answer that the code waits for occurs. */
@@ -191,7 +191,9 @@ class Trial {
     await this.#outside.comeAgain();
     const problems = await this.#converge(ended);
     const more = (await this.#done()).slice(before.length).map(({ subject }) => subject);
-    return more.length > 0 ? [...problems, `${more.join(", ")} happened for a message that was delivered again`] : problems;
+    return more.length > 0
+      ? [...problems, `the effects ${more.join(", ")} happened again for a message that was delivered again`]
+      : problems;
   }
 
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
@@ -241,7 +243,7 @@ class Trial {
     const { status, output } = await platformOf(this.#stage, this.#run.id);
     const trace = output as Trace | null | undefined;
     // A complete run remains complete when a later replay throws, and has no output then.
-    const silent = [`is complete, but its last replay has not reported its branch: the platform's status is ${status}`];
+    const silent = [`the run is complete, but its last replay has not reported its branch: the platform's status is ${status}`];
     if (!trace) return throwsByRun(this.#run.program, this.#world) ? [] : silent;
     // In a later replay the code may end before it gets an operator's output for a loser again.
     for (const [at, did] of Object.entries(trace.did)) if (did === BY_HAND) this.#byHand[at] = did;
@@ -250,8 +252,10 @@ class Trial {
     const before = this.#last?.expected.story.join("; ");
     this.#last = { expected, trace };
     const story = expected.story.join("; ");
-    const problems = trace.note === noteLength(this.#world) ? [] : [`was given a note of ${trace.note}`];
-    return phase === "restart" && story !== before ? [...problems, `went another way: first ${before}; then ${story}`] : problems;
+    const problems = trace.note === noteLength(this.#world) ? [] : [`the run's note has the wrong length ${trace.note}`];
+    return phase === "restart" && story !== before
+      ? [...problems, `a restart followed another branch: first ${before}; then ${story}`]
+      : problems;
   }
 
   /** Simulates the environment until the run has ended. Returns the problems; empty when its row and the platform are as expected. */
@@ -274,7 +278,7 @@ class Trial {
       const lateMs = seenMs - this.#times.patienceMs;
       if (open.length === 0) return late === undefined ? [] : [`${late}${IT_ENDED} ${Math.round(lateMs / 1000)} s later`];
       if (lateMs > 0)
-        late ??= `stuck: has not ended: ${open.join(", ")}${this.#times.lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
+        late ??= `stuck: the run has not ended: ${open.join(", ")}${this.#times.lateMs > 0 ? await evidenceOf(this.#stage, this.#run) : ""}`;
       if (late !== undefined && lateMs > this.#times.lateMs) return [late];
       if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {

@@ -22,7 +22,7 @@ async function smallest(seed: number): Promise<string> {
   const property = fc.asyncProperty(taken, async (one) => (await trial(one, { patienceMs: SHRINK_PATIENCE_MS })).problems.length === 0);
   const interruptAfterTimeLimit = asked.shrinkSeconds * 1000;
   const { counterexample } = asked.shrinkSeconds > 0 ? await fc.check(property, { seed, numRuns: 1, interruptAfterTimeLimit }) : {};
-  const how = counterexample ? "" : " // The unreduced case: alone it did not fail again, or there was no time.";
+  const how = counterexample ? "" : " // The unreduced case: no smaller case failed within the time limit.";
   return `it("seed ${seed}", () => prove(${JSON.stringify(counterexample?.[0] ?? drawn(seed))}));${how}`;
 }
 

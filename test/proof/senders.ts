@@ -69,9 +69,10 @@ export class Senders {
     };
     // A06: of concurrent callers, at most one is told that the command is new. A02: no later caller is.
     const answers = await Promise.all(Array.from({ length: this.#world.copies + 1 }, once));
-    if (answers.some(({ instanceId }) => instanceId !== id)) return [`was accepted as ${answers.map(({ instanceId }) => instanceId)}`];
+    if (answers.some(({ instanceId }) => instanceId !== id))
+      return [`the command was accepted under other instance ids: ${answers.map(({ instanceId }) => instanceId)}`];
     const fresh = answers.filter(({ replayed }) => !replayed).length;
-    if (fresh > 1 || !(await once()).replayed) problems.push("duplicate: was accepted as new more than once");
+    if (fresh > 1 || !(await once()).replayed) problems.push("duplicate: the command was accepted as new more than once");
     const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
     await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
     const again = conflicts ? await this.#stage.enqueue(other).catch((error: Error) => [error]) : [];
@@ -129,7 +130,7 @@ export class Senders {
     await this.late();
     const [own, other] = (await patiently(() => this.#stage.enqueue([this.#asked, { payload: this.#payload(OTHER_NOTE) }]))) ?? [];
     const isKnown = own && "instanceId" in own && own.instanceId === this.#run.id && own.replayed;
-    return [...(isKnown ? [] : [`duplicate: its key is free again: ${JSON.stringify(own)}`]), ...(other ? taken(other) : [])];
+    return [...(isKnown ? [] : [`duplicate: the command's key is free again: ${JSON.stringify(own)}`]), ...(other ? taken(other) : [])];
   }
 
   /** The dead letters expected at the end, by their reasons. */
@@ -287,5 +288,5 @@ export class Senders {
 /** The problems of the response to an invalid payload. */
 function taken(answer: { instanceId: string } | Error): string[] {
   const isRefused = codeOf(answer) === REUSED || codeOf(answer) === "unavailable";
-  return isRefused || !("instanceId" in answer) ? [] : [`its key was accepted for another payload: ${JSON.stringify(answer)}`];
+  return isRefused || !("instanceId" in answer) ? [] : [`the command's key was accepted for another payload: ${JSON.stringify(answer)}`];
 }

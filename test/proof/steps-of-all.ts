@@ -7,7 +7,7 @@ export type StepsOfAll = (typeof STEPS_OF_ALL)[number];
 /** The option of a command, or the environment variable: `drawn` by default. Errors: for another value. */
 export function stepsWanted(word: string = "drawn"): StepsOfAll {
   const steps = STEPS_OF_ALL.find((one) => one === word);
-  if (steps === undefined) throw new Error(`How steps are taken is one of ${STEPS_OF_ALL.join(", ")}; got "${word}".`);
+  if (steps === undefined) throw new Error(`The step mode must be one of ${STEPS_OF_ALL.join(", ")}, not "${word}".`);
   return steps;
 }
 

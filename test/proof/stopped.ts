@@ -56,7 +56,7 @@ export class Stops {
   async judgeClosed(known: Known): Promise<string[]> {
     const problems = [...(await this.#left(known, false)), ...(await this.#operators.moveClosed())];
     const row = await rowOf(this.#stage, this.#run.id);
-    return row?.status === "skipped" ? problems : [...problems, `invented: it is ${row?.status}`];
+    return row?.status === "skipped" ? problems : [...problems, `invented: the closed run has the status ${row?.status}`];
   }
 
   #left(known: Known, isUndone: boolean): Promise<string[]> {

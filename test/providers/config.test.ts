@@ -16,12 +16,12 @@ describe("provider configuration", () => {
     ["a password", social, { SOCIAL_URL: url, SOCIAL_HANDLE: "a.example.com" }, "SOCIAL_PASSWORD"],
     ["the AI binding", text, { TEXT_PROVIDER: "workers-ai", TEXT_MODEL: "m" }, "AI binding"],
     ["a known provider", text, { TEXT_PROVIDER: "gpt" }, '"openai" or "workers-ai"'],
-    ["a real address", search, { SEARCH_URL: "ftp://x", SEARCH_TOKEN: "t" }, "SEARCH_URL is not an http(s) address"],
+    ["a valid search address", search, { SEARCH_URL: "ftp://x", SEARCH_TOKEN: "t" }, "SEARCH_URL is not an http(s) address"],
     ["a binding of the embedded upstreams", search, {}, "UPSTREAMS"],
     ["a CRM token", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TOKEN"],
     ["a binding of the embedded CRM", crmOf, { RATE_LIMIT: env.RATE_LIMIT }, "EMBEDDED_CRM"],
     ["the tenant of the CRM's account", crmOf, { CRM_URL: url, CRM_TOKEN: "t", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
-    ["the tenant among the CRM's", crmOf, { CRM_TENANTS: "acme2, bravo", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
+    ["the tenant in the list of the CRM's tenants", crmOf, { CRM_TENANTS: "acme2, bravo", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
     ["the CRM's limit", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", CRM_TOKEN: "t" }, "RATE_LIMIT"],
   ])("a provider configuration without %s is refused, and the error names the variable to set", (_, factory, incomplete, words) => {
     const attempt = () => factory(incomplete);

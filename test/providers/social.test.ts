@@ -80,17 +80,17 @@ describe("social posting", () => {
   });
 
   it.each<[string, object[], string]>([
-    ["is suspended", [{ did: "did:plc:1", accessJwt: "one", active: false, status: "suspended" }], "is suspended"],
+    ["says that the account is suspended", [{ did: "did:plc:1", accessJwt: "one", active: false, status: "suspended" }], "is suspended"],
     [
-      "has a post that is not valid",
+      "says that the post is not valid",
       [
         { did: "did:plc:1", accessJwt: "one" },
         { uri: "at://did:plc:1/app.bsky.feed.post/3k2a", cid: "b", validationStatus: "invalid" },
       ],
       'as "invalid"',
     ],
-    ["answers a session with an error", [{ error: "AccountTakedown", message: "Gone." }], "AccountTakedown"],
-  ])("the Bluesky adapter does not count a post as done if a 200 response says that the account %s", async (name, answers, words) => {
+    ["has an error in place of the session", [{ error: "AccountTakedown", message: "Gone." }], "AccountTakedown"],
+  ])("the Bluesky adapter does not count a post as done if a 200 response %s", async (name, answers, words) => {
     const server = scripted(...answers.map((answer) => Response.json(answer)));
     const post = { rkey: "3k2a", text: "Tea.", createdAt: "2026-10-01T12:00:00.000Z" };
     await expect(blueskySocial(server, `${name}.example`).post(post, { key: "k" })).rejects.toThrow(words);

@@ -10,8 +10,8 @@ const WHOLE = JSON.stringify({ choices: [{ message: { content: "Hello." }, finis
 
 describe("A 200 with a truncated body is requested once more under its key, because it may be paid for", () => {
   it.each([
-    ["half of the body", WHOLE.slice(0, 60)],
-    ["all but its last character", WHOLE.slice(0, -1)],
+    ["half of the response body", WHOLE.slice(0, 60)],
+    ["all of the body but its last character", WHOLE.slice(0, -1)],
     ["a page", "<h1>It works</h1>"],
     ["nothing at all", ""],
   ])("a 200 response is requested once more under its key if it has %s", async (_, body) => {
@@ -27,11 +27,11 @@ describe("A 200 with a truncated body is requested once more under its key, beca
 });
 
 it.each([
-  ["that is shorter than its Content-Length", { mode: "half", headers: { "content-length": String(WHOLE.length) } }],
-  ["without its last chunk", { mode: "half" }],
-  ["that ends with its connection", { mode: "short" }],
-  ["with a truncated Content-Length as well", { text: WHOLE.slice(0, 60) }],
-] as const)("a response body %s is requested again under its key", async (_, treatment) => {
+  ["a response body that is shorter than its Content-Length", { mode: "half", headers: { "content-length": String(WHOLE.length) } }],
+  ["a response body without its last chunk", { mode: "half" }],
+  ["a response body whose connection ends early", { mode: "short" }],
+  ["a truncated response body with a matching Content-Length", { text: WHOLE.slice(0, 60) }],
+] as const)("%s is requested again under its key", async (_, treatment) => {
   const hook = fresh("hook");
   await tell(hook, {
     treatments: [

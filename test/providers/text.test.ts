@@ -173,7 +173,7 @@ describe("OpenAI's format", () => {
     ["filtered", completion({ content: "" }, "content_filter"), { ending: "refused", refusal: null }],
     ["empty", completion({ content: "  " }), { ending: "whole", text: "" }],
     [
-      "null next to a tool call",
+      "null beside a tool call of the model",
       completion({ content: null, tool_calls: [] }, "tool_calls"),
       { ending: "whole", text: "", finish: "tool_calls" },
     ],
@@ -191,7 +191,7 @@ describe("OpenAI's format", () => {
       { text: "Hello." },
     ],
     [
-      "in parts, with its reasoning",
+      "a list of text parts and reasoning parts",
       completion({
         content: [
           { type: "thinking", thinking: [{ type: "text", text: "Hm." }] },
@@ -242,20 +242,28 @@ describe("OpenAI's format", () => {
       failing(429, { message: "You exceeded your quota", code: "insufficient_quota" }),
       { code: "not_retryable" },
     ],
-    ["an account without credit, by 402", failing(402, { code: 402, message: "Insufficient credits" }), { code: "not_retryable" }],
     [
-      "its rate limit, without a Retry-After",
+      "an account without credit, with the status 402",
+      failing(402, { code: 402, message: "Insufficient credits" }),
+      { code: "not_retryable" },
+    ],
+    [
+      "the server's rate limit, without a Retry-After",
       failing(429, { message: "Slow down", code: "rate_limit_exceeded" }),
       { detail: { delayMs: 30_000 } },
     ],
-    ["its rate limit, in seconds", failing(429, { message: "Slow" }, { "retry-after": "7" }), { detail: { delayMs: 7000 } }],
     [
-      "its rate limit, in milliseconds",
+      "the server's rate limit, with a delay in seconds",
+      failing(429, { message: "Slow" }, { "retry-after": "7" }),
+      { detail: { delayMs: 7000 } },
+    ],
+    [
+      "the server's rate limit, with a delay in milliseconds",
       failing(429, { message: "Slow" }, { "retry-after-ms": "1234", "retry-after": "2" }),
       { detail: { delayMs: 1234 } },
     ],
     [
-      "the limit that is used up",
+      "the one of several limits that is used up",
       failing(
         429,
         { message: "Slow" },
@@ -274,7 +282,7 @@ describe("OpenAI's format", () => {
       { code: "retry_after", detail: { delayMs: 3000 } },
     ],
     ["an overloaded server", failing(503, { message: "Overloaded" }), { code: "unavailable" }],
-    ["a filter before the model", failing(400, { message: "Filtered", code: "content_filter" }), { code: "answer_refused" }],
+    ["a content filter that refuses the prompt", failing(400, { message: "Filtered", code: "content_filter" }), { code: "answer_refused" }],
     ["a request that is too long", failing(400, { message: "Too long", code: "context_length_exceeded" }), { code: "not_retryable" }],
     ["an error with the status 200", failing(200, { code: 429, message: "Upstream is busy" }), { code: "retry_after" }],
     ["an error of unknown kind with the status 200", failing(200, { code: "oops", message: "x" }), { code: "unavailable" }],

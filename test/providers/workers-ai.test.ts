@@ -27,7 +27,7 @@ describe("Workers AI", () => {
       { model: "m", choices: [{ message: { content: "Hello." }, finish_reason: "stop" }], usage },
       { model: "m", text: "Hello." },
     ],
-    ["its own format without usage", { response: "Hello." }, { text: "Hello.", usage: { input: null, output: null } }],
+    ["the format of Workers AI without usage", { response: "Hello." }, { text: "Hello.", usage: { input: null, output: null } }],
     ["JSON that is already parsed", { response: { title: "T" }, usage }, { text: '{"title":"T"}' }],
     ["half of a surrogate pair", { response: "Tea \ud83d", usage }, { text: "Tea \ufffd" }],
     ["nothing", { response: null, usage }, { text: "" }],

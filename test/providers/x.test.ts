@@ -92,7 +92,7 @@ describe("A post on X", () => {
     await expect(xAccount(busy, keys).post("Hi.", { key: "k" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs } });
   });
 
-  it("a post on X waits for the embedded server too, whose 429 has the headers of X", async () => {
+  it("a post on X waits after a 429 of the embedded server, which has the headers of X", async () => {
     const { port } = account();
     await inject({ upstream: "x", match: "tweets", status: 429, remaining: 1, retryAfter: 60 });
     const posted = await port.post("Hi.", { key: "k" }).catch((error) => error);

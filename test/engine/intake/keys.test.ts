@@ -220,8 +220,8 @@ describe("Acceptance proof", () => {
   });
 
   it.each([
-    ["61 seconds old", 61_000, 1],
-    ["at its second delivery", 0, 2],
+    ["when it is 61 seconds old", 61_000, 1],
+    ["at the second delivery of its message", 0, 2],
   ])("Q01 an acceptance proof is not trusted %s: the consumer checks the database row", async (_, age, attempts) => {
     const name = fresh();
     const message = { ...command(name, name, "charge"), created_at: new Date(Date.now() - age).toISOString() };

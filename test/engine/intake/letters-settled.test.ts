@@ -87,8 +87,8 @@ describe("Replays", () => {
   });
 
   it.each([
-    ["another type of its queue", { message_type: "probe.routed" }, "invalid_envelope"],
-    ["a type of another queue", { message_type: "lab.requested", kind: "command" }, "unknown_message_type"],
+    ["another message type of the same queue", { message_type: "probe.routed" }, "invalid_envelope"],
+    ["a message type of another queue", { message_type: "lab.requested", kind: "command" }, "unknown_message_type"],
   ])("a replay that changes the type of its message to %s is refused, and the dead letter remains open", async (_, change, code) => {
     const name = fresh();
     const message = event("probe.signal", name, { about: 7 });

@@ -155,14 +155,14 @@ describe("Committed commands", () => {
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  it.each(["its status is accepted", "its status is queued"])(
+  it.each(["while the command has the status accepted", "while the command has the status queued"])(
     "A03 the keeper starts a command whose message arrived in the dead-letter queue before the start (%s)",
     async (state) => {
       const name = fresh();
       dieAt("A03 accept committed, not enqueued");
       await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
       const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE subject = ?1", name);
-      if (state !== "its status is accepted")
+      if (state !== "while the command has the status accepted")
         await env.DB.prepare("UPDATE millrace_instances SET status = 'queued', check_at = NULL WHERE id = ?1").bind(row?.id).run();
       expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
       expect(await lettersAbout(name)).toEqual([]);
@@ -196,10 +196,10 @@ describe("Committed commands", () => {
 
 describe("Unprocessable messages", () => {
   it.each([
-    ["nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
-    ["with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
-    ["with bytes and a map", () => ({ bytes: new Uint8Array([1, 2]), map: new Map([["a", 1n]]) })],
-  ])("Q02 a message %s becomes a dead letter, and the other messages continue", async (_, poison) => {
+    ["a message nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
+    ["a message with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
+    ["a message with bytes and a map", () => ({ bytes: new Uint8Array([1, 2]), map: new Map([["a", 1n]]) })],
+  ])("Q02 %s becomes a dead letter, and the other messages continue", async (_, poison) => {
     const name = fresh();
     expect(await deliver("probe-events", [{ mark: name, poison: poison() }, event("probe.routed", name, { name })])).toEqual({
       acked: 2,

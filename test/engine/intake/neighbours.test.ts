@@ -148,7 +148,7 @@ describe("Many commands", () => {
   }
 });
 
-it.each(["hangs", "has an object above the size limit"])(
+it.each(["hangs", "returns an object above the size limit"])(
   "Q09 a payload bucket that %s for one event affects only that event",
   async (how) => {
     const name = fresh("ref");

@@ -73,10 +73,10 @@ describe("Unprocessable messages", () => {
   );
 
   it.each([
-    ["a list of ten million holes", "A object that holds more than 500000 values", () => holes(10_000_000)],
-    ["an object that contains itself 2^30 times", "A object that holds more than 500000 values", doubled],
-    ["a megabyte", "A object that has 1000", () => "x".repeat(1_000_000)],
-    ["wide characters in a megabyte", "A object that has 18", () => "\u0001".repeat(300_000)],
+    ["a list of ten million holes", "A value of the type object that holds more than 500000 values", () => holes(10_000_000)],
+    ["an object that contains itself 2^30 times", "A value of the type object that holds more than 500000 values", doubled],
+    ["a megabyte", "A value of the type object that has 1000", () => "x".repeat(1_000_000)],
+    ["wide characters in a megabyte", "A value of the type object that has 18", () => "\u0001".repeat(300_000)],
   ])("Q02 a message with %s becomes a dead letter that describes the value, and the other messages continue", async (_, kept, large) => {
     const name = fresh();
     const bad = { ...command(name, {}), subject: large(), schema_version: 0 };

@@ -112,17 +112,20 @@ const thrown: Record<string, () => unknown> = {
   "an error of another library with a code like MillraceError": () => Object.assign(new Error("14 UNAVAILABLE"), { code: "unavailable" }),
 };
 
-it.each(Object.keys(thrown))("a step that throws %s fails with its own name in the error; a once effect is in doubt", async (what) => {
-  const fails = async (): Promise<number> => {
-    throw thrown[what]?.();
-  };
-  const { instanceId } = await runLab(({ step }: { step: Steps }) => step.read("look", fails, ONCE));
-  expect(await ended(instanceId)).toBe("errored");
-  expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", attempts: 1 });
-  const mail = defineStep({ effect: "once", ...ONCE, run: fails });
-  const once = await runLab(({ step }) => step.effect("mail", mail, {}));
-  expect(await reaches(once.instanceId, "in_doubt", "errored")).toBe("in_doubt");
-});
+it.each(Object.keys(thrown))(
+  "a step that throws %s fails with an error that contains the step's name; a once effect is then in doubt",
+  async (what) => {
+    const fails = async (): Promise<number> => {
+      throw thrown[what]?.();
+    };
+    const { instanceId } = await runLab(({ step }: { step: Steps }) => step.read("look", fails, ONCE));
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", attempts: 1 });
+    const mail = defineStep({ effect: "once", ...ONCE, run: fails });
+    const once = await runLab(({ step }) => step.effect("mail", mail, {}));
+    expect(await reaches(once.instanceId, "in_doubt", "errored")).toBe("in_doubt");
+  },
+);
 
 /** Outputs that the compiler cannot check, because their code returns `unknown`. */
 const strange: [what: string, make: () => unknown, said: string][] = [

@@ -76,7 +76,7 @@ describe.each<[string, Rule]>([
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("numbered messages of another subject, source or tenant are a separate stream; unnumbered messages have no order", async () => {
+  it("numbered messages of each subject, source and tenant are a separate stream; messages without a number have no order", async () => {
     const { heard, deliver } = listening(rule);
     const subject = fresh();
     const [one, other] = [stream(subject), stream(subject, "another")];
@@ -142,7 +142,7 @@ describe("Gaps", () => {
     expect(await lettersAbout(late(0).subject)).toMatchObject([{ reason: "out_of_order", error: expect.stringContaining("too late") }]);
   });
 
-  it("with the rule `wait`, later messages wait for the missing message without the loss of a try", async () => {
+  it("with the rule `wait`, later numbered messages wait for the missing message, and use no try for that", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
     const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });

@@ -29,7 +29,7 @@ function keptFromTheQueue() {
 }
 
 describe("Priorities", () => {
-  it("a command with the priority `high` starts at once, without its queue", async () => {
+  it("a command with the priority `high` starts at once, and is not sent to its queue", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     const { instanceId } = await ask(name, { priority: "high" });
@@ -39,7 +39,7 @@ describe("Priorities", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("a command with the priority `low` is delayed by the time that its consumer sets, in addition to its own delay", async () => {
+  it("a command with the priority `low` is delayed by the time that its consumer sets, in addition to the delay of the command", async () => {
     const delays = keptFromTheQueue();
     const name = fresh();
     for (const [index, request] of [{ priority: "low" }, { priority: "low", delaySeconds: 300 }, { priority: "normal" }, {}].entries())
@@ -70,7 +70,7 @@ describe("Priorities", () => {
     expect(await reaches((answer as { instanceId: string }).instanceId, "complete")).toBe("complete");
   });
 
-  it("a priority is refused when the queue has no priorities, and `high` when the command has a delay", async () => {
+  it("a command with a priority is refused when its queue has no priorities, and one with the priority `high` when it has a delay", async () => {
     const name = fresh();
     const none = catalog({ consumers: [startsOf(probe)] });
     for (const priority of ["high", "low"] as const) {

@@ -44,7 +44,7 @@ function r2Fails(
 }
 
 describe("Payloads in R2", () => {
-  it("W30 a run with a payload by reference completes again when the platform has lost its end and replays it", async () => {
+  it("W30 a run with its payload in R2 completes again when the platform has lost the run's end and replays it", async () => {
     const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
     await platformReaches(instanceId, "complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -223,7 +223,7 @@ describe("Slow R2", () => {
     expect(await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
   });
 
-  it("W31 two attempts of a large read store their outputs in R2 under different names", async () => {
+  it("W31 two attempts at a read with a large output store their outputs in R2 under different names", async () => {
     let list = "a".repeat(1_500_000);
     const { instanceId } = await runLab(async ({ step }) => (await step.read("list", async () => list)).length);
     expect(await platformReaches(instanceId, "complete")).toBe("complete");

@@ -132,7 +132,7 @@ describe("Failing repairs", () => {
       { outcome: "failed", error: "null" },
     ],
     [
-      "throws in its condition",
+      "a repair that throws in its condition",
       {
         when: () => {
           throw new Error("who is it?");
@@ -141,10 +141,10 @@ describe("Failing repairs", () => {
       },
       { outcome: "failed", error: "who is it?" },
     ],
-    ["returns no message", { mend: () => "mended" }, { outcome: "refused" }],
-    ["gives nothing", { mend: () => undefined }, { outcome: "refused" }],
+    ["a repair that returns no message", { mend: () => "mended" }, { outcome: "refused" }],
+    ["a repair that returns nothing", { mend: () => undefined }, { outcome: "refused" }],
     [
-      "gives a cycle",
+      "a repair that returns a cycle",
       {
         mend: (message) => {
           const all: Record<string, unknown> = { ...message };
@@ -154,28 +154,28 @@ describe("Failing repairs", () => {
       },
       { outcome: "failed" },
     ],
-    ["returns the message unchanged", { mend: (message) => message }, { outcome: "refused", changed: [] }],
+    ["a repair that returns the message unchanged", { mend: (message) => message }, { outcome: "refused", changed: [] }],
     [
-      "returns an unknown field",
+      "a repair that returns an unknown field",
       { mend: (message) => ({ ...message, payload_inline: { name: "x", colour: "red" } }) },
       { outcome: "refused", error: expect.stringContaining("colour") },
     ],
     [
-      "changes the idempotency key",
+      "a repair that changes the idempotency key",
       { mend: (message) => ({ ...message, idempotency_key: "another", payload_inline: { name: "x" } }) },
       { outcome: "refused", changed: ["idempotency_key", "payload_inline.title", "payload_inline.name"] },
     ],
     [
-      "changes the tenant of the message",
+      "a repair that changes the tenant of the message",
       { mend: (message) => ({ ...message, tenant_id: "globex", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
     [
-      "sets a field of the engine",
+      "a repair that sets a field of the engine",
       { mend: (message) => ({ ...message, replay: "made-up", payload_inline: { name: "x" } }) },
       { outcome: "refused" },
     ],
-  ])("a dead letter whose repair %s remains open with that reason, and is not repaired again", async (_, repair, said) => {
+  ])("a dead letter with %s remains open with the reason, and is not repaired again", async (_, repair, said) => {
     const name = fresh();
     const asked = vi.fn(repair.when ?? (() => true));
     const { deliver } = repairing({ name: "a-bad-one", mend: repair.mend, when: asked });
@@ -263,8 +263,8 @@ it("repairs are refused for the queue of a lane, because a repaired message woul
 });
 
 it.each<[string, Repair[], string]>([
-  ["with an invalid name", [{ ...titled, name: "Title for name" }], "lower case letters"],
-  ["with one name twice", [titled, titled], "rename one"],
-])("repairs %s are refused when the consumer is defined", (_, repairs, said) => {
+  ["a repair with an invalid name", [{ ...titled, name: "Title for name" }], "lower case letters"],
+  ["two repairs with one name", [titled, titled], "rename one"],
+])("%s: the definition of the consumer is refused", (_, repairs, said) => {
   expect(() => defineConsumer({ queue: probeEvents, repairs, routes: [] })).toThrow(said);
 });

@@ -116,7 +116,7 @@ describe("Instances", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
-  it("the retention scan of instances ends at the first young row", async () => {
+  it("the retention scan of instances stops at the first instance that is too young to be deleted", async () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
        INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)

@@ -27,7 +27,7 @@ describe("Keeper", () => {
     expect(ms).toBeLessThan(10_000);
   }, 300_000);
 
-  it("K01 a keeper round continues with further slices while work and time remain", async () => {
+  it("K01 a round of the keeper processes further batches of rows while work and time remain", async () => {
     const gone = fresh("retired");
     await open(1000, gone, await example());
     await run("UPDATE millrace_instances SET seen = 1 WHERE workflow = ?1", gone);

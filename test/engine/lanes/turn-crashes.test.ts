@@ -57,7 +57,7 @@ describe("Turns", () => {
     await key.seenBy("b ends");
   });
 
-  it("L12 a lane waits while the database has its instance as running, or as failed under `block`", async () => {
+  it("L12 a lane waits while the database has its instance as running, or as failed with the policy `block`", async () => {
     const [under, failed] = [new TurnKey(blocked), new TurnKey(blocked)];
     const letGo = under.gate("a");
     failed.breaks("a");

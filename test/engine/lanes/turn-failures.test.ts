@@ -215,7 +215,7 @@ describe("Event tries", () => {
     return { key, tries: () => tries };
   }
 
-  it("an unavailable database does not use up the tries of an event in its lane", async () => {
+  it("an event in a lane uses no try while the database is unavailable", async () => {
     const away = () => {
       failAt("signal stored, instance not notified", new MillraceError("unavailable", "The database is unavailable."));
       return undefined;

@@ -129,7 +129,7 @@ export class TurnKey {
   async age(seconds: number): Promise<void> {
     await runInDurableObject(this.stub, (_, { storage }) => {
       const kept = storage.kv.get<{ places: { since: number }[] }>("places");
-      if (!kept) throw new Error("No instance is running.");
+      if (!kept) throw new Error("The lane has no running instance.");
       storage.kv.put("places", { ...kept, places: kept.places.map((place) => ({ ...place, since: place.since - seconds * 1000 })) });
     });
     await this.die();

@@ -38,7 +38,7 @@ it.each([
   expect(calls.objects).toBeLessThan(asked / (atOnce === 1 ? 5 : 1));
 });
 
-it("a caller with a lease far below the limit makes no call to the limiter, and a refused caller makes none until there is capacity", async () => {
+it("a caller with a lease far below the limit makes no call to the limiter, and a refused caller makes no call until there is capacity", async () => {
   const { env, calls } = counting();
   const [leases, name] = [new Leases(), fresh("door")];
   for (let n = 0; n < 10; n++) expect(await leases.spend(env, name, WINDOW)).toBe(0);

@@ -117,7 +117,7 @@ describe("Limits", () => {
     expect(waitMs).toBeLessThanOrEqual(3_600_000);
   });
 
-  it("a limit assigns retry times to refused callers that are one period apart", async () => {
+  it("a limit gives its refused callers retry times at intervals of one period", async () => {
     const limit = limitOf(env, fresh("limit"), [{ burst: 1, refill: 1, periodMs: 60_000 }]);
     await limit.take();
     const refused = await times(5, () => limit.take(1, { patienceMs: 2_000 }).catch((error) => error.detail.delayMs as number));

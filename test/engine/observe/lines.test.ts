@@ -71,7 +71,7 @@ describe("Log lines about successes", () => {
     expect(ended).toEqual([{ log: "ended", ...run, status: "complete", ms: expect.any(Number) }]);
     expect(own()).toHaveLength(3);
     const unnamed = own().flatMap((line) => Object.keys(line).filter((field) => !page.includes(`\`${field}\``)));
-    expect(unnamed, "docs/logs.md names every field").toEqual([]);
+    expect(unnamed, "docs/logs.md names every field of the log lines").toEqual([]);
   });
 
   it("the log line of a batch of one message has that message's fields; the line of a larger batch has counts by outcome", async () => {

@@ -37,7 +37,7 @@ const ways = (["platform", "lean"] as const).flatMap((steps) =>
 );
 
 it.each(ways)(
-  "a cancel during a %s undoes a caught %s effect that may have happened and has no record (step mode %s)",
+  "a cancel during a %s undoes an unrecorded %s effect that may have happened, and whose failure the code caught (step mode %s)",
   async (rest, of_, steps) => {
     const { id, state } = await beginUnwritten(steps, of_, rests[rest]);
     await comes(() => hasCome(id));
@@ -54,7 +54,7 @@ it.each(ways)(
 );
 
 it.each(["platform", "lean"] as const)(
-  "an undo after a cancel without undo repeats and undoes a caught effect without a record, as its dry run says (step mode %s)",
+  "an undo after a cancel without undo repeats and undoes an unrecorded effect with a caught failure, as its dry run says (step mode %s)",
   async (steps) => {
     const { id, state } = await beginUnwritten(steps, "keyed", rests.sleep);
     await comes(() => hasCome(id));
@@ -70,7 +70,7 @@ it.each(["platform", "lean"] as const)(
 );
 
 it.each(["platform", "lean"] as const)(
-  "a cancel reports that a caught effect without an undo handler may remain (step mode %s)",
+  "a cancel reports that an effect with a caught failure and without an undo handler may remain (step mode %s)",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {
@@ -115,24 +115,27 @@ it("a restart throws a caught failure to the code again, as its dry run says, an
   expect(asked).toEqual(["charge", "tell owed"]);
 });
 
-it.each(["platform", "lean"] as const)("a cancel undoes a caught effect while another branch sleeps (step mode %s)", async (steps) => {
-  mode.steps = steps;
-  onTestFinished(() => {
-    mode.steps = "platform";
-  });
-  const { state, pay } = till("keyed");
-  const { instanceId: id } = await runLab(({ step }) =>
-    Promise.all([step.sleep("night", "1 hour"), step.effect("pay", pay, {}).catch(() => "owed")]),
-  );
-  await comes(() => hasCome(id));
-  state.mended = true;
-  await cancel(id);
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-});
+it.each(["platform", "lean"] as const)(
+  "a cancel undoes an effect with a caught failure while another branch sleeps (step mode %s)",
+  async (steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const { state, pay } = till("keyed");
+    const { instanceId: id } = await runLab(({ step }) =>
+      Promise.all([step.sleep("night", "1 hour"), step.effect("pay", pay, {}).catch(() => "owed")]),
+    );
+    await comes(() => hasCome(id));
+    state.mended = true;
+    await cancel(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
 
 it.each(["platform", "lean"] as const)(
-  "a cancel undoes a caught effect while a pause holds the next step (step mode %s)",
+  "a cancel undoes an effect with a caught failure while a pause holds the next step (step mode %s)",
   async (steps) => {
     mode.steps = steps;
     onTestFinished(() => {

@@ -16,19 +16,22 @@ const sleeps = (step: Steps) => step.sleep("night", "1 hour");
 const fails = (step: Steps) =>
   step.effect("last", defineStep({ effect: "once", ...ONCE, run: () => Promise.reject(new Error("No.")) }), {});
 
-it.each(ways)("an undo repeats a caught %s effect with lost answers (step mode %s), and then undoes it", async (effect, steps) => {
-  const { id, state } = await begin(steps, effect);
-  expect(await ended(id)).toBe("complete");
-  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-  state.mended = true;
-  await undo(id);
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([]);
-});
+it.each(ways)(
+  "an undo repeats a %s effect with lost answers and a caught failure (step mode %s), and then undoes it",
+  async (effect, steps) => {
+    const { id, state } = await begin(steps, effect);
+    expect(await ended(id)).toBe("complete");
+    expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+    state.mended = true;
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+    expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([]);
+  },
+);
 
 it.each(ways)(
-  "a cancel during a sleep repeats and undoes a caught %s effect that may have happened (step mode %s)",
+  "a cancel during a sleep repeats and undoes a %s effect with a caught failure that may have happened (step mode %s)",
   async (effect, steps) => {
     const { id, state } = await begin(steps, effect, sleeps);
     await comes(async () => (await stateOf(id, "owe")) === "done");
@@ -43,22 +46,25 @@ it.each(ways)(
   },
 );
 
-it.each(ways)("an undo repeats and undoes a %s effect that lost its answers and ended its run (step mode %s)", async (effect, steps) => {
-  mode.steps = steps;
-  onTestFinished(() => {
-    mode.steps = "platform";
-  });
-  const { state, pay } = till(effect);
-  const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
-  expect(await ended(id)).toBe("errored");
-  expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
-  state.mended = true;
-  await undo(id);
-  expect(await kept(id, "terminated", "errored")).toBe("terminated");
-  expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-});
+it.each(ways)(
+  "an undo repeats and undoes a %s effect whose answers were lost, so that its run failed (step mode %s)",
+  async (effect, steps) => {
+    mode.steps = steps;
+    onTestFinished(() => {
+      mode.steps = "platform";
+    });
+    const { state, pay } = till(effect);
+    const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
+    expect(await ended(id)).toBe("errored");
+    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
+    state.mended = true;
+    await undo(id);
+    expect(await kept(id, "terminated", "errored")).toBe("terminated");
+    expect(state).toEqual({ mended: true, stands: false, asked: 2 });
+  },
+);
 
-it("an undo fails while the upstream of a caught effect is unavailable; after a skip the effect is recorded as possibly remaining", async () => {
+it("an undo fails while the upstream of an unrecorded effect is unavailable; after a skip the effect is recorded as possibly remaining", async () => {
   const { id, state } = await begin("platform", "keyed");
   expect(await ended(id)).toBe("complete");
   await undo(id);
@@ -73,7 +79,7 @@ it("an undo fails while the upstream of a caught effect is unavailable; after a 
 });
 
 it.each(["keyed", "lookup"] as const)(
-  "the dry runs of a retry, a restart and a skip report that the failure of a caught %s effect is thrown again",
+  "the dry runs of a retry, a restart and a skip report that the caught failure of a %s effect is thrown again",
   async (effect) => {
     const { id } = await begin("platform", effect, fails);
     await comes(async () => (await stateOf(id, "last")) !== undefined);
@@ -89,7 +95,7 @@ it.each(["keyed", "lookup"] as const)(
 );
 
 it.each(["platform", "lean"] as const)(
-  "a dry run does not report a caught lookup effect as running while its run sleeps (step mode %s)",
+  "a dry run does not report a lookup effect with a caught failure as running while its run sleeps (step mode %s)",
   async (steps) => {
     const { id } = await begin(steps, "lookup", sleeps);
     await comes(async () => (await stateOf(id, "owe")) === "done");

@@ -42,7 +42,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
     expect(its.log).toEqual(["done", "undo it"]);
   });
 
-  it("a cancel undoes an effect with an unrecorded first attempt and a temporarily refused second one", async () => {
+  it("a cancel undoes an effect with an unrecorded first attempt and a temporarily refused second attempt", async () => {
     const its = scene();
     const { state, next } = refusing();
     const step = losing(its.log, next);
@@ -180,7 +180,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
     expect(its.log).toEqual(["first", "done", "done again", "undo it", "undo first"]);
   });
 
-  it("an undo does not repeat an effect with an unrecorded first attempt and a permanently refused later one: it has not happened", async () => {
+  it("an undo does not repeat an effect with an unrecorded first attempt and a permanently refused later attempt: the effect has not happened", async () => {
     const its = scene();
     let tries = 0;
     const step = defineStep({

@@ -163,7 +163,7 @@ it("a question can be answered while its run is paused; the run continues with t
   expect(its.log).toEqual(["true"]);
 });
 
-it("a wait and the effect after it need one query to detect a pause before either", async () => {
+it("a run makes one query to detect a pause before a wait and before the effect after that wait", async () => {
   const its = scene();
   const id = await play(its, async (step) => {
     await hears(its, step, "first");

@@ -159,7 +159,7 @@ it("a lane whose workflow is paused keeps its messages in order, and continues a
   expect(log).toEqual(names);
 });
 
-it("a breaker pauses a tenant's workflow after failures of one cause, raises an alert, and counts anew after the resume", async () => {
+it("a breaker pauses a tenant's workflow after failures of one cause, raises an alert, and counts from zero after the resume", async () => {
   const by = someone("observe");
   const withBreaker = [{ ...lab, breaker: { failures: 3, within: "5 minutes" as const } }];
   const fails = async (said: string) => {

@@ -72,7 +72,7 @@ describe("A run with a history that the platform has deleted after its retention
     expect(await failedAgo(31)).toEqual({ from: null, asked: 0 });
   });
 
-  it("the platform keeps a failed run for 30 days, and a complete one for its workflow's keepResult (default: two days)", async () => {
+  it("the platform keeps a failed run for 30 days, and a complete run for its workflow's keepResult (default: two days)", async () => {
     const asked: unknown[] = [];
     const create = async ({ instances }: { instances: WorkflowInstanceCreateOptions[] }) => {
       asked.push(...instances.map(({ retention }) => retention));

@@ -17,8 +17,8 @@ async function endedBeforeItsPass() {
   return { instanceId, pass };
 }
 
-describe("A retry of a run that has ended in its row and not yet on the platform", () => {
-  it("W33 a retry of a run that has ended in its row restarts it as soon as the platform has ended the run", async () => {
+describe("A retry of a run that is recorded as ended while the platform still executes it", () => {
+  it("W33 a retry of a run that is recorded as ended restarts it as soon as the platform has ended the run", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
     const retried = actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     await reaches(instanceId, "running");
@@ -59,7 +59,7 @@ function leftStanding(instanceId: string): void {
   onTestFinished(() => standing.mockRestore());
 }
 
-describe("A run that has ended in its row and that a killed process left running on the platform", () => {
+describe("A run that is recorded as ended, and that a killed process left running on the platform", () => {
   it("W33 a retry wakes a run that a killed process left running, and restarts it once it has ended", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");

@@ -25,7 +25,7 @@ const again = (id: string, key?: string) =>
 const plan = (id: string, key?: string) => planAct(probeEnv, operator, "run-again", id, {}, { catalog: app, ...(key && { key }) });
 
 describe("Run again", () => {
-  it("starts a copy of a complete instance under a derived key, with its payload, correlation and cause", async () => {
+  it("run again starts a copy of a complete instance under a derived key, with its payload, correlation and cause", async () => {
     const { id, name, did } = await complete();
     const { action_id, instance_id, replayed } = await again(id);
     expect(replayed).toBe(false);
@@ -45,7 +45,7 @@ describe("Run again", () => {
     expect(third.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
   });
 
-  it("starts one instance for any number of requests with one key, and one for each request without", async () => {
+  it("run again starts one instance for any number of requests with one key, and one for each request without a key", async () => {
     const { id } = await complete();
     const sent = await Promise.all([1, 2, 3].map(() => again(id, "a click")));
     expect(new Set(sent.map(({ instance_id }) => instance_id)).size).toBe(1);
@@ -54,7 +54,7 @@ describe("Run again", () => {
     expect(new Set([...sent, ...others].map(({ instance_id }) => instance_id)).size).toBe(3);
   });
 
-  it("starts a copy of an instance that an event started, without a queue", async () => {
+  it("run again starts a copy of an instance that an event started, without a queue", async () => {
     const name = fresh("event");
     await deliver("probe-events", [event("probe.done", name, { name, step: "s" }, `${name}/done`)]);
     const ofEvent = () =>
@@ -69,7 +69,7 @@ describe("Run again", () => {
     expect(await rows("SELECT 1 FROM probe_rows WHERE name = ?1 AND kind = 'event'", name)).toHaveLength(2);
   });
 
-  it("names its key in a dry run, which starts nothing", async () => {
+  it("a dry run of run again returns the key of the copy, and starts nothing", async () => {
     const { id, name } = await complete();
     expect(await plan(id)).toMatchObject({
       refused: null,
@@ -80,7 +80,7 @@ describe("Run again", () => {
     expect(await rows("SELECT 1 FROM millrace_instances WHERE causation_id = ?1", `${id}/run again`)).toEqual([]);
   });
 
-  it("is refused in words, and audited, while the instance runs and once its payload is gone", async () => {
+  it("run again is refused with a reason, and audited, while the instance runs and after its payload is deleted", async () => {
     const { instanceId } = await failsUntilMended();
     await reaches(instanceId, "errored");
     await probeEnv.DB.prepare("UPDATE millrace_instances SET status = 'waiting' WHERE id = ?1").bind(instanceId).run();
@@ -103,7 +103,7 @@ describe("Run again", () => {
     });
   });
 
-  it("A03 is started by the keeper if the process dies after the commit", async () => {
+  it("A03 the copy of a run again is started by the keeper if the process dies after the commit", async () => {
     const { id, did } = await complete();
     dieAt("A03 accept committed, not enqueued");
     await expect(again(id)).rejects.toThrow("Died");
@@ -117,7 +117,7 @@ describe("Run again", () => {
     );
   });
 
-  it("as a bulk action runs each instance of a filter once more, and counts how the new ones end", async () => {
+  it("a bulk action runs each instance of a filter again, and counts the ends of the new instances", async () => {
     const tenant = await theOperator();
     const state = { fails: false };
     const runs: string[] = [];

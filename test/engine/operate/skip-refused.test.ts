@@ -31,7 +31,7 @@ async function skippedInVain(id: string, more: { output?: unknown } = UNFIT): Pr
 }
 
 describe("W17 I15 A step that was skipped with an invalid output", () => {
-  it("an invalid skip leaves the unknown outcome of a lookup effect unknown: an undo looks the effect up and undoes it", async () => {
+  it("a skip with an invalid output leaves the outcome of a lookup effect unknown: an undo looks the effect up and undoes it", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
@@ -51,39 +51,45 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     { of: "natural", steps: "lean" },
     { of: "keyed", steps: "lean" },
     { of: "natural", steps: "platform" },
-  ] as const)("an invalid skip leaves a refused $of effect ($steps) as not happened: an undo does not repeat it", async ({ of, steps }) => {
-    mode.steps = steps;
-    onTestFinished(() => {
-      mode.steps = "platform";
-    });
-    const at = bank();
-    const id = await failedToPay(at, of, "refuses");
-    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
-    await skippedInVain(id);
-    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
-    at.away = false;
-    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
-    expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect(at.log).toEqual(["van", "pay", "van back"]);
-  });
+  ] as const)(
+    "a skip with an invalid output leaves a refused $of effect ($steps) as not happened: an undo does not repeat it",
+    async ({ of, steps }) => {
+      mode.steps = steps;
+      onTestFinished(() => {
+        mode.steps = "platform";
+      });
+      const at = bank();
+      const id = await failedToPay(at, of, "refuses");
+      expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
+      await skippedInVain(id);
+      expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
+      at.away = false;
+      await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+      expect(await kept(id, "terminated", "errored")).toBe("terminated");
+      expect(at.log).toEqual(["van", "pay", "van back"]);
+    },
+  );
 
-  it.each(["keyed", "natural", "lookup", "once"] as const)("a failed %s effect runs again in a retry after an invalid skip", async (of) => {
-    const at = bank();
-    const id = await failedToPay(at, of, "refuses");
-    const before = await effectsOf(probeEnv, operator, id);
-    await skippedInVain(id);
-    const brief = (shown: typeof before) => shown.map(({ step, class: its, state, skipped }) => ({ step, its, state, skipped }));
-    expect(brief(await effectsOf(probeEnv, operator, id))).toEqual(brief(before));
-    expect(verdictOn(await planAct(probeEnv, operator, "retry", id, {}))).toBe("runs");
-    at.away = false;
-    await retry(id);
-    expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(at.log).toEqual(["van", "pay", "pay"]);
-    const [, pay] = await effectsOf(probeEnv, operator, id);
-    expect(pay).toMatchObject({ step: "pay", class: of, state: "done", skipped: false });
-  });
+  it.each(["keyed", "natural", "lookup", "once"] as const)(
+    "a failed %s effect runs again in a retry after a skip with an invalid output",
+    async (of) => {
+      const at = bank();
+      const id = await failedToPay(at, of, "refuses");
+      const before = await effectsOf(probeEnv, operator, id);
+      await skippedInVain(id);
+      const brief = (shown: typeof before) => shown.map(({ step, class: its, state, skipped }) => ({ step, its, state, skipped }));
+      expect(brief(await effectsOf(probeEnv, operator, id))).toEqual(brief(before));
+      expect(verdictOn(await planAct(probeEnv, operator, "retry", id, {}))).toBe("runs");
+      at.away = false;
+      await retry(id);
+      expect(await kept(id, "complete", "errored")).toBe("complete");
+      expect(at.log).toEqual(["van", "pay", "pay"]);
+      const [, pay] = await effectsOf(probeEnv, operator, id);
+      expect(pay).toMatchObject({ step: "pay", class: of, state: "done", skipped: false });
+    },
+  );
 
-  it("a retry looks up an effect that may have happened also after two invalid skips", async () => {
+  it("a retry looks up an effect that may have happened also after two skips with invalid outputs", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -96,7 +102,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
   });
 
   it.each(["from", "restart"] as const)(
-    "an effect runs again after an invalid skip when an operator names it in a retry or restarts the run (%s)",
+    "an effect runs again after a skip with an invalid output when an operator names it in a retry or restarts the run (%s)",
     async (how) => {
       const at = bank();
       const id = await failedToPay(at, "keyed");
@@ -112,7 +118,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     },
   );
 
-  it("a valid skip can follow an invalid one, and an undo does not undo the skipped effect", async () => {
+  it("a skip with a valid output can follow one with an invalid output, and an undo does not undo the skipped effect", async () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     await skippedInVain(id);
@@ -124,7 +130,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(at.log).toEqual(["van", "pay", "van back"]);
   });
 
-  it("an undo looks up an effect after an invalid skip also where the code caught the failure and continued", async () => {
+  it("an undo looks up an effect after a skip with an invalid output also when the code caught the failure and continued", async () => {
     const at = bank();
     const { instanceId: id } = await runLab(async ({ step }) => {
       const paid = await step.effect("pay", pays(at, "lookup"), null).catch((error: Error) => error.message);
@@ -139,7 +145,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     expect(at.log).toEqual(["pay", "ask", "pay back"]);
   });
 
-  it("an effect that was undone and repeated can run again after an invalid skip", async () => {
+  it("an effect that was undone and repeated can run again after a skip with an invalid output", async () => {
     const at = { ...bank(), away: false };
     const { instanceId: id } = await runLab(async ({ step }) => (await step.effect("pay", pays(at, "lookup"), null)).paid);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -158,7 +164,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
 });
 
 describe("W17 A skip that is refused because of its output", () => {
-  it("several refused skips leave the known state of the step, also where the code did not reach one of them", async () => {
+  it("several refused skips do not change the known state of the step, also when the code did not reach that step", async () => {
     const at = bank();
     const state = { broken: false };
     const { instanceId: id } = await runLab(async ({ step }) => {

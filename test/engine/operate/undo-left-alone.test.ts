@@ -91,9 +91,9 @@ describe("W20 An undo that cannot determine the outcome of an effect", () => {
   });
 
   it.each([
-    { with: "no output is sent by a retry", output: undefined, sends: ["sent"] },
-    { with: "an output has that output in a retry", output: "by hand", sends: [] },
-  ])("an effect that a cancel cut off and an operator skipped in the undo with $with", async ({ output, sends }) => {
+    { with: "without an output is repeated by a retry", output: undefined, sends: ["sent"] },
+    { with: "with an output has that output in a retry", output: "by hand", sends: [] },
+  ])("an effect that a cancel interrupted and an operator skipped in the undo $with", async ({ output, sends }) => {
     const world: string[] = [];
     const state = { away: true };
     const { instanceId: id } = await runLab(async ({ step }) => {

@@ -100,7 +100,7 @@ describe("W20 an undo of an effect with an unknown outcome", () => {
 });
 
 describe("The refusals and the dry run of an undo", () => {
-  it("an undo of a running instance, of an undone one and of another tenant's instance is refused", async () => {
+  it("an undo of a running instance, of an undone instance and of another tenant's instance is refused", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "keyed", name: "act", undo: "natural" },

@@ -268,8 +268,8 @@ describe("An undo", () => {
 });
 
 it.each([
-  { what: "ends that run at once if it was undone or cancelled", undone: true, tries: 1 },
-  { what: "polls that run every ten seconds if it failed, and ends it at the sixth attempt", undone: false, tries: 6 },
+  { what: "ends that run at once if the instance was undone or cancelled", undone: true, tries: 1 },
+  { what: "polls that run every ten seconds if the instance failed, and ends the run at the sixth attempt", undone: false, tries: 6 },
 ])("W33 a retry of a run that a crash left asleep on the platform $what", async ({ undone, tries }) => {
   const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
   await platformReaches(instanceId, "running", "waiting");

@@ -27,7 +27,7 @@ const charge = effect("keyed", () => Promise.reject(new Error("The till answered
 const refused = effect("keyed", () => Promise.reject(upstreamRefused("The till has closed.")), wayBack);
 const van = effect("keyed", async () => "a van", wayBack);
 
-it.each(modes)("an undo reports that a caught effect without a record may remain (step mode %s)", async (steps) => {
+it.each(modes)("an undo reports that an unrecorded effect with a caught failure may remain (step mode %s)", async (steps) => {
   const { id, status } = await run(steps, async (step) => {
     await step.effect("van", van, {});
     await step.effect("charge", charge, {}).catch(() => "without");
@@ -41,7 +41,7 @@ it.each(modes)("an undo reports that a caught effect without a record may remain
 });
 
 it.each(modes)(
-  "a dry run of an undo omits caught reads and commits, and reports a refused effect as not happened (step mode %s)",
+  "a dry run of an undo omits failed reads and commits, and reports a refused effect as not happened (step mode %s)",
   async (steps) => {
     const { id, status } = await run(steps, async (step) => {
       await step.read("quote", () => Promise.reject(new Error("No price.")), ONCE).catch(() => 0);

@@ -133,7 +133,7 @@ describe("An undo", () => {
     expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
   });
 
-  it("an undo neither sleeps nor waits: it uses the recorded events, and sleeps are over", async () => {
+  it("an undo neither sleeps nor waits: it uses the recorded events, and skips sleeps", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "sleep", name: "rest", timeoutMs: 50 },

@@ -119,7 +119,7 @@ describe("A dry run for a run that caught a failure and continued", () => {
     expect(world.asked).toBe(1);
   });
 
-  it.concurrent("W25 a dry run of a retry from a caught step reports that this step runs, and that its fallback remains", async () => {
+  it.concurrent("W25 a dry run of a retry from a step with a caught failure reports that the step runs, and that its fallback remains", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const named = { from: "mail", anyway: true };
     expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });

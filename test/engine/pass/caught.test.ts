@@ -138,8 +138,8 @@ describe("A fallback that the code runs after a failed step", () => {
   });
 });
 
-describe("A retry from a caught step", () => {
-  it("W25 a retry from a caught step is refused also when only a failed entry depends on that step", async () => {
+describe("A retry from a step with a caught failure", () => {
+  it("W25 a retry from a step with a caught failure is refused also when only a failed effect followed that step", async () => {
     const state = world();
     const { instanceId } = await runLab(async (call) => {
       const { step } = call;
@@ -190,7 +190,7 @@ describe("A retry from a caught step", () => {
   });
 });
 
-it("W25 a caught failure remains caught when an entry that depends on it is claimed again after later entries", async () => {
+it("W25 a caught failure remains caught when the fallback that follows it is repeated after later steps", async () => {
   const happened: string[] = [];
   const state = { voucher: false, ship: false };
   const { instanceId } = await runLab(async ({ step, instanceId: id }) => {

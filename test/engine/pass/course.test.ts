@@ -133,7 +133,7 @@ describe("A once effect", () => {
   });
 });
 
-it.concurrent("W25 an effect that timed out, was caught and is recorded late does not change the code's branch in a replay", async () => {
+it.concurrent("W25 an effect that is recorded after the code caught its timeout does not change the code's branch in a replay", async () => {
   const done: string[] = [];
   const late = defineStep({
     effect: "keyed",

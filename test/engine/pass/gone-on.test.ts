@@ -150,7 +150,7 @@ describe("A retry after a crash in the effect that follows a caught failure", ()
   const noShip = ({ step }: { step: Steps }, state: { mended: boolean }) =>
     step.read("ship", async () => (state.mended ? 1 : Promise.reject(new Error("Nobody ships."))), ONCE);
 
-  it("W25 W03 a retry from the caught step is refused after a crash in its fallback, unless the operator accepts both effects", async () => {
+  it("W25 W03 a retry from a step with a caught failure is refused after a crash in its fallback, unless the operator accepts both effects", async () => {
     const { asked, act } = shop();
     const world = { away: false, funds: false };
     const card = effect("once", async () => (world.funds ? asked.push("card") && "card" : Promise.reject(noFunds())));

@@ -158,7 +158,7 @@ describe("The branch that code takes after an error it caught", () => {
   );
 
   it.each(["unnamed", "named"])(
-    "W25 a run keeps its branch when its fallback lost the answer and has no record: no retry (%s) runs both branches",
+    "W25 a run keeps its branch when the answer to its unrecorded fallback was lost: no retry (%s) runs both branches",
     async (how) => {
       const world = { card: false, answers: false, missing: true, did: [] as string[] };
       const { instanceId } = await runLab(async ({ step }) => {
@@ -203,7 +203,7 @@ describe("The branch that code takes after an error it caught", () => {
     },
   );
 
-  it("W25 a retry from a caught step is refused when its fallback was in doubt, repeated, and then refused", async () => {
+  it("W25 a retry from a step with a caught failure is refused when its fallback was in doubt, repeated, and then refused", async () => {
     const world = { card: false, mode: "lost" };
     const { instanceId } = await runLab(async ({ step }) => {
       const card = await step

@@ -107,7 +107,7 @@ describe("The number of writes that record caught failures before a run's end", 
       },
     ],
     [
-      "several waits after a caught effect that may have happened need one write",
+      "several waits after a caught failure of an effect that may have happened need one write",
       1,
       async (call) => {
         await fails(call, "a", down);
@@ -116,7 +116,7 @@ describe("The number of writes that record caught failures before a run's end", 
       },
     ],
     [
-      "waits and effects after a caught effect that may have happened need two writes",
+      "waits and effects after a caught failure of an effect that may have happened need two writes",
       2,
       async (call) => {
         await fails(call, "a", down);

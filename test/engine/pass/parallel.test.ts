@@ -43,7 +43,7 @@ describe("Parallel branches with several steps each", () => {
     expect(back).toEqual(["a2", "a1", "b2", "b1"]);
   });
 
-  it("W20 W25 an undo looks up a caught effect with a lost answer, and undoes it and its fallback", async () => {
+  it("W20 W25 an undo looks up an effect with a lost answer and a caught failure, and undoes that effect and its fallback", async () => {
     const { done, back, act } = world();
     const booked: string[] = [];
     const booking = defineStep({

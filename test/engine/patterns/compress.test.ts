@@ -25,7 +25,7 @@ async function unpacked(name: string): Promise<{ bytes: Uint8Array; type: string
 describe("the binary job of docs/patterns.md", () => {
   const megabyte = new Uint8Array(1_000_000).map((_, index) => index % 251);
 
-  it("takes a file of a megabyte by its key: no message and no row has its bytes", async () => {
+  it("the binary job of docs/patterns.md reads a file of a megabyte by its key: no message and no row has its bytes", async () => {
     const { name, id, ask } = await asked(megabyte);
     await ask();
     expect(await reaches(id, "complete")).toBe("complete");
@@ -34,7 +34,7 @@ describe("the binary job of docs/patterns.md", () => {
     expect(row?.size).toBeLessThan(1_000);
   });
 
-  it("writes the same object again after a death between its write and its record", async () => {
+  it("the binary job of docs/patterns.md writes the same object again when the process dies between the write and its record", async () => {
     const { name, id, ask } = await asked(megabyte);
     const death = dieAt("W03 effect done, not recorded", id);
     await ask();
@@ -46,7 +46,7 @@ describe("the binary job of docs/patterns.md", () => {
     expect((await probeEnv.PAYLOADS.list({ prefix: `compressed/acme/${name}` })).objects).toHaveLength(1);
   });
 
-  it("ends without a retry when the file is missing", async () => {
+  it("the binary job of docs/patterns.md fails without a retry when the file is missing", async () => {
     const { id, ask } = await asked();
     await ask();
     expect(await reaches(id, "errored")).toBe("errored");

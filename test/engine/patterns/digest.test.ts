@@ -15,7 +15,7 @@ const FILL = `
   WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
   INSERT INTO readers SELECT printf('%05d', i), ?1, i || '@example.com' FROM n`;
 
-it(`a due time of the digest sends ${READERS} mails at 50 a second, none early, each once through two crashes`, {
+it(`a due time of the digest in docs/patterns.md sends ${READERS} mails at 50 per second, none early, each once despite two crashes`, {
   timeout: 600_000,
 }, async () => {
   await env.DB.exec("CREATE TABLE readers (id TEXT PRIMARY KEY, list TEXT, email TEXT)");
@@ -56,7 +56,9 @@ it(`a due time of the digest sends ${READERS} mails at 50 a second, none early, 
   await due();
   expect(await deliver("digest-events", [JSON.parse(event?.body ?? "null")])).toEqual({ acked: 1, retried: 0 });
   const count = "SELECT count(*) AS count FROM millrace_instances WHERE tenant_id = ?1";
-  expect(await rows(count, by.tenantId), "one instance for the run and one for each mail").toEqual([{ count: READERS + 1 }]);
+  expect(await rows(count, by.tenantId), "The digest has one instance for its run and one for each mail.").toEqual([
+    { count: READERS + 1 },
+  ]);
   expect(new Set((await happened(`${list}/`)).map(({ subject }) => subject)).size).toBe(READERS);
   expect(mails).toHaveLength(READERS);
   if (IS_FULL_SIZE) console.log(JSON.stringify({ log: "digest", ...evenness(mails.map(({ at }) => at)) }));

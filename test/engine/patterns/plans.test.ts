@@ -50,7 +50,7 @@ describe("The lane per customer of docs/patterns.md", () => {
     expect(await one.plan()).toEqual([{ plan: "free" }]);
   });
 
-  it("a lane per customer delays the changes after a failed one until it is retried, and no changes of other customers", async () => {
+  it("a lane per customer delays the customer's changes after a failed change until its retry, and delays no other customer", async () => {
     const [one, other] = [customer(), customer()];
     refused.add(`${one.name}/pro to team`);
     await one.changes("pro", "team", "free");

@@ -29,9 +29,9 @@ export class PullModel {
   /** Records a message as leased. Returns a text if the model forbids that lease. */
   leased(id: string, lease: string, attempts: number, until: number, now: number): string | undefined {
     const message = this.free(now).find((one) => one.id === id);
-    if (!message) return `${id} was leased, and the model has it as not free`;
-    if (this.leases.includes(lease)) return `${lease} was given twice`;
-    if (attempts !== message.failures + 1) return `${id} was leased as attempt ${attempts} after ${message.failures} failures`;
+    if (!message) return `the message ${id} was leased, but the model has it as not available`;
+    if (this.leases.includes(lease)) return `the lease ${lease} was granted twice`;
+    if (attempts !== message.failures + 1) return `the message ${id} was leased as attempt ${attempts} after ${message.failures} failures`;
     this.leases.push(lease);
     Object.assign(message, { state: "leased", lease, until });
   }

@@ -22,7 +22,7 @@ async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
 
 const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM millrace_instances WHERE id = ?1", id))[0]?.run;
 
-describe("The end of a run in its row", () => {
+describe("The recorded end of a run", () => {
   it("W33 a failed run's late report of its end changes nothing once an operator has retried the run", async () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");

@@ -33,7 +33,7 @@ it("R02 each instance has one recorder, instances are distributed evenly, and an
   expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null, lost: null });
 });
 
-it("W25 of two replays in one group that each assume to be the first, one records, and the other queries first", async () => {
+it("W25 of two concurrent replays that each assume to be the first of a run, one records its outcome, and the other queries first", async () => {
   const id = digest(fresh());
   const recorder = recorderOf(probeEnv, id);
   const by = (pass: string) => {

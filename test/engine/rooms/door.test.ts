@@ -102,7 +102,13 @@ it("a client of a room may send five messages at once and then one per second; o
 });
 
 it.each([
-  ["a client that sends without the scope for it", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
+  [
+    "a client that sends a message without the required scope",
+    ["read"],
+    { type: "send", body: { text: "hi" }, key: "k" },
+    "forbidden",
+    "k",
+  ],
   [
     "a client that sends an invalid message body",
     ["read", "operate"],
@@ -161,8 +167,8 @@ it("a room's key of 200 characters is accepted, and a longer one or one that is 
 it.each([
   ["a name of more than 100 characters", { name: "n".repeat(101) }, "name"],
   ["an invisible name", { name: "\u200b " }, "name"],
-  ["an end that is not a number", { name: "ada", until: Number.NaN }, "until"],
-  ["an end that is a text", { name: "ada", until: "soon" as never }, "until"],
+  ["an expiry that is not a number", { name: "ada", until: Number.NaN }, "until"],
+  ["an expiry that is a text", { name: "ada", until: "soon" as never }, "until"],
 ])("a room's ticket with %s is not issued", (_, guest, path) => {
   const writing = () => roomTicket(roomEnv, desk, "front", "acme", guest);
   expect(writing).toThrow(expect.objectContaining({ code: "invalid_payload", message: expect.stringContaining(path) }));

@@ -22,7 +22,7 @@ const SENT_AWAY: [why: string, code: number, away: (room: LabRoom, deaf: Ear) =>
 ];
 
 it.each(SENT_AWAY)(
-  "a client that %s leaves the room although it does not close: it receives nothing, and `left` is sent once",
+  "a client that %s leaves the room although its socket remains open: the client receives nothing, and `left` is sent once",
   async (_, code, away) => {
     using clock = movedClock();
     const room = new LabRoom(desk);

@@ -80,7 +80,7 @@ it("two messages to a room with one key are one message, from a Worker and from 
   ]);
 });
 
-it("a key belongs to the client's name: the same key of another name is another message", async () => {
+it("the idempotency key of a room's message belongs to the sender's name: the same key of another sender is another message", async () => {
   const room = new LabRoom(desk);
   const [ada, odd] = [await room.enter("ada"), await room.enter("ada/x")];
   ada.say(say("one", "x/1"));
@@ -92,7 +92,7 @@ it("a key belongs to the client's name: the same key of another name is another 
   ]);
 });
 
-it("a client that joins a room gets the list of members, then joins and leaves, each name once for any number of sockets", async () => {
+it("a client that joins a room gets the list of members, and then each join and leave, once per name for any number of sockets", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   const bobs = [await room.enter("bob"), await room.enter("bob")];
@@ -161,7 +161,7 @@ it("a send to an unknown room, a too large body and a body without JSON give an 
   await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
 });
 
-it("a room with an invalid tenant or a too long key is refused, and so is a deeply nested body", async () => {
+it("a room with an invalid tenant or a too long key, and a message with a deeply nested body, are refused", async () => {
   const at =
     (key: string, tenant = "acme") =>
     () =>

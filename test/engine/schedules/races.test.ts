@@ -50,7 +50,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 describe("A due time that the keeper has read", () => {
   it.each(CHANGES.flatMap(([how, change]) => WRITES.map(([writes, more, broken]) => ({ how, change, writes, more, broken }))))(
-    "a due time does not run when its schedule is $how before the keeper $writes, and is recorded once as missed",
+    "a schedule's due time does not run when its schedule is $how before the keeper $writes, and is recorded once as missed",
     async ({ how, change, more, broken }) => {
       const { caller, path, runs } = await scheduled(more);
       if (broken) await env.DB.prepare(broken).bind(caller.tenantId).run();
@@ -70,7 +70,7 @@ describe("A due time that the keeper has read", () => {
     },
   );
 
-  it("a due time is started once by two concurrent keepers", async () => {
+  it("a schedule's due time is started once by two concurrent keepers", async () => {
     const { caller, path, runs } = await scheduled();
     await dueSince(caller, thisHour());
     await startDue(
@@ -94,20 +94,23 @@ describe("A due time that the keeper starts while another caller changes its sch
     ["pauses its schedule", (db: typeof env, by: Json, name: string) => pauseSchedule(db, by, name, reason)],
     ["changes its schedule", (db: typeof env, by: Json, name: string) => putSchedule(db, app, by, name, wanted, reason)],
     ["ends its schedule", (db: typeof env, by: Json, name: string) => deleteSchedule(db, by, name, reason)],
-  ])("a due time that the keeper starts while another caller %s is recorded as started, and not also as missed", async (_, change) => {
-    const { caller, path, runs } = await scheduled();
-    await dueSince(caller, thisHour());
-    const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] };
-    await change(
-      meanwhile(2, nameIn(path), () => startDue(env, app)),
-      by,
-      nameIn(path),
-    );
-    expect(await instancesOf(caller)).toHaveLength(1);
-    expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
-  });
+  ])(
+    "a schedule's due time that the keeper starts while another caller %s is recorded as started, and not also as missed",
+    async (_, change) => {
+      const { caller, path, runs } = await scheduled();
+      await dueSince(caller, thisHour());
+      const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] };
+      await change(
+        meanwhile(2, nameIn(path), () => startDue(env, app)),
+        by,
+        nameIn(path),
+      );
+      expect(await instancesOf(caller)).toHaveLength(1);
+      expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
+    },
+  );
 
-  it("a due time that passes during a concurrent start and pause is recorded as missed, and the earlier one as started", async () => {
+  it("a schedule's due time that passes during a concurrent start and pause is recorded as missed, and the earlier one as started", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due - HOUR_MS);
@@ -121,7 +124,7 @@ describe("A due time that the keeper starts while another caller changes its sch
     ]);
   });
 
-  it("a started due time is not due again after a concurrent change of its schedule by a caller with a slow clock", async () => {
+  it("a schedule's due time that was started is not due again after a concurrent change of its schedule by a caller with a slow clock", async () => {
     const { caller, path, runs } = await scheduled();
     const [due, now] = [thisHour(), Date.now()];
     await dueSince(caller, due);

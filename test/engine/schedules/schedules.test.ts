@@ -5,7 +5,7 @@ import { type Caller, callerWith, expectProblem, type Json, reaches, research } 
 import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A due time of a schedule", () => {
-  it("a due time becomes one command, for any number of concurrent polls", async () => {
+  it("a schedule's due time becomes one command, for any number of concurrent polls", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     await dueSince(caller, due);
@@ -50,7 +50,7 @@ describe("A due time of a schedule", () => {
     await env.DB.prepare("DELETE FROM millrace_schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
-  it("a due time that is due again becomes the same command, and runs once", async () => {
+  it("a schedule's due time that is due again becomes the same command, and runs once", async () => {
     const { caller, runs } = await scheduled();
     const due = thisHour();
     for (let times = 0; times < 2; times++) {
@@ -61,7 +61,7 @@ describe("A due time of a schedule", () => {
     expect(await runs()).toHaveLength(1);
   });
 
-  it("a due time is recorded as refused when other work has its key", async () => {
+  it("a schedule's due time is recorded as refused when other work has its key", async () => {
     const { caller, path, runs } = await scheduled();
     const due = thisHour();
     const key = `schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`;
@@ -72,7 +72,7 @@ describe("A due time of a schedule", () => {
     expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("another payload") }]);
   });
 
-  it("a due time with an invalid command is recorded as refused, and the schedule gets its next due time", async () => {
+  it("a schedule's due time with an invalid command is recorded as refused, and the schedule gets its next due time", async () => {
     const { caller, path, runs } = await scheduled();
     await env.DB.prepare(`UPDATE millrace_schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`)
       .bind(caller.tenantId)
@@ -86,7 +86,7 @@ describe("A due time of a schedule", () => {
 });
 
 describe("Due times that passed while the keeper was not running", () => {
-  it("due times that passed without a keeper are recorded as missed, and the last one runs if it is not too late", async () => {
+  it("a schedule's due times that passed without a keeper are recorded as missed, and the last one runs if it is not too late", async () => {
     const { caller, runs } = await scheduled();
     const last = thisHour();
     await dueSince(caller, last - 5 * HOUR_MS);
@@ -103,7 +103,7 @@ describe("Due times that passed while the keeper was not running", () => {
     expect(await instancesOf(caller)).toHaveLength(1);
   });
 
-  it("due times that passed without a keeper are all recorded as missed when the last one is too late", async () => {
+  it("a schedule's due times that passed without a keeper are all recorded as missed when the last one is too late", async () => {
     const { caller, runs } = await scheduled({ cron: "0 0 1 1 *", late_seconds: 60 });
     const year = new Date().getUTCFullYear();
     await dueSince(caller, Date.UTC(year - 2, 0, 1));
@@ -114,7 +114,7 @@ describe("Due times that passed while the keeper was not running", () => {
     expect(await instancesOf(caller)).toEqual([]);
   });
 
-  it("missed due times are counted up to 300, and the last one is known for any number", async () => {
+  it("missed due times are counted up to 300, and the last missed due time is correct for any number", async () => {
     const { caller, runs } = await scheduled({ cron: "* * * * *" });
     await dueSince(caller, thisHour() - 40 * 24 * HOUR_MS);
     await platformCron();
@@ -130,23 +130,26 @@ describe("A due time that has not been started", () => {
     ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
     ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
     ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
-  ])("a due time that has not been started is recorded as missed when its schedule is %s, and does not run", async (how, change) => {
-    const { caller, path, runs } = await scheduled();
-    const due = thisHour();
-    await dueSince(caller, due - HOUR_MS);
-    expect((await change(caller, path)).status).toBeLessThan(300);
-    await platformCron();
-    expect(await runs()).toMatchObject([
-      {
-        state: "missed",
-        due_at: new Date(due - HOUR_MS).toISOString(),
-        until: new Date(due).toISOString(),
-        times: 2,
-        reason: `ada ${how} it before it was started.`,
-      },
-    ]);
-    expect(await instancesOf(caller)).toEqual([]);
-  });
+  ])(
+    "a schedule's due time that has not been started is recorded as missed when its schedule is %s, and does not run",
+    async (how, change) => {
+      const { caller, path, runs } = await scheduled();
+      const due = thisHour();
+      await dueSince(caller, due - HOUR_MS);
+      expect((await change(caller, path)).status).toBeLessThan(300);
+      await platformCron();
+      expect(await runs()).toMatchObject([
+        {
+          state: "missed",
+          due_at: new Date(due - HOUR_MS).toISOString(),
+          until: new Date(due).toISOString(),
+          times: 2,
+          reason: `ada ${how} it before it was started.`,
+        },
+      ]);
+      expect(await instancesOf(caller)).toEqual([]);
+    },
+  );
 });
 
 describe("A schedule that is written with a revision", () => {

@@ -48,7 +48,7 @@ const WRONG: [what: string, statement: Statement, says: string][] = [
   ["a table of a reserved name", sql`CREATE TABLE sqlite_x (a)`, "statement: object name reserved for internal use: sqlite_x."],
   ["RAISE outside a trigger", sql`SELECT RAISE(ABORT, 'x')`, "statement: RAISE() may only be used within a trigger-program."],
   ["a text as its LIMIT", sql`SELECT id FROM probe_rows LIMIT ${"abc"}`, "refuses the statement: datatype mismatch."],
-  ["an index that is not there", sql`SELECT id FROM probe_rows INDEXED BY nope WHERE id = ${"a"}`, 'The database has no index "nope".'],
+  ["an index that does not exist", sql`SELECT id FROM probe_rows INDEXED BY nope WHERE id = ${"a"}`, 'The database has no index "nope".'],
   ["an ORDER BY out of range", sql`SELECT ${"a"} ORDER BY 5`, "statement: 1st ORDER BY term out of range - should be between 1 and 1."],
   [
     "an unknown ORDER BY",

@@ -59,16 +59,16 @@ const step = loosely(defineStep);
 
 /** Invalid step definitions, which are also tested as undo handlers. */
 const ODD_STEPS: [what: string, odd: object, says: string][] = [
-  ["of the class read", { effect: "read" }, 'effect must be "keyed", "natural", "lookup" or "once", not "read"'],
-  ["of an unknown class", { effect: "bogus" }, 'effect must be "keyed", "natural", "lookup" or "once", not "bogus"'],
-  ["without a run function", { run: undefined }, "A step needs `run`"],
-  ["of the class lookup without a lookup", { effect: "lookup" }, "A lookup step needs `lookup`: the function"],
-  ["with a key that is a text", { key: "x" }, "A step's `key` must be a function"],
-  ["with an output that is not a schema", { output: {} }, "A step's `output` must be a zod 4 schema"],
-  ["with an input that is not a schema", { input: "x" }, "A step's `input` must be a zod 4 schema"],
-  ["with a timeout of 20 minutes", { timeout: "20 minutes" }, "A step's timeout must be more than 0 and at most 10 minutes"],
-  ["with a negative limit of retries", { retries: { limit: -1, delay: 0 } }, "retries.limit must be a whole number"],
-  ["with the retries null", { retries: null }, "retries.limit must be a whole number"],
+  ["a step of the class read", { effect: "read" }, 'effect must be "keyed", "natural", "lookup" or "once", not "read"'],
+  ["a step of an unknown class", { effect: "bogus" }, 'effect must be "keyed", "natural", "lookup" or "once", not "bogus"'],
+  ["a step without a run function", { run: undefined }, "A step needs `run`"],
+  ["a step of the class lookup without a lookup", { effect: "lookup" }, "A lookup step needs `lookup`: the function"],
+  ["a step with a key that is a text", { key: "x" }, "A step's `key` must be a function"],
+  ["a step with an output that is not a schema", { output: {} }, "A step's `output` must be a zod 4 schema"],
+  ["a step with an input that is not a schema", { input: "x" }, "A step's `input` must be a zod 4 schema"],
+  ["a step with a timeout of 20 minutes", { timeout: "20 minutes" }, "A step's timeout must be more than 0 and at most 10 minutes"],
+  ["a step with a negative limit of retries", { retries: { limit: -1, delay: 0 } }, "retries.limit must be a whole number"],
+  ["a step with the retries null", { retries: null }, "retries.limit must be a whole number"],
 ];
 
 /** Targets of a route with an error or an omission. */
@@ -134,9 +134,9 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ["a workflow without a message that starts it", () => workflow({ ...flow, on: undefined }), "has no message that starts it"],
   ["a workflow with a deadline above 365 days", () => workflow({ ...flow, deadline: "366 days" }), "must be at most 365 days"],
 
-  ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [`a step ${what}`, () => step({ ...plain, ...odd }), says]),
+  ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [what, () => step({ ...plain, ...odd }), says]),
   ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [
-    `a step with an undo ${what}`,
+    `a step whose undo is ${what}`,
     () => step({ ...plain, undo: { ...plain, ...odd } }),
     `A step's \`undo\` must be a step definition, as for defineStep: ${says}`,
   ]),

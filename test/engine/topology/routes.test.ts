@@ -167,7 +167,7 @@ describe("once", () => {
 });
 
 describe("onConfirmed", () => {
-  it("onConfirmed gets accepted events and dead letters with a sender's outbox, and no others", async () => {
+  it("onConfirmed gets the accepted events and the dead letters that a sender keeps in its own outbox, and no other messages", async () => {
     const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
     expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
     expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
@@ -176,7 +176,7 @@ describe("onConfirmed", () => {
     ]);
   });
 
-  it("onConfirmed gets exhausted events with a sender's outbox, and no messages of the engine's outbox", async () => {
+  it("onConfirmed gets events of a sender's own outbox that used up their tries, and no messages of the engine's outbox", async () => {
     const message = keptBySender(fresh());
     const command = {
       ...event("probe.done", "x", { name: fresh(), steps: [] }),

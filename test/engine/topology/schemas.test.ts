@@ -25,7 +25,7 @@ it.each<[what: string, schema: z.ZodType, where: string]>([
   ["transforms a field", payload.extend({ note: z.string().transform((note) => `${note}!`) }), "payload.note"],
   ["transforms an alternative", payload.extend({ of: z.array(z.union([z.int(), z.string().transform(Number)])) }), "payload.of.*"],
   ["contains a stringbool", payload.extend({ isNew: z.stringbool().optional() }), "payload.isNew"],
-  ["transforms after a pipe", payload.extend({ at: z.lazy(() => z.string().pipe(z.transform(Number))) }), "payload.at"],
+  ["transforms a field after a pipe", payload.extend({ at: z.lazy(() => z.string().pipe(z.transform(Number))) }), "payload.at"],
 ])("a catalog is refused when a payload's schema %s, and the error names the field", (_, schema, where) => {
   const refused = (what: string) =>
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(`The schema of the ${what}`) });
@@ -46,7 +46,7 @@ it.each<[string, z.ZodType]>([
   ["fills in defaults", payload.extend({ note: z.string().default("").catch("") })],
   ["pipes one check into another", payload.extend({ at: z.string().pipe(z.email()) })],
   ["normalizes texts and numbers", payload.extend({ email: z.string().trim().toLowerCase(), at: z.coerce.number() })],
-  ["knows itself", branch],
+  ["refers to itself", branch],
   ["takes any JSON", payload.extend({ more: z.json() })],
 ])("a catalog is accepted when a payload's schema %s", (_, schema) => {
   expect(catalog({ consumers: [performing(schema), hearing(schema)] }).workflows).toHaveLength(1);

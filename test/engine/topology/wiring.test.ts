@@ -48,13 +48,13 @@ it("a command on a queue without a binding is refused, and the error names the l
 });
 
 it.each([
-  ["Billing_Commands", "it has capitals and underscores"],
-  ["billing_commands", "it has underscores, so two queue names would give one binding name"],
-  ["billing--commands", "it has two dashes in a row"],
-  ["-billing", "it begins with a dash"],
-  ["billing-", "it ends with a dash"],
-  ["", "it is empty"],
-  [`billing-${"x".repeat(52)}`, "its dead-letter queue would have a name of more than 63 characters"],
+  ["Billing_Commands", "a queue name must not have capitals and underscores"],
+  ["billing_commands", "with underscores, two queue names would give one binding name"],
+  ["billing--commands", "a queue name must not have two dashes in a row"],
+  ["-billing", "a queue name must not begin with a dash"],
+  ["billing-", "a queue name must not end with a dash"],
+  ["", "a queue name must not be empty"],
+  [`billing-${"x".repeat(52)}`, "the dead-letter queue would have a name of more than 63 characters"],
 ])("the queue name %s is refused: %s", (name) => {
   expect(() => defineQueue({ name })).toThrow(
     expect.objectContaining({ code: "config_invalid", message: expect.stringContaining("is not a queue name") }),

@@ -121,11 +121,11 @@ describe("An effect in doubt of a complete run", () => {
   });
 });
 
-describe("The end of a run in its row", () => {
+describe("The recorded end of a run", () => {
   it.each([
     ["failed and then as complete", ["errored", "complete"]],
     ["complete and then as failed", ["complete", "errored"]],
-  ] as const)("I17 a run that is reported as %s in one group of the recorder is complete", async (_, ends) => {
+  ] as const)("I17 a run that is reported as %s in one batch of the recorder is complete", async (_, ends) => {
     let done = false;
     const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
     await platformReaches(instanceId, "running");
@@ -217,7 +217,7 @@ describe("The end of a run in its row", () => {
     },
   );
 
-  it("a run completes when its code handles a failure later, or leaves it to a race", async () => {
+  it("a run completes when its code catches a step's failure later, or when another branch wins a race against the failed step", async () => {
     const bad = effect("keyed", async () => Promise.reject(new Error("Bad.")));
     const { instanceId } = await runLab(async ({ step }) => {
       const late = step.effect("late", bad, {});
@@ -230,7 +230,7 @@ describe("The end of a run in its row", () => {
     expect(await outputOf(instanceId)).toBe("Bad.");
   });
 
-  it("W11 a run with a class instance as its result completes in its row and on the platform, with plain data", async () => {
+  it("W11 a run with a class instance as its result is complete in the database and on the platform, with plain data", async () => {
     class Receipt {
       readonly number = 7;
       readonly at = new Date(0);
@@ -244,15 +244,18 @@ describe("The end of a run in its row", () => {
   it.each([
     ["is no JSON", () => ({ big: 1n }), "output_not_serializable"],
     ["is larger than the platform stores", () => "x".repeat(1024 * 1024), "output_too_large"],
-  ])("W11 a run with a result that %s fails in its row and on the platform, with a remedy", async (_, result, code) => {
-    const { instanceId } = await runLab(async ({ step }) => {
-      await step.commit("note", () => ({}));
-      return result();
-    });
-    expect(await platformReaches(instanceId, "complete", "errored")).toBe("errored");
-    expect(await reaches(instanceId, "errored")).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ code, message: expect.stringContaining("The workflow's result") });
-  });
+  ])(
+    "W11 a run with a result that %s is recorded as failed in the database and on the platform, with a remedy",
+    async (_, result, code) => {
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.commit("note", () => ({}));
+        return result();
+      });
+      expect(await platformReaches(instanceId, "complete", "errored")).toBe("errored");
+      expect(await reaches(instanceId, "errored")).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ code, message: expect.stringContaining("The workflow's result") });
+    },
+  );
 });
 
 it("the error of a run names the step that hung until the end of its last attempt", async () => {

@@ -26,7 +26,7 @@ export const DOOR = mutantsOf("door", {
     put: "{ at, nul: true }",
     killedBy: BODIES,
   },
-  "items of a JSON list are counted only after they were parsed": {
+  "the items of a JSON list are counted only after their parsing": {
     file: "packages/millrace/src/contract/limits.ts",
     find: "if (counted.items > INTAKE_LIMITS.maxKeys) {",
     put: "if (counted.items < 0) {",
@@ -68,7 +68,7 @@ export const DOOR = mutantsOf("door", {
     put: "if (context.res.status >= 600 && !unmatched",
     killedBy: BODIES,
   },
-  "a similar name is searched for a name of any length": {
+  "the search for a similar name accepts a name of any length": {
     file: "packages/millrace/src/contract/nearest.ts",
     find: "if (name.length > MAX_MEASURED_CHARACTERS) return undefined;",
     put: "",
@@ -80,13 +80,13 @@ export const DOOR = mutantsOf("door", {
     put: "export const MAX_ISSUES = 50_000;",
     killedBy: BODIES,
   },
-  "two key headers are read as one key": {
+  "two Idempotency-Key headers of a request are read as one key": {
     file: "packages/millrace/src/http/idempotency-key.ts",
     find: "const BARE = /^[\\x21-\\x2b\\x2d-\\x7e][\\x20-\\x2b\\x2d-\\x7e]*$/;",
     put: "const BARE = /^[\\x21-\\x7e][\\x20-\\x7e]*$/;",
     killedBy: "test/api/commands.test.ts",
   },
-  "a null attribute of an event counts as a value": {
+  "a null attribute of a CloudEvent counts as a value": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: '.filter(([name, one]) => one !== null || name === "data")',
     put: '.filter(([name]) => name !== "")',
@@ -98,13 +98,13 @@ export const DOOR = mutantsOf("door", {
     put: 'if (value === "\\0") throw',
     killedBy: CLOUD_EVENTS,
   },
-  "an attribute that was sent twice counts as one": {
+  "a CloudEvent attribute that was sent twice counts as one": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: 'if (quoted === undefined && value.includes(", ")) throw',
     put: 'if (quoted === "" && value.includes(", ")) throw',
     killedBy: CLOUD_EVENTS,
   },
-  "binary mode refuses JSON with another content type": {
+  "a CloudEvent in binary mode is refused when its content type is a JSON type such as application/problem+json": {
     file: "packages/millrace/src/http/cloud-events.ts",
     find: "{ isTaken: isJsonType, maxBytes }",
     put: "{ maxBytes }",
@@ -140,13 +140,13 @@ export const DOOR = mutantsOf("door", {
     put: "sql`true`",
     killedBy: "test/api/tokens.test.ts",
   },
-  "the document's patterns are valid in JavaScript only": {
+  "the patterns of the OpenAPI document are valid in JavaScript only": {
     file: "packages/millrace/src/contract/chosen-name.ts",
     find: "= /^[^\\u0000-\\u001f\\u007f-\\u009f]*$/;",
     put: "= /^\\P{Cc}*$/u;",
     killedBy: "test/api/openapi.test.ts",
   },
-  "the document's operations have no group": {
+  "the operations of the OpenAPI document have no group": {
     file: "packages/millrace/src/http/openapi.ts",
     find: "operation.tags = [tagOf(path, groups)];",
     put: "operation.tags ??= path ? [] : [tagOf(path, groups)];",

@@ -150,7 +150,7 @@ export const GUARD = mutantsOf("guard", {
     // A crash within a few milliseconds of a lost race: about one in some thousands of random programs with killed processes reaches it.
     killedBy: "test/engine/pass/races.test.ts",
   },
-  "an undo receives a failure that the previous run had depended on": {
+  "an undo receives the failure of a read that succeeded in the run before the failed one": {
     file: "packages/millrace/src/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",

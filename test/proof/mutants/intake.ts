@@ -45,31 +45,31 @@ export const INTAKE = mutantsOf("intake", {
     put: 'outcomes.set(message, { did: "duplicate" });',
     killedBy: "test/engine/intake/neighbours.test.ts",
   },
-  "a stream continues from any number": {
+  "a stream of numbered messages continues from any number": {
     file: "packages/millrace/src/store/sequences.ts",
     find: "CASE WHEN millrace_sequences.last = excluded.before THEN excluded.last END",
     put: "excluded.last",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a stream that has not started continues from a later number": {
+  "a stream of numbered messages starts with a later number": {
     file: "packages/millrace/src/store/sequences.ts",
     find: "value->>'from' = 0 OR EXISTS",
     put: "1 OR EXISTS",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a number of a stream is processed before the number that precedes it": {
+  "a numbered message is processed before the message that precedes it": {
     file: "packages/millrace/src/intake/consume/in-order.ts",
     find: "const isNext = place === next;",
     put: "const isNext = true;",
     killedBy: "test/engine/intake/order.test.ts",
   },
-  "a proof message is processed alone at any attempt": {
+  "a message with an acceptance proof is processed alone at any attempt": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
     killedBy: "test/engine/intake/keys.test.ts",
   },
-  "a proof message is processed alone at any age": {
+  "a message with an acceptance proof is processed alone at any age": {
     file: "packages/millrace/src/intake/accept/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",

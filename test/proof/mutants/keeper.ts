@@ -23,7 +23,7 @@ export const KEEPER = mutantsOf("keeper", {
     put: "return failure(row, said);",
     killedBy: "test/engine/workflow/engine-reset.test.ts",
   },
-  "an unreported end is not recorded": {
+  "the keeper does not record the end of an undo that was not reported": {
     file: CHECK,
     find: 'if (row.undo !== null) return { status: "terminated", error: null };',
     put: 'return "seen";',

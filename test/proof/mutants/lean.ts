@@ -57,7 +57,7 @@ export const LEAN_STEPS = mutantsOf("lean", {
     put: "({ result })",
     killedBy,
   },
-  "a slow attempt continues without a record": {
+  "a slow inline attempt does not become a platform step": {
     file: IN_PASS,
     find: "Promise.race([ended, slow.promise])",
     put: "ended",

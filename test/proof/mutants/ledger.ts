@@ -28,7 +28,7 @@ export const LEDGERS = mutantsOf("ledger", {
     put: "",
     killedBy: "test/systems/facts/outbox.test.ts",
   },
-  "a confirmation from before a replay counts": {
+  "a ledger accepts a confirmation from before its replay": {
     file: "src/systems/facts/ledger/outbox.ts",
     find: "if (epoch !== cursor.epoch) return;",
     put: "",

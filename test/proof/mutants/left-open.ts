@@ -19,7 +19,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "(false AND",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
-  "a dry run reports that a caught lookup runs": {
+  "a dry run reports a lookup with a caught failure as running": {
     file: "packages/millrace/src/operate/instances/retry.ts",
     find: '(state === "failed" || state === "claimed") && caught',
     put: 'state === "failed" && caught',
@@ -55,7 +55,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "undefined",
     killedBy: RESTS,
   },
-  "the record written before a sleep lacks the effect after it": {
+  "a caught failure is not written again with the effect that followed it": {
     file: "packages/millrace/src/pass/course.ts",
     find: "(this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed))",
     put: "this.#kept.get(failed)",
@@ -85,7 +85,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "",
     killedBy: READS,
   },
-  "a refusal also counts for the attempts before it": {
+  "the refusal of an attempt also counts for its earlier attempts": {
     file: "packages/millrace/src/workflow/step-attempts.ts",
     find: "failures.isUnclear(this.label) ? asUnclear(error) : error",
     put: "error",
@@ -103,7 +103,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     put: "reopened(run, undefined)",
     killedBy: LATER,
   },
-  "an undo follows a run that made less progress": {
+  "an undo ends at the last run's failure although an earlier run had reached a later effect": {
     file: "packages/millrace/src/operate/instances/left.ts",
     find: 'one.effect === "undoable"',
     put: "false",

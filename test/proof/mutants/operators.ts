@@ -125,7 +125,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "AND a.detail->>'run' = u.run, json_each(a.cut_off)",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "an action reads only the beginning of a long history": {
+  "an operator's action reads only the beginning of a long platform history": {
     file: "packages/millrace/src/inspect/history.ts",
     find: "return historyOf(env, instance, ALL_EVENTS);",
     put: "return historyOf(env, instance);",

@@ -14,19 +14,19 @@ export const RECORDER = mutantsOf("recorder", {
     // Random programs rarely execute exactly this write twice, and a sample of the single faults seldom does.
     killedBy: "test/proof/cases.test.ts",
   },
-  "an outcome is recorded for any token": {
+  "an outcome is recorded under any claim's token": {
     file: OUTCOME,
     find: " AND millrace_inbox.token = excluded.token",
     put: "",
     killedBy: "test/engine/guard/guard.test.ts",
-    masked: "an outcome is recorded for any epoch",
+    masked: "an outcome is recorded in any epoch of an instance",
   },
-  "an outcome is recorded for any epoch": {
+  "an outcome is recorded in any epoch of an instance": {
     file: OUTCOME,
     find: " AND millrace_inbox.epoch = excluded.epoch THEN",
     put: " THEN",
     killedBy: "test/engine/guard/guard.test.ts",
-    masked: "an outcome is recorded for any token",
+    masked: "an outcome is recorded under any claim's token",
   },
   "a commit is written after the start of an undo": {
     file: OUTCOME,
@@ -62,7 +62,7 @@ export const RECORDER = mutantsOf("recorder", {
     put: "      'running', 'running')`);",
     killedBy: "test/engine/guard/doubt.test.ts",
   },
-  "a takeover does not record that the upstream may have been called": {
+  "the takeover of an expired claim does not record that the upstream may have been called": {
     file: CLAIM,
     find: "repeats = max(millrace_inbox.repeats, millrace_inbox.state = 'claimed'),",
     put: "repeats = 0,",
@@ -74,13 +74,13 @@ export const RECORDER = mutantsOf("recorder", {
     put: "      throw error;",
     killedBy: "test/engine/guard/guard.test.ts",
   },
-  "a first outcome does not reactivate a row that was recorded as dead": {
+  "the first outcome of an instance does not reactivate its row that was recorded as dead": {
     file: "packages/millrace/src/recorder/recorder.ts",
     find: "(!standing || isAsleep(standing))",
     put: "!standing",
     killedBy: "test/engine/recorder/ends.test.ts",
   },
-  "a first outcome whose response was lost does not reactivate the row": {
+  "the first outcome of an instance does not reactivate its row when the response was lost": {
     file: "packages/millrace/src/recorder/recorder.ts",
     find: "(!standing || isAsleep(standing))",
     put: "standing && isAsleep(standing)",

@@ -18,7 +18,7 @@ export const RETENTION = mutantsOf("retention", {
     put: "FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
     killedBy: TEST,
   },
-  "a row that changed since its check is removed": {
+  "the row of an instance is removed although it changed after the retention check": {
     file: REMOVE,
     find: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
     put: "DELETE FROM millrace_instances WHERE id IN ${among(ids)} RETURNING id",

@@ -42,7 +42,7 @@ export const SIGNALS = mutantsOf("signals", {
     put: "",
     killedBy: "random",
   },
-  "a second answer replaces the first": {
+  "a second answer to a question replaces the first answer": {
     file: "packages/millrace/src/store/approvals.ts",
     find: "AND id = ${id} AND state = 'pending' AND due_at > ${now}",
     put: "AND id = ${id} AND due_at > ${now}",

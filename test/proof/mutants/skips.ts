@@ -66,7 +66,7 @@ export const SKIPS = mutantsOf("operators", {
     put: "AND millrace_instances.run >= ${run})",
     killedBy: REFUSED_TEST,
   },
-  "a possible effect of a step that was skipped before records existed counts as not done": {
+  "a possible effect counts as not done when its row has lost the state before the skip": {
     file: REFUSED,
     find: "iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed')",
     put: "'failed'",

@@ -126,23 +126,27 @@ describe("POST /v1/batches", () => {
   });
 
   it.each([
-    ["lacks a column", "email,name\n", /lacks the column contact_id/],
-    ["names one twice", "contact_id,email,email\n", /“email” twice/],
-    ["is empty", "", /lacks the column/],
-    ["has a broken quote", 'contact_id,"email\n', /cannot be read: with “,” it has an unclosed quote/],
-    ["has text after a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text after a closing quote/],
-    ["is the whole file, with CR line endings", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
-    ["is the whole file, with semicolons and CR line endings", "contact_id;email\rc1;a@x.org\r", /CR alone/],
-    ["is the whole of a large file with CR line endings", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],
-    ["is UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
+    ["a header that lacks a column", "email,name\n", /lacks the column contact_id/],
+    ["a header that names a column twice", "contact_id,email,email\n", /“email” twice/],
+    ["a header that is empty", "", /lacks the column/],
+    ["a header with a broken quote", 'contact_id,"email\n', /cannot be read: with “,” it has an unclosed quote/],
+    ["a header with text after a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text after a closing quote/],
+    ["a header that is the whole file, with CR line endings", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
+    ["a header that is the whole file, with semicolons and CR line endings", "contact_id;email\rc1;a@x.org\r", /CR alone/],
     [
-      "is longer than the part that is read",
+      "a header that is the whole of a large file with CR line endings",
+      `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`,
+      /CR alone/,
+    ],
+    ["a header in UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
+    [
+      "a header that is longer than the part of the file that is read",
       `contact_id,email,${Array.from({ length: 9000 }, (_, at) => `p${at}`).join(";")}`.replaceAll(";", ",   "),
       /header of more than/,
     ],
-    ["has too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
-    ["has a nameless column", "contact_id,email,\n", /cannot be named/],
-  ])("POST /v1/batches refuses a file with a header that %s, and stores nothing", async (_, file, words) => {
+    ["a header with too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
+    ["a header with a nameless column", "contact_id,email,\n", /cannot be named/],
+  ])("POST /v1/batches refuses a file with %s, and stores nothing", async (_, file, words) => {
     const caller = await callerWith();
     const problem = expectProblem(await upload(caller, file), 422, "invalid_payload");
     expect(problem.issues).toMatchObject([{ path: "file", message: expect.stringMatching(words) }]);
@@ -188,7 +192,7 @@ describe("POST /v1/batches", () => {
 });
 
 describe("A batch of another tenant", () => {
-  it("a batch of another tenant is hidden, and its id can be used", async () => {
+  it("a batch of another tenant is hidden, and its id is free for this tenant", async () => {
     const caller = await callerWith();
     const other = await callerWith();
     const { batch_id: id } = await completed(caller, ROW);

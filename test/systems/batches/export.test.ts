@@ -140,7 +140,7 @@ it("a reconciliation lists the rows of one side only and the different rows, and
   });
 });
 
-it("an attempt that resumes late cannot change a part that another has committed", async () => {
+it("a late attempt of an export cannot change a part of the file that another attempt has committed", async () => {
   const caller = await callerWith();
   await completed(caller, contactsCsv(3));
   const { batch, text } = await exported(caller, { format: "csv" });

@@ -101,7 +101,7 @@ it("an export of facts equals the import, ledger by ledger in order, and an impo
   }
 });
 
-it("another notation of the same time is the same fact, for its ledger and for a reconciliation", async () => {
+it("a fact with another notation of the same time is the same fact, for its ledger and for a reconciliation", async () => {
   const caller = await callerWith();
   const written = ["T09:30:00Z", "T09:30:00.5Z", "T09:30:00.123Z", "T09:30:00.123000Z"];
   const facts = written.map((time, index) => ({ ...outcome(`f${index}`, "contact/1", index), occurred_at: `2026-10-01${time}` }));
@@ -141,7 +141,7 @@ it("a reconciliation of facts finds differences and facts on one side only, for 
   );
 });
 
-it("facts without a projection are found by their names, and page by page, in the ledgers", async () => {
+it("the ledgers return facts that the projection lacks, by their names and page by page", async () => {
   const caller = await callerWith();
   const rows = Array.from({ length: 600 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
   await completed(caller, lines(rows), jsonl);
@@ -161,7 +161,7 @@ it("facts without a projection are found by their names, and page by page, in th
   expect(Math.max(...ran.map(({ read }) => read))).toBeLessThanOrEqual(4);
 });
 
-it("a page ends at its limit of bytes, for any number of its rows", async () => {
+it("a page of facts ends at its limit of bytes, for any number of rows", async () => {
   const caller = await callerWith();
   const note = "é".repeat(7000);
   const rows = Array.from({ length: 160 }, (_, index) => ({

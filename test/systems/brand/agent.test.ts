@@ -96,7 +96,7 @@ it("events of a brand before its first cycle are recorded, so that a live articl
   expect(await verdicts(caller, brand)).toEqual(["Early requested", "early skipped"]);
 });
 
-it("an agent that is new to an existing brand gets the existing content first", async () => {
+it("a new agent of an existing brand reads the existing content first", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await env.DB.prepare(
@@ -110,7 +110,7 @@ it("an agent that is new to an existing brand gets the existing content first", 
   expect(await counts(caller, brand)).toMatchObject({ live: 1 });
 });
 
-it("a query of an agent stores nothing", async () => {
+it("a query of a brand's agent stores nothing", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   for (const path of ["", "/decisions", "/keywords"]) expectProblem(await caller.get(`/v1/brands/${brand}${path}`), 404, "brand_not_found");
@@ -165,7 +165,7 @@ it.each(["before", "after"] as const)("a crash %s the engine has accepted the de
   expect(await states()).toEqual(["done", "done", "done"]);
 });
 
-it("a cycle that repeats its planning gets the same decisions", async () => {
+it("a brand's cycle that repeats its planning gets the same decisions", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   const id = await cycle(caller, { brand, cycle: "w1", keywords: ["a", "b"] });

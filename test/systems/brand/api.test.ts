@@ -60,7 +60,7 @@ it("brands are listed by name, page by page, to their own tenant only, including
   for (const path of ["", "/decisions", "/keywords"]) expectProblem(await stranger.get(`/v1/brands/c${path}`), 404, "brand_not_found");
 });
 
-it("decisions and keywords are listed in pages, newest first, and by keyword or cycle", async () => {
+it("a brand's decisions and keywords are listed in pages, newest first, and by keyword or cycle", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["a", "b", "c"] }));

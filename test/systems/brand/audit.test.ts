@@ -62,7 +62,7 @@ it("an audit corrects every wrong state of an agent, and reports each once", asy
   expect((await audit(caller, brand)).findings).toEqual([]);
 });
 
-it("failed work is not counted, and is counted again when an operator has retried it", async () => {
+it("a brand's failed work is not counted, and is counted again when an operator has retried it", async () => {
   const caller = await callerWith();
   const brand = fresh("brand");
   await fail({ upstream: "search", match: brand, status: 401, remaining: null });
@@ -183,7 +183,7 @@ it("an audit finds running work by its ids, for any number of the tenant's insta
   ]);
 });
 
-it("messages that were not sent because of a lost alarm are sent at the agent's next event", async () => {
+it("a brand's messages that were not sent because of a lost alarm are sent at the agent's next event", async () => {
   const { caller, brand } = await brandWith("a");
   await stands(caller, brand, { live: 1 });
   const agent = brandAgentOf(env, caller.tenantId, brand);

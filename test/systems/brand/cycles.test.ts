@@ -71,7 +71,7 @@ async function instance(caller: Caller, workflow: string, status: string): Promi
   return body.items[0];
 }
 
-describe("The end of a cycle in any order of its events", () => {
+describe("The end of a brand's cycle in any order of its events", () => {
   const KEYWORDS = ["live", "removed", "rejected", "again"];
   const ENTRIES: CycleEntry[] = [
     ...KEYWORDS.map((keyword) => ({ keyword, verdict: "requested" as const, request: `request-${keyword}` })),
@@ -123,7 +123,7 @@ describe("The end of a cycle in any order of its events", () => {
     return of.some(({ message_type }) => message_type === ResearchCompleted.type) && newest > 1;
   }
 
-  it("the end of a cycle is sent once, with the same counts, exactly when the last keyword has an outcome: 200 orders, each event twice", async () => {
+  it("the end of a brand's cycle is sent once, with the same counts, exactly when the last keyword has an outcome: 200 orders, each event twice", async () => {
     const caller = await callerWith();
     // An article has the id of the instance that the research event starts, so the events' keys come first.
     for (const { idempotency_key, message_type, payload_inline } of await story(caller.tenantId)) {
@@ -161,7 +161,7 @@ describe("The end of a cycle in any order of its events", () => {
 });
 
 describe("A cycle", () => {
-  it("a cycle whose keywords are all skipped is done at once; a cycle with an article is done when that is published", async () => {
+  it("a brand's cycle whose keywords are all skipped is done at once; a cycle with an article is done when that is published", async () => {
     const { caller, brand } = await stranger();
     await cycle(caller, { brand, cycle: "w1", keywords: ["a"] });
     const first = await done(caller, brand);
@@ -183,7 +183,7 @@ describe("A cycle", () => {
     expectProblem(await other.get(`/v1/brands/${brand}/cycles/w1`), 404, "brand_not_found");
   });
 
-  it("a cycle that gets more keywords after its end continues in a second round, and its end is sent again", async () => {
+  it("a brand's cycle that gets more keywords after its end continues in a second round, and its end is sent again", async () => {
     const { caller, brand } = await stranger();
     await cycle(caller, { brand, cycle: "w1", keywords: ["a"] });
     await done(caller, brand);
@@ -198,7 +198,7 @@ describe("A cycle", () => {
     expect(await ends(caller, brand)).toBe(2);
   });
 
-  it("a cycle ends with failed research as failed; a later retry publishes the article, and no second end is sent", async () => {
+  it("a brand's cycle ends with failed research as failed; a later retry publishes the article, and no second end is sent", async () => {
     const { caller, brand } = await stranger();
     await fail({ upstream: "search", match: `bad ${brand}`, status: 401, remaining: null });
     await cycle(caller, { brand, cycle: "w1", keywords: [`bad ${brand}`, `good ${brand}`] });
@@ -217,7 +217,7 @@ describe("A cycle", () => {
     expect(await ends(caller, brand)).toBe(1);
   });
 
-  it("a cycle that waits for another keyword counts failed work that is retried meanwhile as in progress", async () => {
+  it("a brand's cycle that waits for another keyword counts failed work that is retried meanwhile as in progress", async () => {
     const { caller, brand } = await stranger();
     await wantsApproval(caller, brand);
     await fail({ upstream: "search", match: `bad ${brand}`, status: 401, remaining: null });
@@ -241,7 +241,7 @@ describe("A cycle", () => {
     expect(await ends(caller, brand)).toBe(1);
   });
 
-  it("a cycle waits for a further site after the first one has failed, and counts the article as published", async () => {
+  it("a brand's cycle waits for a further site after the first one has failed, and counts the article as published", async () => {
     const { caller, brand } = await stranger();
     await withTargets(caller, brand, { rate_per_second: 100 });
     const faults = { upstream: "pages", remaining: null } as const;
@@ -262,7 +262,7 @@ describe("A cycle", () => {
     expect((await done(caller, brand)).told).toEqual({ ...NONE, published: 1 });
   });
 
-  it("a cycle does not end with a failure that was retried since the agent read it", async () => {
+  it("a brand's cycle does not end with a failure that was retried since the agent read it", async () => {
     const { caller, brand } = await stranger();
     await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
     await cycle(caller, { brand, cycle: "w1", keywords: ["a"] });
@@ -285,8 +285,8 @@ describe("A cycle", () => {
   });
 });
 
-describe("The fan-out of a cycle", () => {
-  it("the commands of a cycle without a correlation id belong to the job of its brand and cycle; with a correlation id, to that job", async () => {
+describe("The commands of a brand's cycle", () => {
+  it("the commands of a brand's cycle without a correlation id belong to the job of its brand and cycle; with a correlation id, to that job", async () => {
     const { caller, brand } = await stranger();
     const ask = (name: string, job: object) =>
       caller.post("/v1/commands", { type: "brand.cycle", payload: { brand, cycle: name, keywords: [name] }, ...job });
@@ -298,7 +298,7 @@ describe("The fan-out of a cycle", () => {
     expect(await ends(caller, brand)).toBe(1);
   });
 
-  it("the commands of a cycle have one priority: high is started before the queue, low waits in the queue", async () => {
+  it("the commands of a brand's cycle have one priority: high is started before the queue, low waits in the queue", async () => {
     const { caller, brand } = await stranger();
     const sent: { delaySeconds?: number; body: Envelope }[] = [];
     await runInDurableObject(brandAgentOf(env, caller.tenantId, brand), (agent) => {
@@ -338,7 +338,7 @@ describe("The fan-out of a cycle", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
-  it("a cycle starts held keywords by priority, then by arrival", async () => {
+  it("a brand's cycle starts held keywords by priority, then by arrival", async () => {
     const { caller, brand } = await stranger();
     await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
     await fail({ upstream: "pages", match: brand, status: 400, remaining: null });

@@ -103,7 +103,7 @@ it("twenty keywords never exceed the brand's limit of drafts: the others are def
   expect(new Set(all.map(({ cycle }) => cycle))).toEqual(new Set(["w1"]));
 });
 
-it("waiting drafts defer further keywords until one is published", async () => {
+it("a brand's waiting drafts defer further keywords until one is published", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 2 });
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
@@ -127,7 +127,7 @@ it("waiting drafts defer further keywords until one is published", async () => {
   expect((await verdicts(caller, brand, "&keyword=C")).join()).toBe("c held,c resumed");
 });
 
-it("a higher limit that an operator sets is used at once", async () => {
+it("a higher limit of drafts that an operator sets for a brand is used at once", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
   await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
@@ -137,7 +137,7 @@ it("a higher limit that an operator sets is used at once", async () => {
   expect(await stands(caller, brand, { drafts: 2, held: 1 })).toEqual({ live: 0, drafts: 2, on_their_way: 0, held: 1 });
 });
 
-it("failed work frees capacity without an audit: the agent polls while an item is deferred", async () => {
+it("a brand's failed work frees capacity without an audit: the agent polls while a keyword is deferred", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100, max_drafts: 1 });
   await fail({ upstream: "search", match: "hopeless", status: 401, remaining: null });
@@ -153,7 +153,7 @@ it("failed work frees capacity without an audit: the agent polls while an item i
   expect(await stands(caller, brand, { live: 1, held: 0 })).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
 });
 
-it("a command that the engine refuses is a visible decision, and uses no capacity", async () => {
+it("a command that the engine refuses is a visible decision of the brand's agent, and uses no capacity", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
   // Requested with research that does not exist: the agent is not asked about it.
@@ -185,7 +185,7 @@ it("a keyword that two concurrent requests name outside cycles is paid for once:
   expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 
-it("a request outside cycles reuses fresh research and free capacity, and does not wait for failed research", async () => {
+it("a request outside a brand's cycles reuses fresh research and free capacity, and does not wait for failed research", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
   const word = fresh("malt");
@@ -202,7 +202,7 @@ it("a request outside cycles reuses fresh research and free capacity, and does n
   expect(await paidFor(word)).toEqual({ search: 1, text: 3 });
 });
 
-it("a command that repeats a cycle's keyword is refused for that keyword, with the reason", async () => {
+it("a command that repeats a keyword of a brand's cycle is refused for that keyword, with the reason", async () => {
   const { caller, brand } = await stranger();
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["a"] }));
   await stands(caller, brand, { live: 1 });
@@ -213,7 +213,7 @@ it("a command that repeats a cycle's keyword is refused for that keyword, with t
   expect(await verdicts(caller, brand)).toEqual(["a requested", "A refused", "b requested"]);
 });
 
-it("the commands of a cycle are distributed over seconds, also across concurrent cycles, and each command belongs to its cycle's job", async () => {
+it("the commands of a brand's cycle are distributed over seconds, also across concurrent cycles, and each command belongs to its cycle's job", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 2, max_drafts: 20 });
   const sent: { delaySeconds?: number; body: Envelope }[] = [];

@@ -21,7 +21,7 @@ async function sends(caller: Caller, brand: string, name: string, asked: string[
 const nextAt = (caller: Caller, brand: string) =>
   inside(caller, brand, ({ sql }) => Number(sql.exec("SELECT next_at FROM agent").one().next_at));
 
-it("a rate that was set by mistake delays no command once it is corrected", async () => {
+it("a brand's command rate that was set by mistake delays no command after its correction", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.05);
@@ -34,7 +34,7 @@ it("a rate that was set by mistake delays no command once it is corrected", asyn
   expect(found).toContainEqual(expect.objectContaining({ workflow: "research-keyword", status: "complete" }));
 });
 
-it("a persistent rate applies between two cycles, also when it changes after the first command", async () => {
+it("a brand's command rate also limits the commands of its later cycles, and a changed rate applies to the next command", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   await allow(caller, brand, 0.1);
@@ -50,7 +50,7 @@ it("a persistent rate applies between two cycles, also when it changes after the
   expect(next).toBeLessThanOrEqual(Date.now() + 25_000);
 });
 
-it("commands that a deployment without their workflow refuses are deferred, and the next deployment sends them", async () => {
+it("a brand's commands that a deployment without their workflow refuses are deferred, and the next deployment sends them", async () => {
   const caller = await callerWith();
   const brand = fresh("b");
   const agent = brandAgentOf(env, caller.tenantId, brand);

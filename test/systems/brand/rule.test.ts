@@ -23,7 +23,7 @@ it.each<[string, KnownKeyword, typeof room, string]>([
   expect(decide(known, taken, NOW).verdict).toBe(verdict);
 });
 
-it("a deferred item remains deferred until there is capacity, and is then decided again", () => {
+it("a deferred keyword of a brand remains deferred until there is capacity, and is then decided again", () => {
   expect(decideAgain({ heldBy: "w1" }, full, NOW)).toBeUndefined();
   expect(decideAgain({ heldBy: "w1" }, room, NOW)).toMatchObject({
     verdict: "resumed",
@@ -49,7 +49,7 @@ it.each([
   expect(pace(6, rate, 0, NOW).delays).toEqual(delays);
 });
 
-it("two concurrent cycles together keep the rate of one, for any start of the second", () => {
+it("two concurrent cycles of a brand together do not exceed the rate of one cycle, for any start of the second", () => {
   const first = pace(3, 2, 0, NOW);
   expect(first.delays).toEqual([0, 0, 1]);
   expect(pace(3, 2, first.next, NOW + 100).delays).toEqual([1, 2, 2]);

@@ -16,7 +16,7 @@ function spoil(keyword: string, ...answers: AnswerFault["answer"][]): Promise<vo
 }
 
 describe("An ordinary article", () => {
-  it("an ordinary article is one answer, two steps, and a record of its cost", async () => {
+  it("an ordinary article needs one answer of the model and two steps, and its cost is recorded", async () => {
     const writing = await asked();
     const { id } = await writing.reaches("complete");
     expect(await writing.charged()).toEqual({ charged: 1, repeated: 0 });
@@ -48,7 +48,7 @@ describe("An ordinary article", () => {
     expect(body.items.map(({ name }: { name: string }) => name.replace(/-\d+$/, ""))).toEqual(["load research", "write article"]);
   });
 
-  it("an ordinary article is one paid answer even if the model adds its reasoning, text and a fence", async () => {
+  it("an ordinary article needs one paid answer even if the model adds its reasoning, text and a fence", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "chatty");
     const writing = await asked(keyword);
@@ -87,7 +87,7 @@ describe("An invalid answer of the model", () => {
     return { UPSTREAMS: { fetch } as unknown as Fetcher, comesBack };
   }
 
-  it("an invalid answer is cached by a gateway under its key for days, so that it is a final result and a repeat uses another key", async () => {
+  it("an invalid answer of the model is a final result, because a gateway caches it under its key for days; a repeat uses another key", async () => {
     const { UPSTREAMS, comesBack } = gateway();
     const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] }, "article.v3");
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
@@ -107,7 +107,7 @@ describe("A bad answer", () => {
     ["cut off", "truncated", 8192],
     ["empty", "empty", 4096],
     ["another shape", "malformed", 4096],
-  ] as const)("an answer that is %s is requested once more, and both answers are paid for and recorded", async (_, bad, allowed) => {
+  ] as const)("a model's answer that is %s is requested once more, and both answers are paid for and recorded", async (_, bad, allowed) => {
     const keyword = fresh("keyword");
     await spoil(keyword, bad);
     const writing = await asked(keyword);
@@ -137,7 +137,7 @@ describe("A bad answer", () => {
     expect(await writing.calls(id)).toMatchObject([{ outcome: "malformed" }, { outcome: "refused" }]);
   });
 
-  it("an answer that is a refusal stops the instance at once, with the model's text", async () => {
+  it("a model's answer that is a refusal stops the instance at once, with the model's text", async () => {
     const keyword = fresh("keyword");
     await spoil(keyword, "refused");
     const writing = await asked(keyword);
@@ -152,15 +152,18 @@ describe("A bad answer", () => {
     expect(await writing.article(id)).toBeNull();
   });
 
-  it.each(["truncated", "empty", "malformed"] as const)("an answer that is %s twice stops the instance with that code", async (bad) => {
-    const keyword = fresh("keyword");
-    await spoil(keyword, bad, bad);
-    const writing = await asked(keyword);
-    const { id, error } = await writing.reaches("errored");
-    expect(error).toMatchObject({ code: `answer_${bad}`, step: "ask again [2]" });
-    expect(await writing.calls(id)).toMatchObject([{ outcome: bad }, { outcome: bad }]);
-    expect(await writing.charged()).toEqual({ charged: 2, repeated: 0 });
-  });
+  it.each(["truncated", "empty", "malformed"] as const)(
+    "a model's answer that is %s twice stops the instance with that code",
+    async (bad) => {
+      const keyword = fresh("keyword");
+      await spoil(keyword, bad, bad);
+      const writing = await asked(keyword);
+      const { id, error } = await writing.reaches("errored");
+      expect(error).toMatchObject({ code: `answer_${bad}`, step: "ask again [2]" });
+      expect(await writing.calls(id)).toMatchObject([{ outcome: bad }, { outcome: bad }]);
+      expect(await writing.charged()).toEqual({ charged: 2, repeated: 0 });
+    },
+  );
 });
 
 describe("A retry", () => {

@@ -29,21 +29,21 @@ describe("An article is read from", () => {
     ["a fence of tildes", `~~~\n${J}\n~~~`],
     ["a fence in one line", `\`\`\`json ${J}\`\`\``],
     ["a fence that is not closed", `Here:\n\`\`\`\n${J}`],
-    ["after a word with braces and a fence", `Use {title}.\n\`\`\`json\n${J}\n\`\`\``],
-    ["behind a word", `Here is the article:\n\n${J}`],
-    ["before a word", `${J}\n\nLet me know whether {title} fits.`],
-    ["behind reasoning", `<think>First {title}, then {"a": 1}.</think>\n\n${J}`],
-    ["after reasoning with a draft", `<think>${DRAFT}</think>\n\n${J}`],
-    ["after reasoning that starts in the template", `Hm, "{" it is.</think>${J}`],
-    ["after reasoning, in a fence", `<think>Hm.</think>\nSure:\n\`\`\`json\n${J}\n\`\`\`\nDone {now}.`],
-    ["behind a draft", `${DRAFT}\n\nBetter:\n\n${J}`],
-    ["in a fence, with an example after it", `\`\`\`json\n${J}\n\`\`\`\n\nFor example ${DRAFT}`],
-    ["behind the schema", `{"type":"object","properties":{"title":{"type":"string"}}}\n${J}`],
-    ["inside another object", `{"article": ${J}, "done": true}`],
-    ["after braces without an end", `Use { and {{ and {"x and \n{"y": {\n${J}`],
-    ["after braces without an end, in its line", `Use { "x ${J}`],
-    ["behind many braces", `${'{"a": '.repeat(LONG / 6)}\n${J}`],
-    ["before many braces", `${J}\n${"{".repeat(LONG)}`],
+    ["JSON in a fence after a word with braces", `Use {title}.\n\`\`\`json\n${J}\n\`\`\``],
+    ["JSON after a sentence", `Here is the article:\n\n${J}`],
+    ["JSON before a sentence", `${J}\n\nLet me know whether {title} fits.`],
+    ["JSON after reasoning", `<think>First {title}, then {"a": 1}.</think>\n\n${J}`],
+    ["JSON after reasoning with a draft", `<think>${DRAFT}</think>\n\n${J}`],
+    ["JSON after reasoning that starts in the template", `Hm, "{" it is.</think>${J}`],
+    ["JSON in a fence after reasoning", `<think>Hm.</think>\nSure:\n\`\`\`json\n${J}\n\`\`\`\nDone {now}.`],
+    ["JSON after a draft", `${DRAFT}\n\nBetter:\n\n${J}`],
+    ["JSON in a fence before an example", `\`\`\`json\n${J}\n\`\`\`\n\nFor example ${DRAFT}`],
+    ["JSON after the schema", `{"type":"object","properties":{"title":{"type":"string"}}}\n${J}`],
+    ["JSON inside another object", `{"article": ${J}, "done": true}`],
+    ["JSON after braces without an end", `Use { and {{ and {"x and \n{"y": {\n${J}`],
+    ["JSON after braces without an end in the same line", `Use { "x ${J}`],
+    ["JSON after many braces", `${'{"a": '.repeat(LONG / 6)}\n${J}`],
+    ["JSON before many braces", `${J}\n${"{".repeat(LONG)}`],
   ])("an article is read from: %s", (_, text) => {
     const { title, description, body_markdown: body } = article();
     expect(read(text)).toEqual({ good: { title, description, body } });
@@ -57,14 +57,18 @@ describe("An article is read from", () => {
   });
 });
 
-describe("An answer is reported as malformed when it", () => {
+describe("An answer that is reported as malformed", () => {
   it.each([
-    ["has no JSON", "I would write about {title}.", "It was not JSON."],
-    ["has an article that is truncated", J.slice(0, -5), "It was not JSON."],
-    ["has other JSON", '{"title":"Tea"}', "Its JSON does not match the schema: description"],
-    ["has other JSON in a fence", 'Here {you} go:\n```json\n{"title":"Tea"}\n```', "Its JSON does not match the schema: description"],
-    ["is a list", "[1]", "Its JSON does not match the schema: the whole"],
-  ])("an answer is reported as malformed when it %s", (_, text, problem) => {
+    ["an answer without JSON", "I would write about {title}.", "It was not JSON."],
+    ["an answer with a truncated article", J.slice(0, -5), "It was not JSON."],
+    ["an answer with other JSON", '{"title":"Tea"}', "Its JSON does not match the schema: description"],
+    [
+      "an answer with other JSON in a fence",
+      'Here {you} go:\n```json\n{"title":"Tea"}\n```',
+      "Its JSON does not match the schema: description",
+    ],
+    ["an answer that is a list", "[1]", "Its JSON does not match the schema: the whole"],
+  ])("%s is reported as malformed", (_, text, problem) => {
     expect(read(text)).toMatchObject({ bad: "malformed", problem: expect.stringContaining(problem) });
   });
 
@@ -77,11 +81,11 @@ describe("An answer is reported as malformed when it", () => {
     ["objects in objects with their ends", `x${'{"a":'.repeat(LONG / 6)}1${"}".repeat(LONG / 6)}`],
     ["braces and white space", `{${" ".repeat(LONG)}`],
     ["fences", "```{".repeat(LONG / 4)],
-  ])("an answer that consists of %s of unlimited length is read in linear time", (_, text) => {
+  ])("a model's answer that consists of %s of unlimited length is read in linear time", (_, text) => {
     expect(read(text)).toMatchObject({ bad: "malformed" });
   });
 
-  it("an answer that is a Markdown title of unlimited white space is read in linear time", () => {
+  it("a model's answer that is a Markdown title of unlimited white space is read in linear time", () => {
     expect(read(`# ${" ".repeat(LONG)}x`, "article.v1")).toMatchObject({ bad: "malformed" });
   });
 });

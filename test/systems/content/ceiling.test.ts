@@ -37,7 +37,7 @@ const paid = async ({ keyword }: Writing) => {
   return { search: search.charged, text: text.charged };
 };
 
-it("an answer beyond a brand's limit is not paid for: it waits, and is written once the limit is raised", async () => {
+it("a model's answer beyond a brand's limit is not paid for: it waits, and is written once the limit is raised", async () => {
   const writing = await asking({ [BRAND]: 25 });
   const found = await waiting(writing, "generate-article");
   expect(found.waiting_for).toMatchObject([{ event_type: "budget.set", subject: BRAND }]);
@@ -68,7 +68,7 @@ it("a search beyond the limit of the tenant or the brand is not paid for, and ho
   }
 });
 
-it("a call that is still refused after the last delay fails the step with a message, and nothing is paid", async () => {
+it("a call of a model that is still refused after the last delay fails the step with a message, and nothing is paid", async () => {
   const caller = await callerWith();
   await limit(caller, TENANT, 1);
   const query = fresh("query");

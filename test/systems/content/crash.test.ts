@@ -6,7 +6,7 @@ import { about, asked, hurried } from "./writing.ts";
 
 afterEach(() => inject());
 
-it.each(["refused", "truncated"] as const)("an answer that is lost in transit is paid for once, also a %s one", async (answer) => {
+it.each(["refused", "truncated"] as const)("a model's answer that is lost in transit is paid for once, also a %s one", async (answer) => {
   await using _ = await hurried();
   const keyword = fresh("keyword");
   await inject(
@@ -24,7 +24,7 @@ it.each(["refused", "truncated"] as const)("an answer that is lost in transit is
 it.each([
   ["good", undefined],
   ["bad", "refused"],
-] as const)("a %s answer with a lost record is paid for once, and recorded once", async (_, answer) => {
+] as const)("a %s answer of the model with a lost record is paid for once, and recorded once", async (_, answer) => {
   await using _instances = await hurried();
   const keyword = fresh("keyword");
   if (answer) await inject({ upstream: "text", match: about(keyword), answer, remaining: 1 });

@@ -54,7 +54,7 @@ describe("The preview of a draft", () => {
 });
 
 describe("An edit", () => {
-  it("an edit of a draft that waits for an approval is published by the approval: its preview shows it before", async () => {
+  it("an edit of a draft that waits for an approval is shown by its preview, and published by the approval", async () => {
     const caller = await callerWith();
     await wantsApproval(caller, "careful");
     const article = await draft(caller, { brand: "careful" });
@@ -114,7 +114,7 @@ describe("An edit", () => {
     expect((await send(pathOf(published.url))).body).toContain("Written meanwhile.");
   });
 
-  it("an edit of a rejected article is refused, and an edit of an unpublished one is shown by the next publication", async () => {
+  it("an edit of a rejected article is refused, and an edit of an unpublished article is shown by the next publication", async () => {
     const caller = await callerWith();
     const article = await draft(caller);
     const published = await publish(caller, article);

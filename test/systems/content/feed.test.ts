@@ -81,7 +81,7 @@ describe("A brand's feed", () => {
     expect(titles).toEqual(Array.from({ length: 53 }, (_, index) => `Day ${53 - index}`));
   });
 
-  it("a brand's feed is linked from the index and from each page, and links to them", async () => {
+  it("a brand's feed has links to the index and to each page, and both link to the feed", async () => {
     const caller = await callerWith();
     const { url } = await publish(caller, await draft(caller));
     const { channel } = await feedOf(caller.tenantId, "acme");

@@ -129,10 +129,10 @@ const article = { title: "Cold\nbrew", description: "How.", body_markdown: "Stee
 
 describe("An answer", () => {
   it.each([
-    ["bare", JSON.stringify(article)],
-    ["in a fence", `\`\`\`json\n${JSON.stringify(article, null, 2)}\n\`\`\``],
-    ["in a fence with a word before and after it", `Here it is:\n\n\`\`\`\n${JSON.stringify(article)}\n\`\`\`\nI hope it helps.`],
-  ])("an answer that is JSON, %s, is an article", (_, text) => {
+    ["JSON without a fence", JSON.stringify(article)],
+    ["JSON in a fence", `\`\`\`json\n${JSON.stringify(article, null, 2)}\n\`\`\``],
+    ["JSON in a fence with text before and after the fence", `Here it is:\n\n\`\`\`\n${JSON.stringify(article)}\n\`\`\`\nI hope it helps.`],
+  ])("a model's answer that is %s is read as an article", (_, text) => {
     expect(readArticle("article.v2", answer(text))).toEqual({
       good: { title: "Cold brew", description: "How.", body: article.body_markdown },
     });
@@ -140,27 +140,27 @@ describe("An answer", () => {
 
   it.each([
     ["prose", "Sure! Cold brew is…", "It was not JSON."],
-    ["half of it", JSON.stringify(article).slice(0, 40), "It was not JSON."],
+    ["half of the JSON", JSON.stringify(article).slice(0, 40), "It was not JSON."],
     ["a list", JSON.stringify([article]), "Its JSON does not match the schema: the whole"],
-    ["without a body", JSON.stringify({ ...article, body_markdown: undefined }), "body_markdown"],
-    ["with an empty title", JSON.stringify({ ...article, title: " " }), "title: is empty"],
-  ])("an answer that is %s is malformed, and the error has the reason", (_, text, problem) => {
+    ["an article without a body", JSON.stringify({ ...article, body_markdown: undefined }), "body_markdown"],
+    ["an article with an empty title", JSON.stringify({ ...article, title: " " }), "title: is empty"],
+  ])("a model's answer that is %s is malformed, and the error has the reason", (_, text, problem) => {
     expect(readArticle("article.v2", answer(text))).toEqual({ bad: "malformed", problem: expect.stringContaining(problem) });
   });
 
-  it("an answer to the first prompt is Markdown with a title", () => {
+  it("a model's answer to the first prompt is Markdown with a title", () => {
     expect(readArticle("article.v1", answer("# Cold brew\n\nSteep it."))).toEqual({
       good: { title: "Cold brew", description: "", body: "Steep it." },
     });
     expect(readArticle("article.v1", answer("Steep it."))).toMatchObject({ bad: "malformed" });
   });
 
-  it("a truncated answer is reported as truncated even if it is empty, because the model has used its tokens for reasoning", () => {
+  it("a truncated answer of the model is reported as truncated even if it is empty, because the model has used its tokens for reasoning", () => {
     expect(readArticle("article.v2", answer("", { ending: "truncated" }))).toMatchObject({ bad: "truncated" });
     expect(readArticle("article.v2", answer(""))).toMatchObject({ bad: "empty" });
   });
 
-  it("an answer matches the schema in the model's request", () => {
+  it("a model's answer matches the schema in the model's request", () => {
     expect(Object.keys(article)).toEqual(ANSWER_SCHEMA.required);
     expect(Object.keys(ANSWER_SCHEMA.properties)).toEqual(ANSWER_SCHEMA.required);
   });

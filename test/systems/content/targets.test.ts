@@ -129,7 +129,7 @@ describe("An article of a brand with two sites and three accounts", () => {
     expect(await effects(article, title)).toEqual({ pages: [], bluesky: [], mastodon: [], x: [] });
   });
 });
-describe("A failure at one target", () => {
+describe("A failed publication at one target", () => {
   it.each([["shop"], ["main"]] as const)(
     "a failure at the site %s does not affect the other targets, and a retry repeats only that site",
     async (failing) => {
@@ -169,7 +169,7 @@ describe("A failure at one target", () => {
       expect(await effects(article, title)).toEqual({ ...expected, [platform]: ["refused", "created"] });
     },
   );
-  it("a missing secret is a failure of one target, too, and its instance has the variable's name", async () => {
+  it("a missing secret is a failure of one target only, and the error of its instance names the variable", async () => {
     const accounts = [...TARGETS.accounts, { name: "more", platform: "mastodon", secret: "more" } as const];
     const sites = [...TARGETS.sites, { name: "blog", kind: "wordpress", secret: "blog" } as const];
     const { caller, article } = await drafted({ accounts, sites });
@@ -327,7 +327,7 @@ it("a request for one site does not change the other sites, also if a command pu
   await standsAt(caller, article.id, { main: "published", shop: "unpublished" });
   expect((await caller.get(`/v1/instances/${asked.instance_id}/events`)).body.items).toHaveLength(1);
 });
-describe("A page from before the sites of brands", () => {
+describe("A page that was published before brands had sites", () => {
   /** An article on one site, in the form that the version before its table of pages stored. */
   async function earlier() {
     const made = await drafted({ sites: [TARGETS.sites[0]] });
@@ -342,14 +342,14 @@ describe("A page from before the sites of brands", () => {
     ]);
     return { ...made, url };
   }
-  it("a page from before the sites of brands remains when the article gets one more site", async () => {
+  it("a page that was published before brands had sites remains when the article gets one more site", async () => {
     const { caller, article, url } = await earlier();
     await withTargets(caller, "acme");
     await caller.post(`/v1/articles/${article.id}/publish`, { reason: "a new site", site: "shop" });
     const after = await standsAt(caller, article.id, { main: "published", shop: "published" });
     expect(after).toMatchObject({ url, published_to: [{ site: "main", url }, { site: "shop" }] });
   });
-  it("a page from before the sites of brands is removed by the undo of its instance", async () => {
+  it("a page that was published before brands had sites is removed by the undo of its instance", async () => {
     const { caller, article, instances, url } = await earlier();
     await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "because" });
     await reaches(caller, instances.main, "terminated");

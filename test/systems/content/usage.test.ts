@@ -20,7 +20,7 @@ async function paid(
   return id;
 }
 
-it("the usage is summed by day, brand and model, and answers with unknown cost are counted", async () => {
+it("the usage of models is summed by day, brand and model, and answers with unknown cost are counted", async () => {
   const caller = await callerWith();
   await paid(caller, { day: "2026-10-01" });
   await paid(caller, { day: "2026-10-01", outcome: "empty", tokens: [100, 0] });

@@ -43,7 +43,7 @@ const stories = [
 ];
 
 it.each(stories)(
-  "after $name, in any order, both sides agree at the end, and nothing is lost",
+  "after $name, in any order, the CRM and the engine agree at the end, and nothing is lost",
   async ({ name, actors, end }) => {
     const caller = await callerWith();
     await inSomeOrders(name, async (choose) => {
@@ -87,9 +87,9 @@ it.each(MORTALS)(
   300_000,
 );
 
-it("both sides agree at the end on one of two values when both change one property, in any order", async () => {
+it("the CRM and the engine agree at the end on one of two values when both change one property, in any order", async () => {
   const caller = await callerWith();
-  await inSomeOrders("one property on both sides", async (choose) => {
+  await inSomeOrders("one property that changes in the CRM and in the engine", async (choose) => {
     const stage = new Stage(caller);
     await stage.begin();
     const course = await stage.play({ a: stage.sync, file: stage.here({ phone: "1" }), person: stage.there({ phone: "2" }) }, choose);

@@ -41,7 +41,7 @@ it("a contact with the id that a contact from the CRM would get is unchanged: th
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([...names, `crm-4224001-${stranger.id}-2`].sort());
 });
 
-it("a record of another CRM account is another contact, although it has the same id there", async () => {
+it("a record of another CRM account is another contact, although the record's id is the same", async () => {
   const caller = await callerWith();
   const ids: string[] = [];
   for (const name of ["First", "Second"]) {
@@ -153,7 +153,7 @@ it("a record to which a read gave the engine's name, with a lost response, is no
   }
 });
 
-it("the next sync of the contact finds the record by the engine's name after that read dies, and imports the user's changes", async () => {
+it("after a read of a CRM record dies, the next sync of the contact finds the record by the engine's name, and imports the user's changes", async () => {
   for (const wasThere of [true, false]) {
     const { caller, again, sides } = await namedAndLost(wasThere);
     await dies(caller);
@@ -163,7 +163,7 @@ it("the next sync of the contact finds the record by the engine's name after tha
   }
 });
 
-it("a read that may not name a record, or finds it deleted, delays no other read", async () => {
+it("a read of a CRM record that is deleted, or whose name the CRM refuses, delays no other read", async () => {
   const { caller, again, call } = await namedAndLost(false);
   await theCrm().edit(again.id, null);
   const { statements = [], output } = await takeChange(call);
@@ -187,7 +187,7 @@ it("a read that may not name a record, or finds it deleted, delays no other read
   expect((await synced(other)).contacts).toMatchObject({ done: 1, failed: 0 });
 });
 
-it("of two concurrent reads of a new record, the one with old data, or one during the other's write, reads again", async () => {
+it("of two concurrent reads of a new CRM record, one repeats its call if its data is older or if it runs during the other's write", async () => {
   for (const isWritten of [true, false]) {
     const caller = await callerWith();
     const [first, second] = people(caller, 2) as [Json, Json];
@@ -226,7 +226,7 @@ it("of two concurrent reads of a new record, the one with old data, or one durin
   }
 });
 
-it("a record with a name that is not a contact's id is ignored", async () => {
+it("a CRM record with an engine's name that is not a contact's id is ignored", async () => {
   const caller = await callerWith();
   for (const id of ["", "x".repeat(201), "x\u0001"]) {
     const record = await made({ email: `j${id.length}@${caller.tenantId}.example.com`, millrace_id: `${caller.tenantId}/${id}` });

@@ -53,7 +53,7 @@ async function sides(caller: Caller, property: string) {
 
 const REFUSED = /contact_changed_meanwhile/;
 
-it("a contact in a running chunk is pushed by no other caller, and later changes are sent after the chunk", async () => {
+it("a contact in a running chunk of a CRM sync is pushed by no other caller, and later changes are sent after the chunk", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const older = await chunkOf(caller);
@@ -98,7 +98,7 @@ it("a read of a new record during another read makes no request to the CRM", asy
   expect(asked).toContain("batch/read");
 });
 
-it("an aborted push writes nothing, and its change is not mistaken for a user's", async () => {
+it("an aborted push to the CRM writes nothing, and its change is not mistaken for a user's", async () => {
   const { caller, change } = await inStep();
   await change({ phone: "+1" });
   const dead = await chunkOf(caller);
@@ -143,7 +143,7 @@ it("a value that a user restores while a read of it is being recorded is read ag
   expect(await sides(caller, "phone")).toEqual(["", ""]);
 });
 
-it("a late write of a read from before a record's deletion does not link the contact to that record again", async () => {
+it("a late write of a CRM read from before a record's deletion does not link the contact to that record again", async () => {
   const { caller, id } = await inStep();
   await theCrm().edit(id, { phone: "+1" });
   const late = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
@@ -190,7 +190,7 @@ it("a change by another app in the CRM is imported", async () => {
   expect(await looked(caller, 1)).toMatchObject([{ did: "took", properties: ["city"] }]);
 });
 
-it("two pushes that each hold a contact which the other needs both complete, because one releases its contact", async () => {
+it("two CRM pushes that each hold a contact which the other needs both complete, because one releases its contact", async () => {
   const { caller, change } = await inStep();
   await bring(caller, people(caller, 2).slice(1));
   await change({ phone: "+1" });
@@ -218,7 +218,7 @@ it("two pushes that each hold a contact which the other needs both complete, bec
   expect(await asks(second, "c0001", "c0000")).toBe("has them");
 });
 
-it("a caller that waits for a contact retries with growing delays, before the hold expires, and with the same total time", async () => {
+it("a CRM call that waits for a contact is retried with growing delays, for longer than another call can hold the contact", async () => {
   const { caller, id, change } = await inStep();
   await change({ phone: "+1" });
   await chunkOf(caller);

@@ -69,7 +69,7 @@ it("a contact with a company that the CRM refuses to associate is listed alone, 
   expect(await linkOf(caller, "c0003")).toMatchObject({ pending: false, error: null });
 });
 
-it("a contact that was merged into one with a deleted record affects no other, and a contact.sync restores both in order", async () => {
+it("a contact that was merged into a contact with a deleted CRM record delays no other contact, and a contact.sync restores both in order", async () => {
   const { caller, change, idOf } = await inStep(4);
   // The webhook about it is lost.
   await theCrm().edit(idOf("c0001"), null);
@@ -89,7 +89,7 @@ it("a contact that was merged into one with a deleted record affects no other, a
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0001", "c0002", "c0003"]);
 });
 
-it("a merge that the CRM refuses is listed, and so is an unreadable record; the other contacts continue", async () => {
+it("a merge that the CRM refuses and a CRM record that cannot be read are listed, and the sync of the other contacts continues", async () => {
   const { caller, change, idOf } = await inStep(4);
   await theCrm().setFaults([
     { match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null },
@@ -105,7 +105,7 @@ it("a merge that the CRM refuses is listed, and so is an unreadable record; the 
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0, merged: 1 });
 });
 
-it("a merge with a lost response is found by the name of the remaining record, also when that name has changed in the engine", async () => {
+it("a merge of CRM records with a lost response is found by the name of the remaining record, also when that name has changed in the engine", async () => {
   await using introspector = await introspectWorkflow(env.SYNC_CONTACTS);
   await introspector.modifyAll((each) => each.disableRetryDelays());
   const { caller, change } = await inStep(2);
@@ -119,7 +119,7 @@ it("a merge with a lost response is found by the name of the remaining record, a
   expect(await linkOf(caller, "c0001")).toMatchObject({ crm_id: records.get("c0001")?.id, pending: false });
 });
 
-it("a record without the engine's name is neither read nor written; a contact.sync creates a separate record", async () => {
+it("a CRM record without the engine's name is neither read nor written; a contact.sync creates a separate record", async () => {
   const { caller, change } = await inStep(2);
   const email = `stranger@${caller.tenantId}.example.com`;
   const stranger = (await theCrm().edit(null, { email, firstname: "Some", lastname: "Stranger", phone: "+999" })) as Json;

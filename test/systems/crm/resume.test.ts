@@ -12,7 +12,7 @@ async function restart(instanceId: string): Promise<void> {
   await instance.restart();
 }
 
-it("a sync that is restarted halfway and after its end sends no contact twice and requests no chunk again", async () => {
+it("a CRM sync that is restarted halfway and after its end sends no contact twice and requests no chunk again", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 450));
   // The third chunk's response is lost, and the fourth is deferred for an hour: the run dies in both waits.

@@ -6,7 +6,7 @@ import { bring, linkOf, people, synced } from "./crm.ts";
 
 const MONTH_MS = 30 * 86_400_000;
 
-it("a sync is deleted with its failures when it is old and its instance is pruned; the state of its contacts is kept", async () => {
+it("a CRM sync is deleted with its failures when it is old and its instance is pruned; the state of its contacts is kept", async () => {
   const caller = await callerWith();
   const rows = people(caller, 3);
   await bring(caller, [...rows, { contact_id: "twin", email: rows[0]?.email ?? "" }]);

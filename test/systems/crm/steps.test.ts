@@ -33,7 +33,7 @@ async function stepsOf(id: string): Promise<string[]> {
   return (await rows.all<{ step: string }>()).results.map(({ step }) => step);
 }
 
-it("a sync of a contact has the steps of the calls that it needs, and one read", async () => {
+it("a CRM sync of a contact has the steps of the calls that it needs, and one read", async () => {
   const { caller, change } = await some();
   expect(await syncs(caller)).toEqual({ steps: ["look at contact", "upsert contact"], calls: ["batch/upsert 1"] });
   expect(await syncs(caller)).toEqual({ steps: ["look at contact"], calls: ["batch/read 1"] });
@@ -53,7 +53,7 @@ it("a call that the CRM defers is repeated alone", async () => {
   expect(calls).toEqual(["batch/upsert 1", "batch/upsert 1", ...Array(3).fill("associate/default 1")]);
 });
 
-it("a call that the CRM refuses is named, delays no other contact, and is repeated by a retry, which sends later changes", async () => {
+it("a call that the CRM refuses is named in the error, delays no other contact, and is repeated by a retry, which sends later changes", async () => {
   const { caller, change } = await some();
   await change({ company: "Acme" });
   await theCrm().setFaults([refusesToConnect]);
@@ -74,7 +74,7 @@ it("a call that the CRM refuses is named, delays no other contact, and is repeat
   expect(await theCrm().associations()).toContainEqual(expect.objectContaining({ contact: (await recordsOf(caller)).get("c0000")?.id }));
 });
 
-it("a merge of a record into another contact's record is a separate step, too", async () => {
+it("a merge of a CRM record into another contact's record is a separate step", async () => {
   const { caller } = await some();
   await synced(caller);
   await theCrm().setFaults([{ match: "/merge", status: 400, category: "VALIDATION_ERROR", remaining: null }]);

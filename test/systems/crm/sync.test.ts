@@ -62,7 +62,7 @@ it("a sync sends every contact to the CRM once, with its company, a hundred in e
   expect(new Set(said.map(({ message_type: type, payload_inline: { contact_id: id } }) => `${type} ${id}`)).size).toBe(250);
 });
 
-it("a sync sends nothing for unchanged contacts, and only the changed properties of others", async () => {
+it("a CRM sync sends nothing for unchanged contacts, and only the changed properties of others", async () => {
   const caller = await callerWith();
   const rows = people(caller, 30);
   await bring(caller, rows);
@@ -84,7 +84,7 @@ it("a sync sends nothing for unchanged contacts, and only the changed properties
   expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Ada", lastname: "Lovelace", phone: "by hand" });
 });
 
-it("two commands with one sync name are one sync, and another command cannot use that name", async () => {
+it("two commands with one name of a CRM sync are one sync, and another command cannot use that name", async () => {
   const caller = await callerWith();
   await bring(caller, people(caller, 3));
   const id = fresh("s");
@@ -99,7 +99,7 @@ it("two commands with one sync name are one sync, and another command cannot use
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
 });
 
-it("a recreated record has no state of the earlier one: a property that was cleared with the earlier record and then restored is sent", async () => {
+it("a recreated CRM record has no state of the earlier one: a property that was cleared with the earlier record and then restored is sent", async () => {
   const caller = await callerWith();
   const change = (name: string, phone: string) =>
     bring(

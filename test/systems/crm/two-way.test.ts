@@ -95,7 +95,7 @@ it("a webhook that arrives before the sync has recorded its writes finds no chan
   expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: idOf("c0000"), pending: false });
 });
 
-it("each side keeps its own change when both changed, and the CRM's value wins a conflict, in any order", async () => {
+it("changes of a contact in the CRM and in the engine are both kept, and the CRM's value wins a conflict, in any order", async () => {
   for (const first of ["notice", "sync"]) {
     const { caller, idOf } = await inStep();
     const [row] = people(caller, 1) as [Json];
@@ -231,7 +231,7 @@ it("a contact that is deleted in the CRM remains in the engine, and only an expl
   expect((await recordsOf(caller)).get("c0000")).toMatchObject({ properties: { firstname: "Renamed" } });
 });
 
-it("a late read of a CRM record does not overwrite a newer one", async () => {
+it("a late read of a CRM record does not overwrite the data of a newer read", async () => {
   const { caller, idOf } = await inStep();
   await theCrm().edit(idOf("c0000"), { phone: "old" });
   await tell(caller, idOf("c0000"));

@@ -68,7 +68,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ held_cents: 0 });
   });
 
-  it("a budget counts a charge once for any repeats, and a second charge for the same hold as one without a hold", async () => {
+  it("a budget counts a charge once for any repeats, and counts a second charge for the same hold as a charge without a hold", async () => {
     const { ask, charge, state, object } = await account(1000);
     const { hold } = await ask(100);
     for (let time = 0; time < 3; time++) await charge(100, hold, 7);
@@ -79,7 +79,7 @@ describe("A budget", () => {
     expect(await state()).toMatchObject({ spent_cents: 150, held_cents: 0, remaining_cents: 850 });
   });
 
-  it("a budget distinguishes a thousand charges of several ledgers by their places, in any order", async () => {
+  it("a budget distinguishes a thousand charges by their ledgers and positions, in any order", async () => {
     const { object } = await account(0);
     const charges = ["account/a", "elsewhere"].flatMap((entity) =>
       Array.from({ length: 500 }, (_, index) => ({ entity, sequence: index + 1, amount_cents: 1 })),

@@ -23,15 +23,15 @@ const folded = (list: readonly Merge[]) => Object.fromEntries(foldMerges(list.ma
 describe("Canonical contacts after merges", () => {
   it.each([
     ["one merge", ["a>b"], { a: "b", b: "b" }],
-    ["a chain", ["a>b", "b>c"], { a: "c", b: "c", c: "c" }],
-    ["a chain from its end", ["b>c", "a>b"], { a: "c", b: "c", c: "c" }],
+    ["a chain of merges", ["a>b", "b>c"], { a: "c", b: "c", c: "c" }],
+    ["a chain of merges from its end", ["b>c", "a>b"], { a: "c", b: "c", c: "c" }],
     ["a star", ["a>x", "b>x", "c>x"], { a: "x", b: "x", c: "x", x: "x" }],
-    ["there and back", ["a>b", "b>a"], { a: "b", b: "b" }],
-    ["a cycle of three", ["a>b", "b>c", "c>a"], { a: "c", b: "c", c: "c" }],
-    ["with itself", ["a>a"], { a: "a" }],
-    ["into two contacts, one after the other", ["a>b", "a>c"], { a: "c", b: "c", c: "c" }],
+    ["two opposite merges", ["a>b", "b>a"], { a: "b", b: "b" }],
+    ["a cycle of three merges", ["a>b", "b>c", "c>a"], { a: "c", b: "c", c: "c" }],
+    ["a merge with itself", ["a>a"], { a: "a" }],
+    ["merges into two contacts, one after the other", ["a>b", "a>c"], { a: "c", b: "c", c: "c" }],
     ["two unrelated pairs", ["a>b", "c>d"], { a: "b", b: "b", c: "d", d: "d" }],
-    ["a late report about an early time", ["a>b@5", "b>a@1"], { a: "a", b: "a" }],
+    ["a late report of an earlier merge", ["a>b@5", "b>a@1"], { a: "a", b: "a" }],
   ])("the canonical contact is correct for %s", (_, words, expected) => {
     const { ...known } = folded(merges(...words));
     expect(known).toEqual(expected);
@@ -73,7 +73,7 @@ const edges = fc
   );
 
 describe("For any merges in any order, with any repeats,", () => {
-  it("for any merges in any order there is one canonical contact for all connected ones, and it is one of them", () => {
+  it("for any merges in any order, all connected contacts have the same canonical contact, which is one of them", () => {
     fc.assert(
       fc.property(edges, fc.integer(), (list, seed) => {
         const known = folded(list);
@@ -174,8 +174,8 @@ async function rowsOfMerging(count: number, minuteOf: (index: number) => number)
 }
 
 it.each([
-  ["in the order of their times", (index: number) => index],
-  ["in the opposite order", (index: number) => 1_000_000 - index],
+  ["in the order of the merges' times", (index: number) => index],
+  ["in the opposite order of the merges' times", (index: number) => 1_000_000 - index],
   ["in any order", (index: number) => (index * 7919) % 4001],
 ])("many merges into one contact, reported %s, each have the same cost for any number of earlier merges", async (_, minuteOf) => {
   const [few, many] = [await rowsOfMerging(300, minuteOf), await rowsOfMerging(1200, minuteOf)];

@@ -96,7 +96,7 @@ describe("The rules", () => {
     expect((await caller.get(PATH)).body.version).toBe(1);
   });
 
-  it("the rules cannot be changed in storage, not even by hand", async () => {
+  it("the database refuses an UPDATE of the stored rules, also by hand", async () => {
     const caller = await callerWith();
     await set(caller, 0, flat("one", 100));
     await expect(

@@ -9,7 +9,9 @@ import { howMany } from "../../full-size.ts";
 import { chances, deliver, deliverByHand, deliverMessages, factsOf, messageOf, recordedFact, seedRules } from "./derived.ts";
 import { charges, deliverAnyhow, followed, TOGETHER, told } from "./story.ts";
 
-it("a scenario in shuffled orders, with each delivery twice, ends as in order and once", { timeout: 120_000 }, async () => {
+it("facts that are delivered in shuffled orders, each twice, end in the same state as facts that are delivered in order and once", {
+  timeout: 120_000,
+}, async () => {
   const plain = fresh("tenant");
   const tenants = new Set([plain]);
   deliverByHand(tenants);

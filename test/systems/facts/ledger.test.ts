@@ -32,7 +32,7 @@ async function longLedger(facts: number) {
   return { ledger, bytes, quiet: () => storage(({ storage }) => storage.deleteAlarm()) };
 }
 
-it("a ledger of 300,000 facts that is replayed and confirmed from its newest fact stores the missing part as one range", async () => {
+it("a ledger of 300,000 facts that is replayed and confirmed from its newest fact stores the unconfirmed part as one range", async () => {
   const { ledger, bytes, quiet } = await longLedger(300_000);
   await ledger.replay("projections");
   await quiet();
@@ -42,7 +42,7 @@ it("a ledger of 300,000 facts that is replayed and confirmed from its newest fac
   expect(await ledger.prune(2, 10)).toBe(0);
 });
 
-it("a ledger with every other fact confirmed still fits into its row, loses no missing fact, and completes", async () => {
+it("a ledger with every other fact confirmed stores its unconfirmed positions in one row, loses none of them, and completes", async () => {
   const { ledger, bytes, quiet } = await longLedger(20_000);
   const every = (step: number, begin: number, end: number) =>
     Array.from({ length: Math.floor((end - begin) / step) + 1 }, (_, n) => begin + n * step);
@@ -54,7 +54,7 @@ it("a ledger with every other fact confirmed still fits into its row, loses no m
   await quiet();
 });
 
-it("a feed of some facts counts only those, and is complete when they are confirmed", async () => {
+it("a feed of a ledger that carries only some facts counts only those, and is complete when they are confirmed", async () => {
   const { ledger, bytes, quiet } = await longLedger(1000);
   expect((await ledger.state()).unconfirmed).toEqual({ projections: 1000, "fact-processing": 100 });
   await ledger.confirm("fact-processing", [500, 1000], 0);
@@ -66,7 +66,7 @@ it("a feed of some facts counts only those, and is complete when they are confir
   await quiet();
 });
 
-it("a confirmation of another epoch than the ledger's is ignored, in either direction", async () => {
+it("a ledger ignores a confirmation of an earlier or a later epoch than its own", async () => {
   const entity = fresh("account/");
   await appendFacts(env, from, [outcome(entity)]);
   const ledger = ledgerOf(env, from.tenant_id, entity);
@@ -79,7 +79,7 @@ it("a confirmation of another epoch than the ledger's is ignored, in either dire
   expect(await unconfirmed("projections")).toBe(0);
 });
 
-it("ranges of unconfirmed positions that were joined to reduce their number still contain every missing position", () => {
+it("ranges of unconfirmed positions that were joined to reduce their number still contain every unconfirmed position", () => {
   const places = fc.uniqueArray(fc.integer({ min: 1, max: 60 }));
   fc.assert(
     fc.property(places, places, fc.integer({ min: 1, max: 8 }), (first, second, most) => {

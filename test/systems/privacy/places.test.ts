@@ -28,14 +28,14 @@ it("docs/privacy.md lists for every table its personal data, the effect of the r
   for (const [name, cells] of told) for (const cell of cells) expect(cell, name).not.toBe("");
 });
 
-it("listed searches are executed, listed deletions are complete, and every other place has a reason", () => {
+it("an erasure executes the searches and deletions that docs/privacy.md lists, and every other table has a reason", () => {
   for (const { table, texts } of TEXT_TABLES) expect(quoted(told.get(table)?.[0]), table).toEqual(texts);
   for (const table of PERSON_TABLES) expect(told.get(table)?.[1], table).toMatch(/^the row goes/);
   const named = new Set<string>([...TEXT_TABLES.map(({ table }) => table), ...PERSON_TABLES, "millrace_outbox"]);
   for (const [table, [holds]] of told) if (!named.has(table)) expect(holds, table).toMatch(/^nothing: \w/);
 });
 
-it("every text column is searched, deleted with its row, or listed with the reason why not", async () => {
+it("an erasure searches every text column or deletes its row, or docs/privacy.md lists the column as not searched", async () => {
   const searched = new Map(TEXT_TABLES.map(({ table, texts }) => [table, texts]));
   const whole = new Set<string>([...PERSON_TABLES, "millrace_outbox"]);
   const forgotten = [...(await schema())].flatMap(([table, columns]) =>
@@ -44,7 +44,7 @@ it("every text column is searched, deleted with its row, or listed with the reas
   expect(forgotten).toEqual([]);
 });
 
-it("every kind of object is listed, and is searched for an erased person", () => {
+it("docs/privacy.md lists every class of Durable Object, and an erasure searches each", () => {
   const kinds = [...wrangler.matchAll(/"name": "([A-Z_]+)", "class_name"/g)].map(([, name = ""]) => name);
   expect(kinds.length).toBeGreaterThan(5);
   expect([...OBJECTS].sort()).toEqual(kinds.sort());

@@ -45,7 +45,7 @@ it.each([0, 1])(
   },
 );
 
-it("a person who is merged with another one during the erasure is the same person", async () => {
+it("a contact that is merged with another one during the erasure of a person belongs to that person", async () => {
   const { tenantId, id, read, known } = await somebody();
   const twin = fresh("c");
   await imported(tenantId, twin, "twin@example.com");

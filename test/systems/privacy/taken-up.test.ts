@@ -36,7 +36,7 @@ it("a second erasure under another id while work is unfinished continues with al
   const second = await ask(caller, person.contact_id, "second");
   expect(second).toMatchObject({ replayed: false, person: first.person });
   const look = await ask(caller, person.contact_id, "look", { dry_run: true });
-  expect(look, "the address is still searched for").toMatchObject({ waiting: 1 });
+  expect(look, "the erasure still searches for the person's address").toMatchObject({ waiting: 1 });
   await reaches(caller, first.instance_id, "complete");
   await end(running);
   await reaches(caller, second.instance_id, "complete");

@@ -53,7 +53,7 @@ describe("An id in a field that names a contact is matched as the whole text", (
     expect(said("Ann Lee <ada@ex.com>")).toEqual({ [field]: "[forgotten] <[forgotten]>" });
   });
 
-  it("from and into name contacts in a merge; in another fact they are words, like after, next and key", () => {
+  it("the fields from and into name contacts in a merge; in another fact their values are ordinary words, as in after, next and key", () => {
     expect(payloadOf(seven, { from: "7", into: "70" }, "contact_merged")).toEqual({ from: AS, into: "70" });
     const payload = { after: "7", from: "7", into: "7", next: "7", key: "7", contact: "70" };
     expect(payloadOf(seven, payload)).toEqual(payload);
@@ -69,7 +69,7 @@ describe("An id in a field that names a contact is matched as the whole text", (
   });
 });
 
-it("amounts with names that become equal are numbered", () => {
+it("amounts whose names become equal by an erasure get numbers", () => {
   const shares = { "[forgotten] 2": 1, "ada@ex.com": 700, "Ann Lee": 100, rest: 5 };
   expect(payloadOf(ada, { shares })).toEqual({ shares: { "[forgotten] 2": 1, "[forgotten]": 700, "[forgotten] 3": 100, rest: 5 } });
 });

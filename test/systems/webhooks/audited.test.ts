@@ -32,7 +32,7 @@ it("every change of a webhook is one row of the audit, with its actor and its ne
   for (const unsaid of [secret, did[2]?.body.secret, "only-for-the-receiver"]) expect(told).not.toContain(unsaid);
 });
 
-it("a change that is too late for a webhook is refused, and is one audit row", async () => {
+it("a change of a deleted webhook, or of an old version of one, is refused, and is one audit row", async () => {
   const caller = await callerWith();
   const { path, id, hook } = await endpoint(caller);
   await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["charge"], enabled: false });

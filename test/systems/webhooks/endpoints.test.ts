@@ -194,7 +194,7 @@ it("T01 a command for another tenant's endpoint sends nothing", async () => {
   expect(await received(hook)).toEqual([]);
 });
 
-it("a signed delivery is sent by the deployment only: no token can send one, alone, in a batch or by a schedule", async () => {
+it("only the deployment sends signed deliveries: no token can send a delivery by a command, a batch or a schedule", async () => {
   const owner = await callerWith();
   const { id } = await endpoint(owner);
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };

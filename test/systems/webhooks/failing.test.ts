@@ -7,7 +7,7 @@ import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 const REASON = { reason: "the receiver works again" };
 
 describe("A receiver that fails", () => {
-  it("a failing receiver is recorded at once: the match is published, for any outcome of the delivery", async () => {
+  it("a fact that matches an endpoint is recorded at once as webhook_triggered, although the receiver fails", async () => {
     const caller = await callerWith();
     const { hook, id, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 503, times: 1 }] });
@@ -137,7 +137,7 @@ describe("A receiver that fails", () => {
 });
 
 describe("A fact whose charge fails permanently", () => {
-  it("a fact whose charge fails permanently is delivered to each endpoint, for any outcome of its dead letter, and each match names its delivery", async () => {
+  it("a fact whose charge fails permanently is delivered to each endpoint, for any outcome of its dead letter, and each webhook_triggered names its delivery", async () => {
     const caller = await callerWith();
     const { tenantId } = caller;
     await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 30 } }]);

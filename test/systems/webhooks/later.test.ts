@@ -146,7 +146,7 @@ describe("Facts that were recorded while an endpoint was disabled", () => {
     expect(read).toBeLessThan(500);
   });
 
-  it("a later delivery of facts of another tenant's endpoint is refused, and so is a token without the scope", async () => {
+  it("a later delivery of facts is refused for another tenant's endpoint, and for a token without the scope", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);
     const asked = { ...REASON, ...SINCE };
@@ -159,7 +159,7 @@ describe("Facts that were recorded while an endpoint was disabled", () => {
 });
 
 describe("A new endpoint", () => {
-  it("a new endpoint gets the facts of the last days, once for one key", async () => {
+  it("a new endpoint gets the facts of the last days on request, once for any number of requests with one key", async () => {
     const caller = await callerWith();
     const missed = await outcomes(caller, 3);
     const hook = "backfilled";

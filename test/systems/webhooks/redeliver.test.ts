@@ -76,7 +76,7 @@ describe("A sent delivery", () => {
     expect(audit[0]).toMatchObject({ verb: "redeliver", target: id, reason: REASON.reason, result: "applied" });
   });
 
-  it("a sent delivery is sent again once for one key, for any requests, and once more for another key", async () => {
+  it("a sent delivery is sent again once for any number of requests with one key, and once more for another key", async () => {
     const caller = await callerWith();
     const { hook, again, delivery } = await sent(caller);
     const marks: (string | null)[] = [];
@@ -178,7 +178,7 @@ describe("A delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id, tried: 2 });
   });
 
-  it("a delivery that was skipped while it waited is sent again by its new instance only, although the old one has not checked yet", async () => {
+  it("a delivery that was skipped while it waited is sent again by its new instance only, although the old instance is still waiting", async () => {
     const caller = await callerWith();
     const { hook, path, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "1" }, times: 1 }] });
@@ -235,7 +235,7 @@ describe("A delivery", () => {
     });
   });
 
-  it("a redelivery of a deleted endpoint is refused, and so is another tenant's, and one without the scope", async () => {
+  it("a redelivery is refused for a deleted endpoint, for another tenant's endpoint, and for a token without the scope", async () => {
     const caller = await callerWith();
     const { path, again } = await sent(caller);
     const stranger = await callerWith();
@@ -267,7 +267,7 @@ describe("Many deliveries", () => {
     });
   });
 
-  it("deliveries that were sent are sent again once for one key, although they have been sent again by then", async () => {
+  it("a repeated request for redeliveries under one key sends nothing again, although the deliveries have been sent again since the first request", async () => {
     const caller = await callerWith();
     const { hook, ids, all, items } = await several(caller, "sent", 2);
     const ask = async (key: string, state = "sent") => {

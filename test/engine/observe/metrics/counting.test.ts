@@ -14,7 +14,7 @@ async function counted(name: string, ...labels: string[]): Promise<number | numb
   return ever[name]?.[JSON.stringify(labels)] ?? 0;
 }
 
-it("each count is added to its counter once, for any number of partial merges", async () => {
+it("each metric count is added to its counter once, for any number of partial merges", async () => {
   const queue = fresh("queue");
   count(probeEnv, "queue_messages_sent_total", { queue });
   await settleCounts(probeEnv);

@@ -34,7 +34,7 @@ function committing(counts: GatheredCounts, atOnce: boolean, refuses: (batch: nu
 
 const NOTHING = { statements: [sql`SELECT 1 AS one`], read: ([rows]: Record<string, unknown>[][]) => rows?.[0]?.one };
 
-it("counts in memory are written in the batch of the next commit, without a separate round trip", async () => {
+it("metric counts in memory are written in the batch of the next commit, without a separate round trip", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 2));
@@ -44,7 +44,7 @@ it("counts in memory are written in the batch of the next commit, without a sepa
   expect(await sent(queue)).toBe(2);
 });
 
-it("counts in memory wait up to ten seconds for a write, and are written before their minute ends", () => {
+it("metric counts in memory wait up to ten seconds for a write, and are written before their minute ends", () => {
   const counts = new GatheredCounts({});
   counts.add(tallyOf(fresh("queue")));
   const isNewMinute = Date.now() % 60_000 > 60_000 - WRITE_MS;
@@ -52,7 +52,7 @@ it("counts in memory wait up to ten seconds for a write, and are written before 
   expect(counts.along(true)).toBeDefined();
 });
 
-it("counts are written although the database refuses another unit of the same group", async () => {
+it("metric counts are written although the database refuses other statements of the same group commit", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 5));
@@ -63,7 +63,7 @@ it("counts are written although the database refuses another unit of the same gr
   expect(counts.isEmpty).toBe(true);
 });
 
-it("counts are written again after a database error, and added once although the first write had succeeded", async () => {
+it("metric counts are written again after a database error, and added once although the first write had succeeded", async () => {
   const queue = fresh("queue");
   const counts = new GatheredCounts({});
   counts.add(tallyOf(queue, 4));
@@ -80,7 +80,7 @@ it("counts are written again after a database error, and added once although the
   expect(await sent(queue)).toBe(4);
 });
 
-it("counts that two keepers merge at the same time are added once", async () => {
+it("metric counts that two keepers merge at the same time are added once", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -95,7 +95,7 @@ it("counts that two keepers merge at the same time are added once", async () => 
   expect(JSON.parse(hours ?? "{}").queue_messages_sent_total[JSON.stringify([queue])]).toBe(7);
 });
 
-it("counts that another keeper has merged are not added again by a keeper with a slow database", async () => {
+it("metric counts that another keeper has merged are not added again by a keeper with a slow database", async () => {
   const queue = fresh("queue");
   const { text, params } = insertTally({ id: crypto.randomUUID(), at: Date.now(), body: JSON.stringify(tallyOf(queue, 7)) });
   await env.DB.prepare(text)
@@ -122,7 +122,7 @@ it("a metric has a limited number of time series; each further label is counted 
   expect(series['["other"]']).toBe(10);
 });
 
-it("counts are also written to a bound Analytics Engine dataset, and are stored although that dataset refuses them", () => {
+it("metric counts are also written to a bound Analytics Engine dataset, and are stored although that dataset refuses them", () => {
   const points: unknown[] = [];
   const METRICS = { writeDataPoint: (point: unknown) => void points.push(point) };
   const counts = new GatheredCounts({ METRICS });

@@ -43,7 +43,7 @@ it("a bulk replay of the dead letters of one cause leaves the dead letters of tw
   expect(none).toMatchObject({ state: "complete", matched: 0 });
 });
 
-it("a bulk cancel of waiting instances writes an audit record for each, spares other tenants, needs a status and refuses a cause", async () => {
+it("a bulk cancel of waiting instances audits each, leaves other tenants unchanged, requires a status and refuses a filter by cause", async () => {
   const [operator, other] = [await theOperator(), await theOperator()];
   const own = await waitingRuns(operator.tenantId, 4);
   const [foreign = ""] = await waitingRuns(other.tenantId, 1);

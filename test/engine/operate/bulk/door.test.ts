@@ -121,7 +121,7 @@ describe("A bulk action of a tenant", () => {
     expect(audit.map(({ verb }) => verb).toSorted()).toEqual(["attempt", "bulk", "skip", "skip"]);
   });
 
-  it("a bulk action without items is complete at once; a halt or resume of an ended one is refused, with that reason", async () => {
+  it("a bulk action without items is complete at once; a halt or resume of an ended bulk action is refused, with that reason", async () => {
     const operator = await theOperator();
     const { status, body } = await operator.start({ verb: "skip", filter: {} });
     expect({ status, ...body }).toMatchObject({ status: 202, state: "complete", matched: 0, left: 0 });
@@ -194,7 +194,7 @@ it("a dry run of a bulk action marks an irreversible verb as final", async () =>
   expect([await follows("retry"), await follows("replay")]).toEqual([null, null]);
 });
 
-it("a dry run of a bulk cancel reports the undo, and one of a bulk retry the number of undone items that repeat their effects", async () => {
+it("a dry run of a bulk cancel reports the undo; a dry run of a bulk retry reports how many undone items repeat their effects", async () => {
   const { ask, tenantId } = await theOperator();
   const dry = async (verb: string, filter: object) =>
     (await ask<{ follows: string | null; matched: number }>("/v1/bulk-actions", { verb, filter, reason: "r", dry_run: true })).body;

@@ -119,7 +119,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     });
   });
 
-  it("B02 a bulk reject skips an effect that another operator has confirmed meanwhile, and refuses one that is in doubt again", async () => {
+  it("B02 a bulk reject skips an effect that another operator has confirmed meanwhile, and refuses an effect that is in doubt again", async () => {
     const operator = await theOperator();
     const { ids, keys, state, timesOf } = await doubtful(operator.tenantId, "charge", 3);
     const held = pauseAt("B02 items changed, chunk not recorded", operator.idOf("once"));

@@ -149,7 +149,7 @@ describe("A bulk retry", () => {
     expect(await auditOf(body.id)).toHaveLength(3);
   });
 
-  it("two concurrent bulk retries with the same filter retry each instance once: the other one skips it and names the operator", async () => {
+  it("two concurrent bulk retries with the same filter retry each instance once: the later bulk retry skips the instance and names the operator", async () => {
     const operator = await theOperator();
     const { did, mend } = await broken(operator, 10);
     mend();

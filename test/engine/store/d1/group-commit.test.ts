@@ -76,14 +76,14 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(2);
   });
 
-  it("R01 an answer that a unit cannot read fails only the caller of that unit", async () => {
+  it("R01 a database answer that one caller of the group commit cannot read fails only that caller", async () => {
     const name = fresh();
     const commits = new GroupCommit(env.DB);
     const unreadable = { ...unit(name, "a"), read: () => expect.unreachable("read") };
     expect(await codes([commits.commit(unreadable), commits.commit(unit(name, "b"))])).toEqual(["refused", "committed"]);
   });
 
-  it("R01 the group commit finds a refused unit by halving the batch, and the other 99 of 100 units commit", async () => {
+  it("R01 the group commit finds the one refused write of a batch of 100 by halving the batch, and commits the other 99", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -97,7 +97,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R01 one query settles 100 units with existing outcomes when the database refuses their batch", async () => {
+  it("R01 the group commit settles 100 writes with existing outcomes by one query when the database refuses their batch", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db);
@@ -111,7 +111,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBeLessThanOrEqual(6);
   });
 
-  it("R01 a batch that never returns times out: its units get an unknown outcome, and later ones commit", async () => {
+  it("R01 a batch of the group commit that never returns times out: its writes get an unknown outcome, and later writes commit", async () => {
     const name = fresh();
     const { db } = watched({ before: (batches) => (batches === 1 ? new Promise(() => undefined) : undefined) });
     const commits = new GroupCommit(db, { answerWithinMs: 50 });
@@ -119,7 +119,7 @@ describe("Group commit", () => {
     expect(await codes(all)).toEqual(["unavailable", "committed"]);
   });
 
-  it("R02 an overloaded database gets one batch per group and never two at once, and the rest once it accepts them", async () => {
+  it("R02 the group commit sends an overloaded database one batch at a time, without halving it, and commits later writes", async () => {
     const name = fresh();
     let overloaded = true;
     const { db, seen } = watched({
@@ -136,7 +136,7 @@ describe("Group commit", () => {
     expect(seen.most).toBe(1);
   });
 
-  it("R02 a database error stops the halving of a batch, and the other half is not tried", async () => {
+  it("R02 after a database error the group commit stops halving its batch, and does not send the other half", async () => {
     const name = fresh();
     const { db, seen } = watched({
       before: (batches) => {
@@ -150,7 +150,7 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(4);
   });
 
-  it("R02 the group commit's queue has a limited number of units and bytes, and refuses further units with a delay until a retry", async () => {
+  it("R02 the group commit's queue has a limited number of writes and bytes, and refuses further writes with a delay until a retry", async () => {
     const name = fresh();
     for (const bounds of [{ waitingUnits: 3 }, { waitingBytes: 300 }]) {
       const commits = new GroupCommit(env.DB, bounds);
@@ -165,7 +165,7 @@ describe("Group commit", () => {
     }
   });
 
-  it("R02 rows with the same SQL text are sent as several parameters when one parameter would be too large", async () => {
+  it("R02 the group commit sends rows with the same SQL text as several parameters when one parameter would be too large", async () => {
     const name = fresh();
     const { db, seen } = watched();
     const commits = new GroupCommit(db, { groupBytes: 10_000_000 });
@@ -178,7 +178,7 @@ describe("Group commit", () => {
   });
 
   it.each(["", "  -- nothing\n", "SELECT 'a;b' AS said /* ; */ ;", "SELECT 1; SELECT 2", "SELECT 1 AS said; ; DELETE FROM probe_rows;"])(
-    "R01 T01 each unit gets its own answer for any SQL text of another unit in the group (%j)",
+    "R01 T01 each caller of the group commit gets its own answer, for any SQL text of another caller (%j)",
     async (text) => {
       const { db } = watched();
       const commits = new GroupCommit(db);

@@ -55,13 +55,13 @@ describe("R02 each error of the platform has its defined reaction: refuse, retry
     expect(troubleOf(new Error(message))).toBe(trouble);
   });
 
-  it("R02 the platform's error flags count too, and a request for less traffic takes precedence", () => {
+  it("R02 the flags retryable and overloaded of a platform error are used like its text, and overloaded takes precedence", () => {
     expect(troubleOf(Object.assign(new Error("?"), { retryable: true }))).toBe("transient");
     expect(troubleOf(Object.assign(new Error("Network connection lost."), { overloaded: true, retryable: true }))).toBe("overloaded");
     expect(troubleOf("thrown text")).toBe("fatal");
   });
 
-  it("R02 a database error is reported once with a delay until a retry, and an error of the caller remains the caller's", () => {
+  it("R02 a database error becomes one error with the time to retry, and an error of the caller's statement is thrown unchanged", () => {
     const told = asUnavailable(new Error("D1_ERROR: Currently processing a long-running export."), "The database");
     expect(told).toMatchObject({ code: "unavailable", detail: { delayMs: 30_000 } });
     expect(asUnavailable(told, "The recorder")).toBe(told);

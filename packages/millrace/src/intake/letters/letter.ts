@@ -101,8 +101,8 @@ const MAX_VALUES = 500_000;
  * stored.
  */
 function bodyText(body: unknown): string {
-  const described = (why: string) => JSON.stringify(`A ${typeof body} that ${why}`);
-  if (!isWritable(body)) return described(`holds more than ${MAX_VALUES} values, or lists with as many holes: it is not kept.`);
+  const described = (why: string) => JSON.stringify(`A value of the type ${typeof body} that ${why}`);
+  if (!isWritable(body)) return described(`holds more than ${MAX_VALUES} values, or lists with as many holes: its content is not stored.`);
   try {
     const text = textOf(body);
     const bytes = byteLength(text);
