@@ -36,7 +36,7 @@ const otherTimes = { cron: "30 3 1 1 *", command: research("tea"), reason };
 const CHANGES = [
   ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
   ["changed", (caller: Caller, path: string) => caller.call("PUT", path, otherTimes)],
-  ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
+  ["deleted", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
 ] as const;
 
 /** The keeper's writes about a due time, which run after an operator's change. */
@@ -62,7 +62,7 @@ describe("A due time that the keeper has read", () => {
       await startDue(meanwhile(1, nameIn(path), asked), app);
       expect(status).toBeLessThan(300);
       expect(await instancesOf(caller)).toEqual([]);
-      expect(await runs()).toMatchObject([{ state: "missed", reason: `ada ${how} it before it was started.` }]);
+      expect(await runs()).toMatchObject([{ state: "missed", reason: `ada ${how} the schedule before the run was started.` }]);
       const { body } = await caller.get(path);
       if (how === "changed")
         expect(body).toMatchObject({ state: "active", revision: 2, next_at: expect.stringMatching(/-01-01T03:30:00.000Z$/) });
@@ -119,7 +119,7 @@ describe("A due time that the keeper starts while another caller changes its sch
     const early = meanwhile(2, nameIn(path), () => startDue(env, app, due - 1));
     await pauseSchedule(early, by, nameIn(path), reason);
     expect(await runs()).toMatchObject([
-      { state: "missed", due_at: new Date(due).toISOString(), times: 1, reason: "ada paused it before it was started." },
+      { state: "missed", due_at: new Date(due).toISOString(), times: 1, reason: "ada paused the schedule before the run was started." },
       { state: "started", due_at: new Date(due - HOUR_MS).toISOString() },
     ]);
   });

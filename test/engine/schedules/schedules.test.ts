@@ -109,7 +109,7 @@ describe("Due times that passed while the keeper was not running", () => {
     await dueSince(caller, Date.UTC(year - 2, 0, 1));
     await platformCron();
     expect(await runs()).toMatchObject([
-      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "The keeper did not run in time to start it." },
+      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "The keeper did not run in time to start the run." },
     ]);
     expect(await instancesOf(caller)).toEqual([]);
   });
@@ -129,27 +129,24 @@ describe("A due time that has not been started", () => {
   it.each([
     ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
     ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
-    ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
-  ])(
-    "a schedule's due time that has not been started is recorded as missed when its schedule is %s, and does not run",
-    async (how, change) => {
-      const { caller, path, runs } = await scheduled();
-      const due = thisHour();
-      await dueSince(caller, due - HOUR_MS);
-      expect((await change(caller, path)).status).toBeLessThan(300);
-      await platformCron();
-      expect(await runs()).toMatchObject([
-        {
-          state: "missed",
-          due_at: new Date(due - HOUR_MS).toISOString(),
-          until: new Date(due).toISOString(),
-          times: 2,
-          reason: `ada ${how} it before it was started.`,
-        },
-      ]);
-      expect(await instancesOf(caller)).toEqual([]);
-    },
-  );
+    ["deleted", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
+  ])("a due time that has not been started is recorded as missed when its schedule is %s, and does not run", async (how, change) => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due - HOUR_MS);
+    expect((await change(caller, path)).status).toBeLessThan(300);
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      {
+        state: "missed",
+        due_at: new Date(due - HOUR_MS).toISOString(),
+        until: new Date(due).toISOString(),
+        times: 2,
+        reason: `ada ${how} the schedule before the run was started.`,
+      },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
 });
 
 describe("A schedule that is written with a revision", () => {
@@ -214,7 +211,7 @@ describe("A paused schedule", () => {
     expect((await caller.post(`${path}/resume`, { reason: "back again" })).body).toMatchObject({ state: "active" });
     expectProblem(await caller.post(`${path}/resume`, { reason }), 409, "invalid_transition");
     expect(await runs()).toMatchObject([
-      { state: "paused", times: 3, due_at: new Date(thisHour() - 2 * HOUR_MS).toISOString(), reason: "ada had paused it." },
+      { state: "paused", times: 3, due_at: new Date(thisHour() - 2 * HOUR_MS).toISOString(), reason: "ada had paused the schedule." },
     ]);
     expect(await instancesOf(caller)).toEqual([]);
   });

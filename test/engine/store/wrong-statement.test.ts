@@ -14,7 +14,7 @@ const WRONG: [what: string, statement: Statement, says: string][] = [
   [
     "120 values",
     insert(60),
-    "has 120 values (INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'many', …); D1 takes 100 in a statement: split it",
+    "has 120 values (INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'many', …); D1 accepts 100 in a statement: split it",
   ],
   ["a text over 100 KB", sql`SELECT ${fragment(`'${"x".repeat(100_000)}'`)}`, "has 100009 bytes (SELECT 'xx"],
   ["a value over 2 MB", sql`SELECT ${"x".repeat(2_000_001)}`, "A value of 2000001 bytes was to be written"],

@@ -50,7 +50,7 @@ it("a dead letter about money is deleted after 90 days without an action, with t
   expect(facts.map(({ fact_id }) => fact_id).toSorted()).toEqual([`skip/${outcome}`, `skip/${charge}`].toSorted());
   for (const fact of facts) {
     expect(fact).toMatchObject({ type: "reconciliation", subtype: "skipped_dead_letter", entity: "queue/fact-processing" });
-    expect(fact.payload).toMatchObject({ note: "Not replayed or skipped for 90 days.", actor: "retention" });
+    expect(fact.payload).toMatchObject({ note: "No operator replayed or skipped the dead letter for 90 days.", actor: "retention" });
   }
   expect(facts.map(({ payload }) => (payload as Json).message_type).toSorted()).toEqual(["fact.charge", "fact.outcome"]);
   expect((await caller.get("/v1/dead-letters?state=open")).body.items.map(({ id }: Json) => id)).toEqual([young]);

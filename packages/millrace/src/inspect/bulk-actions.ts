@@ -26,18 +26,22 @@ export const BulkAction = z.object({
   why: z.string().nullable().meta({ description: "The reason for the stop or the abort, and the next step; null otherwise." }),
   actor: z.string(),
   reason: z.string(),
-  filter: z.record(z.string(), z.unknown()).nullable().meta({ description: "Null if ids were given." }),
+  filter: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .meta({ description: "The filter that selected the items; null if the caller gave ids." }),
   ramp: z.array(z.int()),
   rate_per_second: z.number(),
   stop_at_error_rate: z.number(),
   settle_within_seconds: z.number(),
   undo: z.boolean().nullable().meta({
-    description: "True: the effects of the instances are undone where possible. False: they are kept. Null for a verb without undo.",
+    description:
+      "True: the bulk action undoes the effects of its instances where possible. False: it keeps them. Null for a verb without undo.",
   }),
   matched: z.int().meta({ description: "The number of items, fixed at `created_at`: the sum of done, skipped, failed and left." }),
   done: z.int(),
   skipped: z.int().meta({
-    description: "Items without anything left to do. The `why` of an item names an earlier action, if any.",
+    description: "Items on which the action had nothing to do. The `why` of an item names an earlier action, if any.",
   }),
   failed: z.int().meta({ description: "Items that were refused, failed again, or have an unknown outcome (`in_doubt`)." }),
   left: z.int(),
@@ -48,12 +52,12 @@ export const BulkAction = z.object({
 });
 export type BulkAction = z.infer<typeof BulkAction>;
 
-/** A bulk action as its passes read it. */
+/** The stored bulk action, with the progress that only the engine reads. */
 const StoredBulk = BulkAction.extend({
   asked: z.unknown() as z.ZodType<BulkAsked>,
   looked: z.int(),
   stage: z.object({ from: z.int(), skipped: z.int(), failed: z.int() }),
-  /** The current pass; `instance_id` runs it. */
+  /** The number of the instance that runs the bulk action; each resume starts another instance (`instance_id`). */
   pass: z.int(),
   fingerprint: z.string(),
 });
@@ -63,7 +67,7 @@ export const BulkItem = z
   .object({
     n: z.int().meta({ description: "The position, starting at 0." }),
     target: z.string().meta({ description: "The id of the instance, dead letter or delivery, or the key of the effect." }),
-    instance_id: z.string().nullable().meta({ description: "For an effect: its instance. Null for other items." }),
+    instance_id: z.string().nullable().meta({ description: "The instance of an effect; null for other items." }),
     about: z.string().nullable().meta({
       description:
         "A readable name: workflow and subject of an instance, for an effect with its step in front; type and key of a dead letter. Null for other items and for removed ones.",
@@ -73,7 +77,7 @@ export const BulkItem = z
     why: z
       .string()
       .nullable()
-      .meta({ description: "The reason for the skip or failure, and the next step.", ...redacted }),
+      .meta({ description: "The reason why the item was skipped or failed, and the next step.", ...redacted }),
     action_id: z.string().meta({ description: "The id of the action in the audit." }),
     at: timestamp,
   })
@@ -81,7 +85,7 @@ export const BulkItem = z
 
 export const BulkFilter = z.object({ state: z.enum(STATES).optional() });
 
-/** Shown as stopped once no instance runs it. */
+/** A running bulk action is shown as stopped once no instance runs it. */
 const STOPS = fragment(`b.state = 'running' AND ${IS_LEFT.fragment}`);
 const COLUMNS = fragment(`b.id, b.verb, iif(${STOPS.fragment}, 'stopped', b.state) AS state, b.actor, b.reason,
   iif(${STOPS.fragment}, printf('The bulk action has stopped, because the instance that executes it is %s (GET /v1/instances/%s has the reason). '
@@ -115,7 +119,7 @@ export async function findBulkAction(env: EngineEnv, by: Pick<Operator, "tenantI
   return row;
 }
 
-/** Errors: `bulk_action_not_found`, also for another tenant's. */
+/** Errors: `bulk_action_not_found`, also for a bulk action of another tenant. */
 export async function storedBulk(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<StoredBulk> {
   const found = await findBulkAction(env, by, id);
   if (found) return found;
@@ -131,7 +135,7 @@ export function shownBulk({ asked: _, looked: _l, stage: _s, pass: _p, fingerpri
 }
 
 /**
- * Results after a place, in the order of the actions; returns one more than requested. Each result is read from its own part of the index.
+ * The results of a bulk action after item `behind`, in the order of its items; at most `limit` + 1, so that the caller detects a next page.
  * Errors: `bulk_action_not_found`.
  */
 export async function listBulkItems(

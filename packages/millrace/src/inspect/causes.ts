@@ -12,18 +12,18 @@ import { positionBy, rowPage } from "../store/d1/rows.ts";
 import { DeadLetterFilter, type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
-/** Failures with the same reason. */
+/** The fields of a cause: a group of failures with the same reason. */
 const common = {
-  id: z.string().meta({ description: "Stable: the same failure has the same id. Lists filter by it (`cause=`)." }),
+  id: z.string().meta({ description: "A stable id: the same failure always has the same id. Use it as the filter `cause=` of lists." }),
   message_type: z.string().nullable(),
   step: z
     .string()
     .nullable()
     .meta({ description: "The failed step, if the error names one.", ...redacted }),
   message: z.string().meta({ description: "The error message without numbers, ids and quoted values.", ...redacted }),
-  count: z.int().meta({ description: "The exact current count." }),
-  first_at: timestamp.meta({ description: "When the first of the current ones was recorded." }),
-  last_at: timestamp.meta({ description: "When the last one was recorded." }),
+  count: z.int().meta({ description: "The exact number of current failures with this cause." }),
+  first_at: timestamp.meta({ description: "When the first current failure with this cause was recorded." }),
+  last_at: timestamp.meta({ description: "When the last failure with this cause was recorded." }),
 };
 const newest = z.string().nullable().meta({ description: "The newest." });
 
@@ -93,7 +93,7 @@ export function listInstanceCauses(
   });
 }
 
-/** The rows of causes with the id and the message of their newest samples, so a rewrite or redaction there applies here. */
+/** The rows of causes with the id and error message of their newest samples. A sample's redaction also applies to its cause. */
 async function causesOf(
   { DB }: EngineEnv,
   statements: readonly Statement[],

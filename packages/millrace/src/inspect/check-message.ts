@@ -11,22 +11,25 @@ export interface Draft {
   readonly kind: Envelope["kind"];
   readonly type: string;
   readonly payload: unknown;
-  /** Default: derived from the payload of a command. */
+  /** Default: the key that a command derives from its payload. */
   readonly idempotencyKey?: string | undefined;
 }
 
 export interface Checked {
-  /** Null for an event without a key: it needs one. */
+  /** Null for an event without a key; an event needs a key. */
   readonly key: string | null;
   readonly subject: string;
-  /** `new`: the key is free · `repeat`: the same work has the key · `reused`: other work has the key, so the message would be refused. */
+  /**
+   * `new`: the key is free · `repeat`: an equal message has the key · `reused`: another payload has the key, so the message would be
+   * refused.
+   */
   readonly outcome: "new" | "repeat" | "reused";
   readonly holder: KeyHolder | undefined;
 }
 
 /**
- * Validates a message without a write, and returns its key and the current holder of the key. Errors: `unknown_message_type`;
- * `invalid_payload` with every issue, as for a sender.
+ * Validates a message without storing it, and returns its key and the current holder of the key. Errors: `unknown_message_type`;
+ * `invalid_payload` with every issue that a sender would get.
  */
 export async function checkMessage(env: Pick<EngineEnv, "DB">, catalog: Catalog, by: Operator, draft: Draft): Promise<Checked> {
   const { kind, type, idempotencyKey } = draft;

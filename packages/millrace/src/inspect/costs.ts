@@ -10,13 +10,13 @@ import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENDED } from "../store/instances/status.ts";
 
-/** The cost of an instance so far, by list prices, in one round trip. Undefined for an instance that was removed. */
+/** The cost of an instance so far, by list prices, in one round trip. The function returns undefined for a removed instance. */
 export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {
   const [use] = await storedUse(env, [id]);
   return use && instanceCost(use);
 }
 
-/** Newest runs of the deployment that are read. Of each workflow, `RECKONED` of them are priced. */
+/** The number of newest runs of the deployment that are read; at most `RECKONED` of them are priced per workflow. */
 const LOOKED_AT = 2000;
 const RECKONED = 25;
 
@@ -26,7 +26,7 @@ interface Known {
 
 /**
  * The cost of each workflow in the catalog, and of the deployment per month, from the newest runs of all tenants at the rate of the last
- * day. Names no tenant. Reads the newest runs, the rows of some of them, and counts of a week.
+ * day. The result names no tenant.
  */
 export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<DeploymentCost> {
   const [newest, hour, day, week, stored] = await Promise.all([
@@ -55,7 +55,7 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));
 }
 
-/** Ended runs by workflow, and deliveries that returned to their queues, from the deployment's counts. The last minute may be missing. */
+/** The number of ended runs by workflow, and of deliveries that returned to their queues. The counts of the last minute may be missing. */
 async function countedSince(
   { DB }: EngineEnv,
   span: Exclude<Span, "ever">,

@@ -24,7 +24,7 @@ export const DeadLetterRow = z
     idempotency_key: z.string().nullable(),
     correlation_id: z.string().nullable(),
     instance_id: z.string().nullable(),
-    reason: z.string().meta({ description: "A code, or `exhausted`.", ...redactedCode }),
+    reason: z.string().meta({ description: "The code of the error, or `exhausted` after the last attempt.", ...redactedCode }),
     error: z.string().nullable().meta(redacted),
     issues: z.array(z.object({ path: hiddenText, message: hiddenText })).nullable(),
     step: z
@@ -33,11 +33,11 @@ export const DeadLetterRow = z
       .meta({ description: "The failed step, if the error names one.", ...redacted }),
     upstream_status: z.int().nullable().meta({ description: "The HTTP status of an upstream in the last attempt, if any." }),
     cause: z.string().nullable().meta({
-      description: "The `id` in `/v1/dead-letters/causes`. Null if it was captured before causes existed.",
+      description: "The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed.",
     }),
     attempts: z.int(),
-    first_at: timestamp.meta({ description: "When it was sent." }),
-    first_attempt_at: timestamp.nullable().meta({ description: "When its first attempt failed; null if not recorded." }),
+    first_at: timestamp.meta({ description: "When the message was sent." }),
+    first_attempt_at: timestamp.nullable().meta({ description: "When the first attempt failed; null if that was not recorded." }),
     last_attempt_at: timestamp.nullable().meta({ description: "When the attempt with this error failed." }),
     captured_at: timestamp,
     state: z.enum(STATES),
@@ -57,13 +57,15 @@ export const DeadLetterRow = z
           .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
       })
       .nullable()
-      .meta({ description: "The automatic repair that was tried on it." }),
+      .meta({ description: "The automatic repair that was tried on the dead letter." }),
   })
   .meta({ id: "DeadLetter" });
 export type DeadLetterRow = z.infer<typeof DeadLetterRow>;
 
 /** A dead letter with its message. */
-export const FullDeadLetter = DeadLetterRow.extend({ body: z.unknown().meta({ description: "The message as received.", ...redacted }) });
+export const FullDeadLetter = DeadLetterRow.extend({
+  body: z.unknown().meta({ description: "The received message, unchanged.", ...redacted }),
+});
 export type FullDeadLetter = z.infer<typeof FullDeadLetter>;
 
 export const DeadLetterFilter = z.object({
@@ -72,18 +74,18 @@ export const DeadLetterFilter = z.object({
   reason: z
     .string()
     .optional()
-    .meta({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
+    .meta({ description: `The code of the error, or \`exhausted\`. ${KNOWN_NAMES}` }),
   type: z.string().optional().meta({ description: "The message's type." }),
   cause: z.string().optional().meta({ description: "An `id` of `/v1/dead-letters/causes`." }),
   escalated: z
     .enum(["true", "false"])
     .transform((said) => said === "true")
     .optional()
-    .meta({ description: "True lists only escalated ones." }),
+    .meta({ description: "True: list only escalated dead letters." }),
 });
 export type DeadLetterFilter = Partial<z.infer<typeof DeadLetterFilter>> & PageRequest;
 
-/** A reader of the tenant's dead letters. Letters without a tenant need a token that may see them. */
+/** A reader of the tenant's dead letters. Dead letters without a tenant are visible only with the scope `unattributed`. */
 export type DeadLetterReader = Asker;
 
 export function seesUnattributed({ scopes }: DeadLetterReader): boolean {
@@ -96,12 +98,15 @@ const COLUMNS = fragment(
     iif(escalated_at IS NULL, NULL, json_object('by', escalated_by, 'at', escalated_at, 'note', escalation)) AS escalation`,
 );
 
-/** Dead letters in one state, newest first. By queue, reason or type a page may be short or empty and still have a next page. */
+/**
+ * Dead letters in one state, newest first. With a filter by queue, reason or type, a page may be short or empty although a next page
+ * exists.
+ */
 export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: DeadLetterFilter): Promise<Page<DeadLetterRow>> {
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   return rowPage(DeadLetterRow, filter, positionBy("captured_at", "id"), async (before, limit) => {
     const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
-    // One statement per tenant reads its index in order; an OR would not.
+    // One statement per tenant reads its index in order; one statement with OR would sort the rows of both.
     const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
@@ -126,7 +131,7 @@ function isInEscalated({ state = "open", cause, escalated }: DeadLetterFilter): 
   return escalated === true && state === "open" && cause === undefined;
 }
 
-/** The last letter of this page's scan, from the index alone; undefined if fewer remain. */
+/** The last dead letter that this page scans, read from the index alone; undefined if fewer rows remain. */
 async function endOfLook(
   { DB }: EngineEnv,
   readers: readonly (string | null)[],
@@ -169,7 +174,7 @@ function visibleTo(by: DeadLetterReader): Statement {
   return seesUnattributed(by) ? sql`(+tenant_id = ${by.tenantId} OR +tenant_id IS NULL)` : sql`+tenant_id = ${by.tenantId}`;
 }
 
-/** One dead letter with its message. Errors: `dead_letter_not_found`, also for another tenant's. */
+/** One dead letter with its message. Errors: `dead_letter_not_found`, also for a dead letter of another tenant. */
 export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string): Promise<FullDeadLetter> {
   const [found] = await selectRows(
     env.DB,
@@ -177,16 +182,16 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
     sql`SELECT ${COLUMNS}, body FROM millrace_dead_letters WHERE id = ${id} AND ${visibleTo(by)}`,
   );
   if (found) return found;
-  // The same error for every invisible id: it does not reveal that the letter exists.
+  // An invisible dead letter gets the same error as an unknown id, so that the error does not reveal its existence.
   const beyond = seesUnattributed(by) ? "" : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
   const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List them with GET /v1/dead-letters.`;
   throw new MillraceError("dead_letter_not_found", said);
 }
 
-/** Longest message that is read for a list, in characters (SQLite's `length`). The error of a letter with a longer message is redacted. */
+/** Length of the longest message that a list reads, in characters (SQLite's `length`). A longer message has its whole error redacted. */
 const MAX_READ_BYTES = 32 * 1024;
 
-/** By letter id, a function that redacts the message's sensitive values in an error. */
+/** Returns a function from a dead letter's id to a function that redacts the values of the message's sensitive fields in an error. */
 export async function hideInErrors(
   env: EngineEnv,
   by: DeadLetterReader,
@@ -198,7 +203,7 @@ export async function hideInErrors(
   return (id) => hides.get(id) ?? hideAll;
 }
 
-/** As `hideInErrors`, for ids of letters, instances and effects. */
+/** Like `hideInErrors`, for the ids of dead letters, instances and effects. */
 export async function hideOfTargets(
   env: EngineEnv,
   by: DeadLetterReader,

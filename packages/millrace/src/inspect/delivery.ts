@@ -4,7 +4,7 @@ import type { Failure } from "../pass/failure.ts";
 import { INSTANCE_STATUSES, type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { historyOf } from "./history.ts";
 
-/** Delivery of a notice to an external address: the state of the sending instance. */
+/** The delivery of a notice to an external address. Its state is the state of the instance that sends it. */
 export const Delivery = z
   .object({
     instance_id: z.string(),
@@ -24,7 +24,10 @@ export interface DeliveryRow {
   readonly error: string | null;
 }
 
-/** The state in the database alone. The sending step has the class `keyed`, which records no row for a failed attempt that is retried. */
+/**
+ * The state of a delivery, read from the database alone. The sending step has the class `keyed`, which records no row for a failed attempt
+ * that is retried.
+ */
 export function deliveryInDatabase({ id, status, error }: DeliveryRow): Delivery {
   const failure = error === null ? null : (JSON.parse(error) as Failure);
   return { instance_id: id, status, attempts: failure?.attempts ?? null, last_error: failure?.message ?? null };

@@ -13,17 +13,17 @@ const STATES = ["suspected", "mending", "open", "mended", "gone"] as const;
 /** A conflict between two records. */
 export const DivergenceRow = z
   .object({
-    kind: z.string().meta({ description: "The kind. See docs/reconciliation.md for the meaning and the fix of each." }),
+    kind: z.string().meta({ description: "The kind of conflict. See docs/reconciliation.md for the meaning and the fix of each kind." }),
     what: z.string().meta({ description: "The id of an instance, message, dead letter or action, or a digest of a named item." }),
-    detail: z.string().meta({ description: "The values of both sides." }),
+    detail: z.string().meta({ description: "The conflicting values of both records." }),
     state: z.enum(STATES).meta({
       description:
-        "`suspected`: observed once. `mending`: just repaired. `open`: observed again; needs an operator. `mended`: repaired. `gone`: no longer present.",
+        "`suspected`: observed once. `mending`: just repaired. `open`: observed again, and an operator must act. `mended`: repaired. `gone`: no longer observed.",
     }),
     first_seen_at: timestamp,
     last_seen_at: timestamp,
-    times: z.int().meta({ description: "The number of observations." }),
-    mends: z.int().meta({ description: "The number of repairs." }),
+    times: z.int().meta({ description: "How many times checks observed the conflict." }),
+    mends: z.int().meta({ description: "How many times the conflict was repaired." }),
     ended_at: timestamp.nullable(),
   })
   .meta({ id: "Divergence" });

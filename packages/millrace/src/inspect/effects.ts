@@ -19,33 +19,37 @@ export { ShownFailure };
 
 export const AnsweredEffect = z
   .object({
-    output: z.unknown().meta({ description: "Null without an output, and for an output stored elsewhere (`output_ref`).", ...redacted }),
+    output: z.unknown().meta({
+      description: "The recorded output; null without an output, and for an output stored elsewhere (`output_ref`).",
+      ...redacted,
+    }),
     output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
   })
   .meta({
     id: "Answered",
     description:
-      "The output of an effect that happened, although its rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null otherwise.",
+      "The output of an effect that happened, although its rows were refused (see `error`). Send this `output` with `confirm` after deploying code with valid rows. Null for other effects.",
   });
 
-/** An effect as the API has it. */
+/** An effect in the API. */
 export const EffectRow = z
   .object({
     key: z.string().meta({ description: "The key of the effect in `POST /v1/effects/{key}/…`." }),
     instance_id: z.string(),
     step: z.string(),
     item: z.string().meta({ description: "Distinguishes parallel calls of one step; empty for a step that runs once." }),
-    generation: z.int().meta({ description: "Increases only when an operator requests the effect again." }),
+    generation: z.int().meta({ description: "The generation of the effect; an operator increases it by requesting the effect again." }),
     class: z.enum(RECORDED_CLASSES),
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
     skipped: z.boolean().meta({ description: "True for a step that an operator skipped: it did not run, and its output was given." }),
     epoch: z.int(),
     input: z.unknown().meta({
-      description: "The input; recorded only for `lookup` and `once` effects. If longer than 4 KB, the beginning of its JSON as a string.",
+      description:
+        "The input of the effect, recorded only for the classes `lookup` and `once`. An input over 4 KB is cut: a string with the beginning of its JSON.",
       ...redacted,
     }),
     output: z.unknown().meta({
-      description: "The recorded output; null without one, and for an output stored elsewhere (`output_ref`).",
+      description: "The recorded output; null without an output, and for an output stored elsewhere (`output_ref`).",
       ...redacted,
     }),
     output_ref: z.string().nullable().meta({ description: "The location of a large output." }),
@@ -60,9 +64,9 @@ export type EffectRow = z.infer<typeof EffectRow>;
 export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), follows: Answers }).meta({ id: "Doubt" });
 export type Doubt = z.infer<typeof Doubt>;
 
-/** One guarded effect, as the acts on its instance read it. */
+/** A guarded effect, as operator actions on its instance read it. */
 export interface Effect {
-  /** Its key in `POST /v1/effects/{key}/…`. */
+  /** The key of the effect in `POST /v1/effects/{key}/…`. */
   key: string;
   instanceId: string;
   step: string;
@@ -70,20 +74,23 @@ export interface Effect {
   generation: number;
   class: RecordedClass;
   state: EntryState;
-  /** `undoable`: the code had an `undo` for it · `permanent`: it had none · `undo_step`: a step that undid another effect. */
+  /**
+   * `undoable`: the code has an `undo` for the effect · `permanent`: the code has no `undo` · `undo_step`: a step that undid another
+   * effect.
+   */
   undo: "undoable" | "permanent" | "undo_step";
-  /** True if an operator skipped it: nothing happened, and its output was given. */
+  /** True if an operator skipped the effect: its step did not run, and the operator gave its output. */
   skipped: boolean;
-  /** True if it was undone. A superseded effect without this mark was executed again, and may have happened. */
+  /** True if the effect was undone. A superseded effect that was not undone was executed again, and may have happened. */
   takenBack: boolean;
   epoch: number;
-  /** The input that was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
+  /** The sent input, cut to 4 KB; recorded for `lookup` and `once` effects only. */
   input: string | null;
-  /** The recorded output as JSON, or its location. */
+  /** The recorded output as JSON, or the location of a large output. */
   output: string | null;
   outputRef: string | null;
   error: Failure | null;
-  /** The upstream's answer if it is known to have happened and its rows were refused; null otherwise. */
+  /** The upstream's answer, if the effect happened and the database refused its rows; null for other effects. */
   answered: Answered | null;
   /** When the attempt of an inline step began; null for other steps. */
   beganAt: number | null;
@@ -98,19 +105,19 @@ const EFFECT = fragment(
 );
 
 /**
- * The effects of an instance in the order of its steps, then the steps that undid them, in their order. Without generations for which
- * nothing was sent.
+ * The effects of an instance in the order of its steps, then the steps that undid them, in their order. Generations for which nothing was
+ * sent are omitted.
  */
 export function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`NOT ${IS_FREE}`);
 }
 
-/** As `effectsOf`, with the generations that a retry would begin, as `failed`. */
+/** Like `effectsOf`, and also returns the generations that a retry would begin, in the state `failed`. */
 export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`true`);
 }
 
-/** A truncated input is no JSON: it is shown as a text. */
+/** A truncated input is not valid JSON, so the API returns it as a string. */
 const SHOWN =
   fragment(`e.instance_id, e.step, e.item, e.generation, e.class, e.state, coalesce(e.token = '${SKIPPED}', 0) AS skipped, e.epoch,
   iif(json_valid(e.input), e.input, json_quote(e.input)) AS input, e.output, e.output_ref, e.error, e.updated_at,
@@ -122,7 +129,7 @@ const DOUBT = fragment(
     ${nobodyRuns("e.position").fragment} AS runs_no_more`,
 );
 
-/** The same effects as `effectsOf`, as the API has them. */
+/** The effects of `effectsOf` in the form of the API. */
 export async function listEffectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EffectRow[]> {
   return (await query(env.DB, ofInstance(SHOWN, by, instanceId, sql`NOT ${IS_FREE}`))).map((row) => rowOf(EffectRow, withKey(row)));
 }
@@ -149,7 +156,7 @@ export const DoubtFilter = z.object({
   step: z.string().optional().meta({ description: "The name of a step in the code, for all items and generations." }),
 });
 
-/** The tenant's effects in doubt, oldest first. Reads the index of effects in doubt of all tenants, which are few. */
+/** The tenant's effects in doubt, oldest first. The query reads the effects in doubt of all tenants, because they are few. */
 export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<typeof DoubtFilter> & PageRequest): Promise<Page<Doubt>> {
   const size = Math.min(filter.limit ?? 50, 200);
   const { at, key } = behind(filter.cursor);
@@ -168,7 +175,7 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<
   return { items, next: last === undefined ? null : `${Date.parse(last.updated_at)}.${last.key}` };
 }
 
-/** The start of a page, after this effect; undefined for an invalid cursor. */
+/** The effect of a cursor, after which the page starts; undefined for an invalid cursor. */
 export function doubtBehind(cursor: string): { at: number; key: EntryKey } | undefined {
   const [, at, name = ""] = /^(0|[1-9]\d{0,15})\.([A-Za-z0-9_-]{1,4000})$/.exec(cursor) ?? [];
   const key = parseEntryKey(name);

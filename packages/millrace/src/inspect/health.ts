@@ -4,7 +4,7 @@ import { sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import { ENGINE_SCHEMA, notApplied, type Schema, type SchemaRow } from "../store/schema.ts";
 
-/** How long an isolate reuses a successful check, in ms. */
+/** How long an isolate reuses a successful schema check, in milliseconds. */
 const TRUSTED_MS = 60_000;
 
 const trusted = new WeakMap<D1Database, number>();
@@ -27,7 +27,7 @@ export async function assertSchema({ DB }: Pick<EngineEnv, "DB">, own: Schema = 
   );
 }
 
-/** As `assertSchema`, with at most one query per minute while the migrations are applied. */
+/** Like `assertSchema`, with at most one query per minute while all migrations are applied. */
 export async function assertSchemaOnce(env: Pick<EngineEnv, "DB">, own: Schema): Promise<void> {
   if ((trusted.get(env.DB) ?? 0) <= Date.now()) await assertSchema(env, own);
 }

@@ -10,7 +10,7 @@ export interface Hold {
   readonly at: number;
 }
 
-/** The last action on an instance, if it holds the run; otherwise no row. */
+/** Selects the last operator action on an instance if it pauses or stops the run; otherwise no row. */
 export function selectHold(instanceId: string): Statement {
   return sql`
     SELECT verb, at FROM (
@@ -22,14 +22,14 @@ export function selectHold(instanceId: string): Statement {
     WHERE verb IN ('pause', 'cancel')`;
 }
 
-/** An attempt that began this long before the action may still have read it, and then ended after it. */
+/** An attempt that began this long before the action may have read the action and ended after it, in milliseconds. */
 const HEARD_LATE_MS = 250;
 
 export type HeldState = "paused" | "stopped";
 
 /**
- * The state of a step that the platform shows as complete although a hold ended its attempt before it began. An effect has an entry
- * (`entry`: the state of the last one). A read has none, so its attempt's times decide.
+ * The state of a step that the platform shows as complete although a hold ended its attempt before it began. An effect has an inbox entry
+ * (`entry`: the state of the last one). A read has no entry, so the times of its attempt decide.
  */
 export function heldState(step: StepRecord, entry: EntryState | undefined, hold: Hold | undefined): HeldState | undefined {
   const part = ownStep(step)?.part;
@@ -42,7 +42,7 @@ export function heldState(step: StepRecord, entry: EntryState | undefined, hold:
   return isBehind || entry !== undefined ? "stopped" : undefined;
 }
 
-/** The history of an instance's run, then of its undo. The first `own` steps are the run's. */
+/** The platform's steps of an instance's run, then the steps of its undo. The first `own` steps belong to the run. */
 export async function runAndUndoOf(env: EngineEnv, instance: Parameters<typeof historyOf>[1]): Promise<History & { own: number }> {
   const { id, workflow, undo = null } = instance;
   const names = undo === null ? [id] : [id, platformId(id, undo)];

@@ -11,7 +11,7 @@ export interface AttemptError {
   code: ErrorCode | null;
 }
 
-/** One try of a step. Its number starts at 1 again after a restart of the instance. */
+/** One attempt of a step. The attempt number starts at 1 again after a restart of the instance. */
 interface AttemptRecord {
   attempt: number;
   startedAt: number;
@@ -30,15 +30,15 @@ export interface StepRecord {
   startedAt: number;
   endedAt: number | null;
   attempts: AttemptRecord[];
-  /** The first attempt and all retries that its options allow; null if unknown. */
+  /** The number of attempts: the first attempt and all retries that the step's options allow; null if unknown. */
   maxAttempts: number | null;
-  /** True for a read, if known. */
+  /** True if the step is known to be a read without effects. */
   reads: boolean;
-  /** For a sleep: its duration. */
+  /** The duration of a sleep, in milliseconds. */
   durationMs: number | null;
-  /** For a running sleep: its end. */
+  /** The end of a running sleep. */
   until: number | null;
-  /** For a wait: the platform's name of the event. */
+  /** The platform's name of the event that a wait expects. */
   eventType: string | null;
 }
 
@@ -47,17 +47,17 @@ export interface History {
   truncated: boolean;
 }
 
-/** The platform streams past events, then new ones. The past events end with a pause of this length. */
+/** The platform streams past events, then new ones. A pause of this length in the stream means that all past events were received. */
 const QUIET_MS = 50;
 const FIRST_EVENT_MS = 1000;
 const SHOWN_EVENTS = 500;
-/** More events than an instance can have: the platform allows 10,000 steps, most with three or four events each. */
+/** More events than an instance can have: the platform allows 10,000 steps, and most steps have three or four events. */
 const ALL_EVENTS = 250_000;
-/** The platform's clock may be ahead by this much. */
+/** The platform's clock may be ahead of the Worker's clock by at most this much. */
 const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** Without the events that carry a step's output or the message, which are not shown. */
+/** The event types that are requested. Events with a step's output or with the message are omitted, because they are not shown. */
 const WANTED = [
   "step_started",
   "step_errored",
@@ -80,8 +80,8 @@ interface Remembered {
 }
 
 /**
- * The platform's steps of an instance, oldest first, then those of its undo. Empty for an instance that the platform has removed, and for
- * an unbound workflow. Of a long history only the beginning is returned.
+ * The platform's steps of an instance, oldest first, then those of its undo. The list is empty for an instance that the platform has
+ * removed, and for an unbound workflow. Of a long history only the beginning is returned.
  */
 export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
   const names = undo === null ? [id] : [id, platformId(id, undo)];
@@ -89,12 +89,12 @@ export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: R
   return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
 }
 
-/** As `historyOf`, without a limit: an action must not miss a step. */
+/** Like `historyOf`, without a limit, because an operator action must consider every step. */
 export function wholeHistoryOf(env: EngineEnv, instance: Remembered): Promise<History> {
   return historyOf(env, instance, ALL_EVENTS);
 }
 
-/** The platform's steps of a run, and its start; null if the platform has removed it. */
+/** The platform's steps of a run and the start of the run; null if the platform has removed the run. */
 export async function startAndSteps(
   env: EngineEnv,
   workflow: string,
@@ -119,7 +119,7 @@ async function partOf(
   let events = 0;
   const askedAt = Date.now();
   for await (const event of pastEvents(env, workflow, name, wanted)) {
-    // A busy instance always has a further event; the caller needs the past ones.
+    // A busy instance always has a further event; the caller needs only the past events.
     if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > most) break;
     if (event.type === "workflow_started") noteStart(event);
     else foldEvent(steps, event as StepEvent);
@@ -127,7 +127,10 @@ async function partOf(
   return { steps: [...steps.values()], truncated: events > most };
 }
 
-/** The platform's names of the steps that a pause or stop held. The platform shows them as complete, but they did nothing. */
+/**
+ * The platform's names of the steps that a pause or stop held. The platform shows them as complete, but the code of these steps did not
+ * run.
+ */
 export async function heldSteps(env: EngineEnv, workflow: string, id: string): Promise<ReadonlySet<string>> {
   const held = new Set<string>();
   for await (const event of pastEvents(env, workflow, id, ["step_completed"])) {
@@ -159,7 +162,7 @@ async function* pastEvents(
   }
 }
 
-/** Subscribes to an instance's events from the first one on. Errors: the platform's, also for an unknown instance. */
+/** Subscribes to an instance's events from the first one on. Throws the platform's errors, also for an unknown instance. */
 export async function subscribe(env: EngineEnv, workflow: string, id: string, wanted: readonly WorkflowInstanceEventType[] = WANTED) {
   const instance = await workflowBinding(env, workflow).get(id);
   return instance.subscribe({ filter: [...wanted] });
@@ -231,7 +234,7 @@ export function attemptError({ name, message }: { name: string; message: string 
   };
 }
 
-/** A step's name in the code and the number of the call, from the platform's name. */
+/** Splits the platform's step name into the step's name in the code and the number of the call. */
 export function calledAs(stepName: string): { name: string; count: number } {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return { name, count: Number(count) };

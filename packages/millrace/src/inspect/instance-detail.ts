@@ -20,13 +20,13 @@ import { standingIn } from "./standing.ts";
 
 interface InstanceContent {
   schemaVersion: number;
-  /** The payload as sent. Null for a payload by reference, and for a row without one. */
+  /** The sent payload; null for a payload in R2, and for a row without a payload. */
   payload: unknown;
   /** The location of a payload that is too large for a message: `r2://…`. */
   payloadRef: string | null;
-  /** The result of a complete run. Null for a run without a result, and if the platform has removed it. */
+  /** The result of a complete run; null for a run without a result, and if the platform has removed the result. */
   result: unknown;
-  /** A sentence about the changes that JSON made to the result; null without a change. */
+  /** A sentence about the changes that JSON made to the result; null if JSON changed nothing. */
   resultChanged: string | null;
 }
 
@@ -37,28 +37,28 @@ interface CalledEnd {
 
 export interface Callback {
   url: string;
-  /** The end for which the last call was made; null before the first one. */
+  /** The end of the instance for which the callback address was last called; null before the first call. */
   called: CalledEnd | null;
-  /** The same end once the address has accepted the call; null until then. */
+  /** The end of the instance for which the callback address accepted a call; null before the first accepted call. */
   told: CalledEnd | null;
-  /** The call; null before the first one, and after retention has removed it. */
+  /** The last call of the callback address; null before the first call, and after retention has removed the call. */
   delivery: Delivery | null;
 }
 
 /** An instance with its message and its result. */
 export interface InstanceDetail extends Instance, InstanceContent {
-  /** The platform's status; `unknown` for an instance that it does not have. */
+  /** The platform's status; `unknown` for an instance that the platform does not have. */
   platformStatus: string;
   /** The effects that an operator must resolve. */
   doubts: Doubt[];
-  /** The callback of its command; null if there is none. */
+  /** The callback of the instance's command; null if the command has no callback. */
   callback: Callback | null;
   cost: Cost;
 }
 
 /**
- * One instance with its payload and its result. If it cannot start in this deployment, its `error` has the reason. Errors:
- * `instance_not_found`, also for another tenant's.
+ * An instance with its payload and result. For an instance that cannot start in this deployment, `error` has the reason. Errors:
+ * `instance_not_found`, also for an instance of another tenant.
  */
 export async function describeInstance(
   env: EngineEnv,
@@ -80,11 +80,11 @@ export async function describeInstance(
     callbackOf(env, by, id, envelope.callback_url, row.callback),
     UNDER_WAY.has(instance.status) ? historyOf(env, instance).then(({ steps }) => standingIn(steps)) : undefined,
   ]);
-  // Retention may have removed the row meanwhile.
+  // Retention may have removed the instance's row between the two queries.
   if (!cost) throw unknownInstance(id);
   const returned = platformStatus === "complete" && instance.undo === null ? output : null;
   const sleeping = standing?.sleeping ?? null;
-  // A pause by the platform extends a sleep; the new end is unknown.
+  // A pause of the instance extends its sleep, and the new end is unknown.
   if (sleeping && platformStatus === "paused" && (sleeping.until ?? 0) <= Date.now()) sleeping.until = null;
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
 }
@@ -101,7 +101,7 @@ function contentOf(envelope: Partial<Envelope>, output: unknown): InstanceConten
   return { schemaVersion, payload: payload_inline, payloadRef: payload_ref, result, resultChanged: changed };
 }
 
-/** The platform writes a result moments after the row: repeat the query until the platform shows the end. */
+/** The platform stores a result moments after the row has the end of the instance: repeat the query, at most this many times. */
 const MAX_LOOKS = 8;
 const LOOK_PAUSE_MS = 30;
 
@@ -115,7 +115,7 @@ async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance
 
 const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
-/** The call's id is derived from the end, so it is read by primary key. */
+/** The id of the callback's delivery is derived from the end of the instance, so it is read by primary key. */
 async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string | undefined, column: unknown): Promise<Callback | null> {
   if (url === undefined) return null;
   const called = calledIn(column);

@@ -23,29 +23,29 @@ export interface Instance {
   correlationId: string;
   causationId: string;
   subject: string;
-  /** Deliveries of its message. More than one are duplicates, which changed nothing. */
+  /** Deliveries of the instance's message. Deliveries after the first are duplicates, which changed nothing. */
   deliveries: number;
-  /** The guarded step that wrote last. `waitingFor` has the current waits. */
+  /** The guarded step that wrote last. `waitingFor` lists the instance's current waits. */
   step: string | null;
-  /** Awaited events and answers, at most 20; empty for an ended instance. Sleeps are known to the platform only. */
+  /** Awaited events and answers, at most 20; empty for an ended instance. Sleeps are not included. */
   waitingFor: AwaitedByInstance[];
-  /** The pause of its workflow or queue, as text for operators; null if none keeps it from starting. */
+  /** The pause of the instance's workflow or queue that keeps it from starting, as text for operators; null if no pause does. */
   held: string | null;
   /** The step that is being retried, and the current sleep, if known. */
   retrying: Retrying | null;
   sleeping: Sleeping | null;
   /** When a delayed command is due: until then it is `accepted`. Null for a command without a delay. */
   dueAt: number | null;
-  /** Its deadline; null without one. */
+  /** The deadline of the instance; null without a deadline. */
   mustEndBy: number | null;
-  /** True if the deadline has passed and it has not ended. */
+  /** True if the deadline has passed and the instance has not ended. */
   overdue: boolean;
   error: Failure | null;
-  /** The action id of its undo, running or complete. Null again after a retry. */
+  /** The action id of the instance's undo, running or complete; null again after a retry. */
   undo: string | null;
-  /** True once its undo is complete. */
+  /** True once the undo of the instance is complete. */
   undone: boolean;
-  /** The number of the run: 1, plus one for each retry or undo. */
+  /** The number of the instance's current run: 1, plus one for each retry or undo. */
   run: number;
   acceptedAt: number;
   updatedAt: number;
@@ -56,13 +56,13 @@ export interface InstanceFilter extends PageRequest {
   workflow?: string | undefined;
   subject?: string | undefined;
   correlation?: string | undefined;
-  /** Milliseconds since the epoch: accepted then or later. */
+  /** Instances accepted at this time or later, in milliseconds since the epoch. */
   since?: number | undefined;
-  /** The id of a group of `listInstanceCauses`: errored instances only. */
+  /** Only errored instances of this cause: an id of `listInstanceCauses`. */
   cause?: string | undefined;
-  /** True: overdue instances only, the latest deadline first. */
+  /** True: only overdue instances, the latest deadline first. */
   overdue?: boolean | undefined;
-  /** The activity of an open instance that executes no step, as the list's fields of these names. */
+  /** Only open instances with this activity: `delayed`, `retrying`, `sleeping` or `waiting`. */
   standing?: StandingName | undefined;
 }
 
@@ -74,14 +74,14 @@ export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, id
     ${WAITING_FOR.fragment}, ${HELD.fragment}`);
 
 /**
- * Rows that one page scans for a workflow or a subject. An index would cost a written row per instance. Rare values give short pages, but
- * never a scan of all of a tenant's instances.
+ * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. A filter for a
+ * rare value gives short pages instead of a scan of all instances of a tenant.
  */
 const LOOKED_AT = 50_000;
-/** Rows that are scanned first. Frequent values fill a page from these. */
+/** Number of rows that are scanned first. A frequent workflow or subject fills a page from these rows. */
 const LOOKED_AT_FIRST = 2_000;
 
-/** The tenant's instances, newest first. By workflow or subject a page may be short or empty and still have a next page. */
+/** The tenant's instances, newest first. With a filter by workflow or subject, a page may be short or empty although a next page exists. */
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   if (filter.overdue) return listOverdue(env, by, filter);
   return keysetPage(
@@ -130,7 +130,9 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
   );
 }
 
-/** True if rows are selected from the index by time. Most instances are complete, so that status needs no index. */
+/**
+ * True if a filter has no index, so that rows are scanned by time. Most instances are complete, so the status `complete` needs no index.
+ */
 function isLookedFor({ correlation, cause, standing, status, workflow, subject }: InstanceFilter): boolean {
   const fromAll = [correlation, cause, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
   return fromAll && (workflow !== undefined || subject !== undefined);
@@ -154,11 +156,9 @@ async function endOfLook(
 }
 
 /**
- * Selects the index with the fewest rows: by job; of stopped instances and those in need of an operator; of open instances of all tenants;
- * otherwise by tenant and time.
- *
- * Conditions are literal text, because SQLite does not match a partial index with a bound value. The last condition repeats its index's
- * text, with a status that no row has.
+ * Selects the index with the fewest rows: by job; of stopped instances and instances in need of an operator; of open instances of all
+ * tenants; else by tenant and time. Conditions are literal text, because SQLite does not match a partial index with a bound value. The last
+ * condition repeats the index's text, with a status that no row has.
  */
 export function whereInstancesAre({ correlation, cause, status, standing }: InstanceFilter): Statement {
   if (cause !== undefined && correlation !== undefined)
@@ -171,7 +171,7 @@ export function whereInstancesAre({ correlation, cause, status, standing }: Inst
   return sql`INDEXED BY millrace_instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }
 
-/** One instance. Errors: `instance_not_found`, also for another tenant's. */
+/** Errors: `instance_not_found`, also for an instance of another tenant. */
 export async function getInstance(env: EngineEnv, by: Operator, id: string): Promise<Instance> {
   const rows = await query(env.DB, sql`SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
   const row = rows[0];
@@ -192,8 +192,8 @@ export function unknownInstance(id: string): MillraceError {
 }
 
 /**
- * The payload of an instance, validated by the definition of its message. Undefined if the tenant has no such instance, or its row no
- * longer has a payload. Errors: `payload_missing`, `invalid_payload`.
+ * Returns the payload of an instance, validated by its message definition. Returns undefined if the tenant has no such instance, or its row
+ * no longer has a payload. Errors: `payload_missing`, `invalid_payload`.
  */
 export async function payloadOf<Payload>(
   env: EngineEnv,

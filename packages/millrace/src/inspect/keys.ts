@@ -18,24 +18,27 @@ import { selectStatedAt } from "../store/stated-events.ts";
 import { selectPruned } from "../store/tombstones.ts";
 
 export const Fingerprint = z.string().meta({
-  description: "A digest of the payload, equal for equal payloads of the tenant. A key accepts only payloads with its first fingerprint.",
+  description:
+    "A digest of the payload: equal payloads of a tenant have equal fingerprints. A key accepts only the payload that first used it.",
 });
 
-/** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. Each workflow has its own keys. */
+/** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
 export const KeyHolder = z
   .object({
     kind: z
       .enum(["instance", "tombstone", "event"])
       .meta({ description: "`tombstone`: the remaining record of the key of a pruned instance." }),
     id: z.string().meta({ description: "The id of the instance (also of a pruned one) or of the event." }),
-    name: z.string().meta({ description: "The workflow or the event type: each has its own key space." }),
+    name: z.string().meta({ description: "The workflow or the event type. Each workflow and each event type has its own keys." }),
     status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]),
     correlation_id: z.string().nullable(),
     fingerprint: Fingerprint,
-    deliveries: z.int().nullable().meta({ description: "The number of deliveries of its message; null if not recorded." }),
+    deliveries: z.int().nullable().meta({ description: "The number of deliveries of the message; null if it is not recorded." }),
     since: timestamp.meta({ description: "When the key was taken; for a tombstone, the day of pruning." }),
-    row_until: timestamp.nullable().meta({ description: "The earliest removal of its row; null while it is running." }),
-    key_until: timestamp.nullable().meta({ description: "The earliest time at which the key is free again; null while it is running." }),
+    row_until: timestamp.nullable().meta({ description: "The earliest removal of the holder's row; null while the holder is running." }),
+    key_until: timestamp
+      .nullable()
+      .meta({ description: "The earliest time at which the key is free again; null while the holder is running." }),
   })
   .meta({ id: "KeyHolder" });
 export type KeyHolder = z.infer<typeof KeyHolder>;
@@ -47,7 +50,7 @@ export const CapturedUnderKey = z
     message_type: z.string().nullable(),
     reason: z.string().meta({ description: "`idempotency_key_reused`: the key belonged to another payload." }),
     state: z.enum(["open", "replayed", "skipped"]),
-    fingerprint: Fingerprint.nullable().meta({ description: "The fingerprint of its payload; null if it is not readable." }),
+    fingerprint: Fingerprint.nullable().meta({ description: "The fingerprint of the payload; null for an unreadable payload." }),
     attempts: z.int(),
     first_at: timestamp,
     captured_at: timestamp,
@@ -62,7 +65,7 @@ export interface KeyView {
 
 const DAY_MS = 86_400_000;
 const MOST_LETTERS = 20;
-/** Longest letter with a parsed payload, in characters. */
+/** Maximum length of a dead letter whose payload is parsed, in characters. */
 const READ_CHARACTERS = 200_000;
 
 const LETTER = fragment(`id AS dead_letter_id, queue, message_type, reason, state, attempts, first_at, captured_at,
@@ -74,8 +77,7 @@ export interface KeyNames {
 }
 
 /**
- * The tenant's holders of a key. The key is looked up by its hash for each workflow and event of the deployment, which are few. Errors:
- * `key_not_found`.
+ * The tenant's holders of a key. The query looks up the key's hash for each workflow and event of the deployment. Errors: `key_not_found`.
  */
 export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Operator, key: string, names: KeyNames): Promise<KeyView> {
   const workflows = new Map(names.workflows.map((name) => [instanceId(tenantId, name, key), name]));
@@ -89,7 +91,8 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
     letters: sql`
       SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key = ${key} ORDER BY captured_at DESC, id DESC LIMIT ${MOST_LETTERS + 1}`,
-    // The message of an event from outside has the event's own name. Each of its queues has at most one letter of it, and one per replay.
+    // The message of an event from outside has the event's id as its key. Each queue of the event has at most one dead letter of it, and
+    // one per replay.
     lettersOfEvents: sql`
       SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key IN ${among([...events.keys()])} LIMIT ${MOST_LETTERS + 1}`,

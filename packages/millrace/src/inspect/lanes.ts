@@ -22,20 +22,23 @@ export const LaneRow = z
     lane: z.string(),
     key: z.string(),
     state: z.enum(STATES),
-    why: z.string().nullable().meta({ description: "Why the lane is stalled; null if it is not." }),
+    why: z.string().nullable().meta({ description: "Why the lane is stalled; null for a lane that is not stalled." }),
     depth: z.int().meta({ description: "Messages that wait." }),
     oldest_at: timestamp.nullable(),
     head: z
       .object({
         id: z.string(),
         type: z.string().nullable(),
-        idempotency_key: z.string().nullable().meta({ description: "The id of the message, also of its instance and its dead letter." }),
-        sent_at: timestamp,
-        attempts: z.int().meta({ description: "The number of its deliveries." }),
-        error: z.string().nullable().meta({ description: "The error of the last attempt." }),
-        next_at: timestamp
+        idempotency_key: z
+          .string()
           .nullable()
-          .meta({ description: "When the next attempt starts; null if it starts as soon as it is next in the lane." }),
+          .meta({ description: "The id of the message, which its instance and its dead letter also have." }),
+        sent_at: timestamp,
+        attempts: z.int().meta({ description: "The number of the message's deliveries." }),
+        error: z.string().nullable().meta({ description: "The error of the last attempt." }),
+        next_at: timestamp.nullable().meta({
+          description: "When the next attempt of the message starts; null if it starts as soon as the message is the head of the lane.",
+        }),
       })
       .meta({ id: "LaneHead" })
       .nullable(),
@@ -46,11 +49,11 @@ export const LaneRow = z
   .meta({ id: "Lane" });
 export type LaneRow = z.infer<typeof LaneRow>;
 
-/** A noted lane: stopped, or with a backlog. */
+/** A listed lane: one that is stopped or has a backlog. */
 export const NotedLane = LaneRow.extend({ noted_at: timestamp }).meta({ id: "NotedLane" });
 export type NotedLane = z.infer<typeof NotedLane>;
 
-/** A lane that waits for a failed instance is `blocked`. */
+/** `blocked`: the lane waits for a failed instance. */
 const stands = z.enum(["moving", "waiting", "blocked", "retrying", "delayed", "paused", "held", "unknown"]);
 
 export const LaneFilter = z.object({
@@ -69,7 +72,9 @@ function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined,
       ORDER BY lane, key LIMIT ${limit}))`;
 }
 
-/** The tenant's lanes that are stopped or have a backlog, by lane and key. With a filter a page may be short and still have a next page. */
+/**
+ * The tenant's lanes that are stopped or have a backlog, by lane and key. With a filter, a page may be short although a next page exists.
+ */
 export async function listLanes(
   env: EngineEnv,
   by: Operator,
@@ -106,11 +111,11 @@ export const LaneGroup = z
     state: stands,
     cause: z.string().nullable().meta({ description: "The cause of the blocking instances: an `id` of `/v1/instances/causes`." }),
     keys: z.int().meta({ description: "The number of lanes (one per key)." }),
-    waiting: z.int().meta({ description: "The number of messages waiting in them." }),
-    since: timestamp.meta({ description: "When the oldest of these was sent." }),
+    waiting: z.int().meta({ description: "The number of messages that wait in these lanes." }),
+    since: timestamp.meta({ description: "When the oldest message waiting in these lanes was sent." }),
     key: z.string().meta({ description: "The key of the lane stalled for longest." }),
-    why: z.string().nullable().meta({ description: "Why that lane is stalled." }),
-    failed: z.string().nullable().meta({ description: "The error of the blocking instance." }),
+    why: z.string().nullable().meta({ description: "Why the lane stalled for longest is stalled." }),
+    failed: z.string().nullable().meta({ description: "The error of the failed instance that blocks the lane." }),
   })
   .meta({ id: "LaneGroup" });
 
@@ -118,8 +123,8 @@ const COUNTED = 10_000;
 const GROUPS = 50;
 
 /**
- * The tenant's noted lanes, grouped by lane, state and cause; groups with the most keys first. `more`: the tenant has more lanes than were
- * grouped.
+ * The tenant's lanes that are stopped or have a backlog, grouped by lane, state and cause; groups with the most keys first. `more`: the
+ * tenant has more lanes than were grouped.
  */
 export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items: z.infer<typeof LaneGroup>[]; more: boolean }> {
   // With a single min(), SQLite takes the other columns from the row of the minimum.
@@ -135,12 +140,15 @@ export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items:
   return { items, more: items.reduce((sum, { keys }) => sum + keys, 0) >= COUNTED };
 }
 
-/** The state of a lane of the tenant, from its object. A lane that never received a message is empty. Errors: `lane_not_found`. */
+/**
+ * The state of a tenant's lane, read from the lane's Durable Object. A lane that never received a message is empty. Errors:
+ * `lane_not_found`.
+ */
 export async function describeLane(env: EngineEnv, by: Operator, name: LaneKey): Promise<LaneRow> {
   return rowOf(LaneRow, await askLane(env, by, name, (object) => object.stand()));
 }
 
-/** Calls the object of a tenant's lane. Errors: `lane_not_found` without an answer. */
+/** Calls the Durable Object of a tenant's lane. Errors: `lane_not_found` if the deployment has no such lane. */
 export async function askLane<Answer>(
   env: EngineEnv,
   by: Operator,

@@ -7,11 +7,13 @@ import { among, sql } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 
-/** A message as its envelope has it, with the step that emitted it. */
+/** An emitted message with the fields of its envelope, and the step that emitted it. */
 export const EmittedMessage = z
   .looseObject({
     step: z.string(),
-    confirmed: z.boolean().meta({ description: "True after its consumer accepted it, also as a dead letter (see GET /v1/dead-letters)." }),
+    confirmed: z
+      .boolean()
+      .meta({ description: "True after the message's consumer accepted it or stored it as a dead letter (see GET /v1/dead-letters)." }),
     schema_version: z.int(),
     message_type: z.string(),
     kind: z.enum(["command", "event"]),
@@ -26,14 +28,14 @@ export const EmittedMessage = z
   .meta({ id: "EmittedMessage" });
 export type EmittedMessage = Envelope & Pick<z.infer<typeof EmittedMessage>, "step" | "confirmed">;
 
-/** The messages that an instance's steps emitted, in the order of the steps, if a copy is kept. */
+/** The messages that an instance's steps emitted, in the order of the steps. Only messages with a stored copy are returned. */
 export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
   return (await emittedBy(env, by, instanceId)).messages;
 }
 
 /**
- * As `messagesOf`, with the number of emitted messages without a copy. The copies of one step are limited to 250,000 characters; every
- * message was sent.
+ * Like `messagesOf`, and also returns the number of emitted messages without a stored copy. The copies of one step are limited to 250,000
+ * characters; every message was sent.
  */
 export async function emittedBy(
   env: EngineEnv,

@@ -12,14 +12,14 @@ import { type Marks, marksOf, type Typed } from "../topology/marks.ts";
 
 /** Redacts messages, outputs and errors by the sensitive fields of the deployment's definitions. */
 export interface Redaction {
-  /** A payload, redacted by the definition of its type. */
+  /** Returns a payload, redacted by the definition of its message type. */
   payload(of: Typed, payload: unknown): unknown;
   /**
-   * By instance id, a function that redacts outputs and errors: it hides the sensitive values of the instance's message and of the events
-   * that it received.
+   * Returns a function from an instance id to a function that redacts the instance's outputs and errors. It hides the sensitive values of
+   * the instance's message and of the events that it received.
    */
   ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<(id: string) => Hide>;
-  /** A dead letter's redacted message, and a function that redacts its error. */
+  /** Returns a dead letter's redacted message, and a function that redacts the dead letter's error. */
   letter(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
 
@@ -29,7 +29,7 @@ export const REVEALED: Redaction = {
   letter: (_, body) => ({ body, hide: hideNothing }),
 };
 
-/** The redaction of a catalog. Without sensitive fields it reads nothing and hides nothing. */
+/** The redaction of a catalog. For a catalog without sensitive fields, the redaction reads and hides nothing. */
 export function redactionOf(catalog: Catalog): Redaction {
   const marks = marksOf(catalog);
   if (marks === undefined) return REVEALED;
@@ -45,7 +45,7 @@ const made = new WeakMap<Marks, Redaction>();
 function redactionBy(marks: Marks): Redaction {
   const types = [...new Set(marks.marked.map(({ type }) => type))];
 
-  /** The sensitive values of a message; "all" if its payload is missing. */
+  /** The sensitive values of a message; "all" if the message's payload is missing. */
   async function withheldOf(env: EngineEnv, envelope: Envelope): Promise<readonly unknown[] | "all"> {
     const definition = marks.marked.find(({ type }) => type === envelope.message_type);
     if (definition === undefined) return [];

@@ -8,7 +8,7 @@ import type { RecordedClass } from "../store/inbox/classes.ts";
 export const SEEN_INSTANCES = 200;
 const READ_ENTRIES = 50;
 
-/** Recent steps and messages of a workflow's instances. Steps are unknown before the code runs. */
+/** Recent steps and messages of a workflow's instances. The steps of a workflow are unknown before its code has run. */
 export interface Seen {
   readonly steps: { readonly name: string; readonly class: RecordedClass }[];
   readonly emits: { readonly kind: Envelope["kind"]; readonly type: string }[];
@@ -39,7 +39,7 @@ export async function seenSteps(env: Pick<EngineEnv, "DB">, { tenantId }: Operat
 interface Entry {
   readonly step: string;
   readonly class: RecordedClass;
-  /** Negative for a step of an undo. */
+  /** The position of the step in the run; negative for a step of an undo. */
   readonly position: number;
   readonly emits: readonly string[];
 }

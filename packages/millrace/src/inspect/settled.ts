@@ -4,7 +4,7 @@ import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
 
-/** Longest wait for an instance, in seconds. */
+/** Longest time that a request waits for an instance, in seconds. */
 export const MAX_WAIT_S = 30;
 
 const FIRST_PAUSE_MS = 50;
@@ -13,7 +13,7 @@ const MAX_PAUSE_MS = 1000;
 /**
  * Waits until an instance does not continue by itself: it has ended, or it needs an operator's answer, resolution or resume. Questions of
  * an instance that is being undone do not count. Returns after `ms` at the latest, when `signal` aborts, and at once for an unknown
- * instance. Polls its row and at most one question every 50 ms, increasing to 1 s: 35 polls in 30 s.
+ * instance. The function polls the instance's row and at most one question every 50 ms, increasing to 1 s: 35 polls in 30 s.
  */
 export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms: number, signal?: AbortSignal): Promise<void> {
   const until = Date.now() + ms;

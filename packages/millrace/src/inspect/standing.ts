@@ -13,7 +13,7 @@ export interface Retrying {
   error: string;
 }
 
-/** Both null if only the platform knows the step and its end. */
+/** The current sleep; both fields are null if only the platform knows the step and the end of the sleep. */
 export interface Sleeping {
   step: string | null;
   until: number | null;
@@ -24,7 +24,7 @@ export interface Standing {
   sleeping: Sleeping | null;
 }
 
-/** The newest entry of an instance, as a JSON column; NULL without one. */
+/** The newest inbox entry of an instance, as a JSON column; NULL for an instance without an entry. */
 export interface LastEntry {
   step: string;
   item: string;
@@ -38,8 +38,8 @@ interface Row {
 }
 
 /**
- * The activity by the database alone, for lists. A failed attempt is recorded for the classes `lookup` and `once` only. A sleep is recorded
- * once the keeper has queried the platform.
+ * The activity of an instance according to the database alone, for lists. A failed attempt is recorded for the classes `lookup` and `once`
+ * only. A sleep is recorded once the keeper has queried the platform.
  */
 export function standingInDatabase({ status, undo, waitingFor }: Row, last: LastEntry | null): Standing {
   const failed = ON_ITS_WAY.has(status) ? last?.failed : undefined;
@@ -66,14 +66,14 @@ export function andStands(standing: StandingName | undefined): Statement {
   return standing === undefined ? sql`` : STANDS[standing];
 }
 
-/** The activity by the platform's history; of several steps, the first one to continue. */
+/** The activity of an instance according to the platform's history. Of several steps, the first one to continue counts. */
 export function standingIn(steps: readonly StepRecord[]): Standing {
   const retrying = steps.flatMap((step) => (step.state === "retrying" ? retryOf(step) : []));
   const sleeping = steps.flatMap(({ state, name, until }) => (state === "sleeping" && until !== null ? [{ step: name, until }] : []));
   return { retrying: first(retrying, ({ nextAt }) => nextAt), sleeping: first(sleeping, ({ until }) => until) };
 }
 
-/** When the platform begins the next attempt of a step; null if none is due. */
+/** When the platform begins the next attempt of a step; null if no attempt is due. */
 export function nextAttemptAt({ state, attempts }: { state: string } & Pick<StepRecord, "attempts">): number | null {
   const last = attempts.at(-1);
   return state === "retrying" && last?.endedAt && last.retryDelayMs !== null ? last.endedAt + last.retryDelayMs : null;

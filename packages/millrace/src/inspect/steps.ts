@@ -15,34 +15,35 @@ import { type Hold, heldState, runAndUndoOf, selectHold } from "./held-steps.ts"
 import type { StepRecord } from "./history.ts";
 import type { Instance } from "./instances.ts";
 
-/** A step with the code's name, and its records. */
+/** A step with its name in the code and its records. */
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
   /**
-   * The platform's state, except where that is misleading. The platform shows a step as complete if an operator must resolve its effect or
-   * resume its run, or if a stop held it. It shows a step as running if its run was ended in it.
+   * The platform's state of the step, except where that state is misleading. The platform shows a step as complete if an operator must
+   * resolve its effect or resume its run, or if a stop held it. The platform shows a step as running if the run was ended during the step.
    */
   state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
-  /** For a step of the engine: the step of the code that it belongs to, and its purpose. Null for a step of the code. */
+  /** The code's step to which a step of the engine belongs, and the purpose of the engine's step; null for a step of the code. */
   own: { of: string; part: OwnPart } | null;
   /** `lean`: an inline step, which is not billed as a step. */
   mode: StepMode;
-  /** True for an inline step of an earlier run with a cached output. */
+  /** True for an inline step of an earlier run whose cached output this run reuses. */
   kept: boolean;
-  /** Null if the platform has removed its history. For an inline step, from the inbox. */
+  /** When the step started; null if the platform has removed the history. The time of an inline step comes from the inbox. */
   startedAt: number | null;
-  /** The subject of the awaited event. */
+  /** The subject of the event that the step awaits. */
   subject: string | null;
-  /** The question that it asks. */
+  /** The id of the question that the step asks. */
   approvalId: string | null;
-  /** Its effects in the inbox, by generation; empty for a step without an effect, and before the first write. */
+  /** The step's effects in the inbox, by generation; empty for a step without an effect, and before the first write. */
   effects: Pick<Effect, "key" | "class" | "generation" | "state">[];
 }
 
 type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run">>;
 
 /**
- * An instance's steps with the code's names: from the platform, and from the inbox where the platform does not know them. These are inline
- * steps, and steps removed by its retention or by a retry. The engine's waits, and waits without a row, keep the platform's names.
+ * An instance's steps with the code's names: from the platform, and from the inbox where the platform does not know them, as with inline
+ * steps and steps removed by the platform's retention or by a retry. The engine's waits, and waits without a row, keep the platform's
+ * names.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
   const [{ steps, truncated, own }, awaited, effects, begunAt, [hold]] = await Promise.all([
@@ -101,7 +102,7 @@ function isOwnEvent(type: string): boolean {
   return isDoubtEvent(type) || isResumeEvent(type);
 }
 
-/** The steps that a pause has held. After each follows an open wait for the resume, or the attempt after that wait. */
+/** The steps that a pause has held. Each such step is followed by an open wait for the resume, or by the attempt after that wait. */
 function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
   const told = steps.flatMap((step) => {
     const { about, part, nth } = ownStep(step) ?? {};
@@ -112,7 +113,7 @@ function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
   return new Set(told);
 }
 
-/** When the current run began; 0 for the first run, and if unknown. */
+/** When the current run began, in milliseconds; 0 for the first run, and for a run whose start is unknown. */
 async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null, status }: Shown): Promise<number> {
   // An undo reuses no output of the run, and a stop begins no run.
   if (run <= 1 || undo !== null || status === "terminated") return 0;
@@ -121,8 +122,8 @@ async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1,
 }
 
 /**
- * Places cached outputs of earlier runs in the code's order: after steps recorded earlier, and after waits that began earlier (`since`, by
- * the wait's name). Steps of an undo come before this run.
+ * Inserts cached outputs of earlier runs in the code's order: after steps recorded earlier, and after waits that began earlier (`since` has
+ * their times). Steps of an undo precede this run.
  */
 function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], since: ReadonlyMap<string, number>): NamedStep[] {
   const rank = new Map(recorded.map((label, index) => [label, label.startsWith(UNDO_PREFIX) ? -1 : index]));
@@ -136,7 +137,7 @@ function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], s
   return placed;
 }
 
-/** The platform continued a step that a replay began inline: take the earlier start. */
+/** For a step that began inline in a replay and continued on the platform, returns the step with the earlier start. */
 function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   const [first, ...others] = step.attempts;
   const beganAt = effect?.beganAt ?? Number.POSITIVE_INFINITY;
@@ -144,14 +145,14 @@ function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   return { ...step, startedAt: beganAt, attempts: [{ ...first, startedAt: beganAt }, ...others] };
 }
 
-/** The platform drops the message of an error that permits no retry; the instance's row has it. */
+/** Adds the error message to a step: the platform drops the message of an error that permits no retry, but the instance's row has it. */
 function withCause(step: StepRecord, { error }: Shown): StepRecord {
   const last = step.attempts.at(-1);
   if (step.state !== "errored" || !last?.error || error?.step !== step.name) return step;
   return { ...step, attempts: step.attempts.with(-1, { ...last, error: { ...last.error, message: error.message } }) };
 }
 
-/** The platform shows an attempt that ended in doubt as successful; its entry has the error. */
+/** Adds the error to an attempt that ended in doubt: the platform shows it as successful, but the inbox entry has the error. */
 function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
   const last = attempts.at(-1);
   if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;

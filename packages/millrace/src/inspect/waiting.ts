@@ -12,14 +12,14 @@ export interface AwaitedByInstance {
   subject: string | null;
   /** The question's id; null for an event. */
   approvalId: string | null;
-  /** Milliseconds since the epoch; null for a wait that began before this was recorded. */
+  /** When the wait times out, in milliseconds since the epoch; null for a wait that began before this was recorded. */
   until: number | null;
 }
 
 const MOST = 20;
 
 /**
- * The column `waiting_for` of a row of `instances`: JSON, read by the primary keys of two tables. NULL for an instance that has ended or is
+ * The column `waiting_for` of a row of `instances`: the awaited events and questions as JSON. NULL for an instance that has ended or is
  * being undone.
  */
 export const WAITING_FOR = fragment(`
@@ -33,7 +33,9 @@ export const WAITING_FOR = fragment(`
         WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending'
       LIMIT ${MOST})) END AS waiting_for`);
 
-/** The column `held` of a row of `instances`: the pause that keeps it from starting, as text for operators. NULL without one. */
+/**
+ * The column `held` of a row of `instances`: the pause that keeps the instance from starting, as text for operators; NULL without a pause.
+ */
 export const HELD = fragment(
   `CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment} END AS held`,
 );

@@ -9,18 +9,18 @@ import type { Catalog } from "../topology/catalog.ts";
 
 type AnyWorkflow = Catalog["workflows"][number];
 
-/** Counts cover this many of the tenant's newest instances. */
+/** Counts of instances cover only this many of the tenant's newest instances. */
 export const COUNTED_INSTANCES = 10_000;
 
 /** A workflow of the catalog, with its pause and its instances by status. */
 export interface WorkflowState {
   readonly workflow: AnyWorkflow;
-  /** Its own pause, or the pause of its queue. */
+  /** The pause of the workflow or of its queue. */
   readonly pause: Pause | undefined;
   readonly counts: Readonly<Partial<Record<InstanceStatus, number>>>;
 }
 
-/** The workflows of the deployment by name, as the tenant has them. */
+/** The workflows of the deployment by name, with the tenant's pauses and counts. */
 export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operator): Promise<WorkflowState[]> {
   const workflows = catalog.workflows.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   const pauses = await pausesOf(env, by, [...workflows.flatMap(thingsOf)]);

@@ -9,21 +9,21 @@ export interface Consumer {
   handle(batch: MessageBatch, env: EngineEnv): Promise<unknown>;
 }
 
-/** A consumer of messages in delivery. */
+/** A consumer that handles delivered messages. */
 export interface Taker extends Consumer {
   /** Returns the outcome of each message. */
   handle(batch: MessageBatch, env: EngineEnv, triesOf?: TriesOf): Promise<Outcomes>;
 }
 
-/** The number of tries of a message, including this one. A lane counts tries; for a queue only deliveries are known. */
+/** The number of tries of a message, including this one. A lane counts tries; a queue reports only deliveries. */
 export type TriesOf = (message: Message) => number;
 
-/** The context of a batch. */
+/** The context in which the messages of a batch are accepted. */
 export interface Intake {
   readonly env: EngineEnv;
   readonly consumer: ConsumerDefinition;
   readonly catalog: Catalog;
-  /** Counts the tries of a message. Default: the number of deliveries. */
+  /** Returns the number of tries of a message. Default: the number of its deliveries. */
   readonly triesOf?: TriesOf | undefined;
   /** The start of processing, in milliseconds since 1970. */
   readonly takenAt?: number | undefined;
@@ -36,12 +36,12 @@ export type OnCaptured = (intake: Intake, letters: readonly DeadLetter[]) => Pro
 
 /**
  * The outcome of one message.
- * - `refused`: final, a repeat would fail again.
- * - `retried`: is redelivered.
- * - `kept`: its row needs no further delivery.
- * - `settled`: an operator has already settled its dead letter.
+ * - `refused`: the error is final, because a repeat would fail again.
+ * - `retried`: the message is redelivered.
+ * - `kept`: the message's row needs no further delivery.
+ * - `settled`: an operator has already settled the message's dead letter.
  * - `unharmed`: the redelivery does not count as a try.
- * - `isRoutes`: thrown by a route's code, so it counts as a try whatever its code; only errors of the engine do not count.
+ * - `isRoutes`: a route's code threw the error, which counts as a try whatever its error code. Some errors of the engine do not count.
  */
 export type Outcome =
   | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }

@@ -7,7 +7,7 @@ import { consumeEvents } from "./consume/events.ts";
 import type { OnCaptured } from "./consumer.ts";
 import { consumeDeadLetters } from "./letters/dead-letters.ts";
 
-/** Handles a batch. `others` gets batches of queues that are not in the catalog. */
+/** Handles a batch. The handler `others` gets batches of queues that are not in the catalog. */
 export type Dispatch = (batch: MessageBatch, env: EngineEnv, others?: (batch: MessageBatch) => unknown) => Promise<void>;
 
 /**
@@ -21,7 +21,7 @@ export function dispatchTo(catalog: Catalog, onCaptured: OnCaptured): Dispatch {
   const byQueue = new Map([...consumers, ...consumeDeadLetters(catalog, onCaptured)].map((consumer) => [consumer.queue, consumer]));
   return async (batch, env, others) => {
     const prefix = queuePrefix(env);
-    // Without the prefix it is a queue of another environment in the same account.
+    // A queue without the prefix belongs to another environment in the same account.
     const consumer = batch.queue.startsWith(prefix) ? byQueue.get(batch.queue.slice(prefix.length)) : undefined;
     if (consumer) return void (await consumer.handle(batch, env));
     if (others) return void (await others(batch));

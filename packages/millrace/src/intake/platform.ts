@@ -4,18 +4,20 @@ import type { PlatformStepName } from "../contract/told-error.ts";
 import { within } from "../contract/within.ts";
 
 export interface PlatformAnswer {
-  /** Cloudflare's own status; `unknown` when it has no such instance, `unreachable` without an answer. */
+  /**
+   * Cloudflare's status of the instance; `unknown` when the platform has no such instance, `unreachable` when the platform does not answer.
+   */
   status: InstanceStatus["status"] | "unreachable";
   error: string | null;
-  /** The output of a complete run. */
+  /** The result of a complete run. */
   output: unknown;
-  /** The handle, if there is such an instance. */
+  /** The platform's handle of the instance; null if the platform has no such instance. */
   instance: WorkflowInstance | null;
 }
 
 /**
- * Wakes a run on the local platform, which does not continue a run after its process was killed until it receives an event. No wait uses
- * this event type. In production the platform wakes such a run itself.
+ * Wakes a run on the local platform, which continues a run of a killed process only after an event. No wait uses this event type. In
+ * production the platform wakes such a run itself.
  */
 export async function nudge(instance: WorkflowInstance): Promise<void> {
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
@@ -23,7 +25,7 @@ export async function nudge(instance: WorkflowInstance): Promise<void> {
 
 /**
  * Restarts an instance on the platform from a step, or from the beginning. A step that failed before its first attempt is unknown to the
- * platform and cannot be the start: then the run restarts from the beginning, and guarded steps return their recorded results.
+ * platform: then the run restarts from the beginning, and guarded steps return their recorded results.
  */
 export async function restartFrom(
   instance: WorkflowInstance,
@@ -32,7 +34,10 @@ export async function restartFrom(
   await within(from ? instance.restart({ from }).catch(() => instance.restart()) : instance.restart());
 }
 
-/** The platform's status of an instance. Only "no such instance" means that it is lost; other errors give no information. */
+/**
+ * The platform's status of an instance. Only the error "no such instance" means that the instance is lost; other errors give no
+ * information.
+ */
 export async function askPlatform(env: object, workflow: string, id: string): Promise<PlatformAnswer> {
   try {
     const asked = async () => {

@@ -9,19 +9,20 @@ import type { Params } from "../contract/params.ts";
 import { within } from "../contract/within.ts";
 import { REMEMBERED_DAYS, resultsKeptMs } from "../store/kept-days.ts";
 
-/** An instance to create on the platform, as in its row. */
+/** An instance to create on the platform, with fields of its row. */
 export interface Startable {
   readonly id: string;
   readonly workflow: string;
   readonly envelope: Envelope;
-  /** The row's fields as JSON, if already serialized. */
+  /** The fields of the instance's row as JSON, if already serialized. */
   readonly row?: string;
-  /** The undo (its action's id) to create instead of the instance itself. */
+  /** The action id of the undo that is created instead of the instance itself. */
   readonly undo?: string | null;
 }
 
 /**
- * `first`: never created before, so the first steps need no query of recorded results. `again`: the platform may have lost the instance.
+ * `first`: the instance was never created, so its first steps need no query of recorded results. `again`: the platform may have lost the
+ * instance.
  */
 type Occasion = "first" | "again";
 
@@ -29,24 +30,24 @@ type Occasion = "first" | "again";
 const MAX_INSTANCES = 100;
 const MAX_BYTES = 900_000;
 
-/** Time limit of one `createBatch` call, so that other instances do not wait longer. */
+/** Time limit of one `createBatch` call, in milliseconds, so that a hanging call does not delay other instances. */
 const CREATE_LIMIT_MS = 10_000;
 
 /**
- * The platform creates 100 instances per second of one workflow, and refuses more, for whole calls or single instances. A consumer retries
- * with these pauses; after that the keeper creates the instances.
+ * Pauses between creations, in milliseconds. The platform creates 100 instances of a workflow per second, and refuses more. A consumer
+ * retries with these pauses; then the keeper creates the instances.
  */
 const TURN_PAUSES_MS = [400, 800, 1600, 3200];
 const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
 
-/** The results of a creation, by instance id; ids in neither were created now. */
+/** The results of a creation by instance id. Instances that are in no field were created now. */
 interface Started {
-  /** The platform's error. */
+  /** The platform's error for each instance that it did not create. */
   failed: Map<string, string>;
   existed: Set<string>;
 }
 
-/** Creates instances, many per call. An existing instance counts as success: its name is its key. Never throws. */
+/** Creates instances, many per call. An existing instance counts as success, because its name is its id. Never throws. */
 export async function startInstances(env: EngineEnv, instances: readonly Startable[], occasion: Occasion): Promise<Started> {
   const started: Started = { failed: new Map(), existed: new Set() };
   const note = (id: string, message: string) =>
@@ -82,8 +83,8 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
 }
 
 /**
- * Creates instances with committed rows. Instances that cannot be created now are left to the keeper, so this is no failed delivery, and
- * counts as no try. Never throws.
+ * Creates instances with committed rows. The keeper creates instances that cannot be created now, so the delivery does not fail and does
+ * not count as a try. Never throws.
  */
 export async function startInTurn(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
   const started = await startInstances(env, instances, "first");
@@ -94,7 +95,7 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
     const again = await startInstances(env, refused, "first");
     for (const { id } of refused) started.failed.delete(id);
     for (const [id, error] of again.failed) started.failed.set(id, error);
-    // An instance that exists now was created by the previous call, although that call returned an error.
+    // An instance that exists was created by the previous call, although that call returned an error.
   }
   if (started.failed.size > 0) {
     logLine("warn", { log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] });

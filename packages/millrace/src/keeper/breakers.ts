@@ -7,7 +7,7 @@ import { MAX_COUNTED } from "../store/health.ts";
 import { insertPause, pauseId, pauseOf } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
-/** The actor of the engine's own pauses in the audit. */
+/** The name of the engine as the actor of its own pauses in the audit. */
 const ENGINE = "millrace";
 
 const worded = (within: Duration) => (typeof within === "number" ? `${within} ms` : within);
@@ -23,8 +23,8 @@ interface Tripped {
 }
 
 /**
- * Pauses each workflow, for one tenant, of which too many instances have failed of one cause. Counts the newest failures since the last
- * resume; a tenant's failures never pause the workflow for another. Returns the number of pauses.
+ * Pauses a workflow for a tenant after too many instances failed with the same cause. The function counts the newest failures since the
+ * last resume; a tenant's failures never pause the workflow for another. Returns the number of pauses.
  */
 export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows"]): Promise<number> {
   const breakers = workflows.flatMap(({ name, breaker }) =>

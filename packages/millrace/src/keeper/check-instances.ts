@@ -35,14 +35,14 @@ const ROWS = 200;
 const MAX_QUEUED_MS = 900_000;
 
 /**
- * The result of a check.
- * - `in lane`: waits for its turn
- * - `seen`: was started
- * - `asleep`: idle for long
- * - `settled`: needs no further check
- * - `held`: must not start, because its workflow or queue is paused
- * - `lives`: its row is an end, but the run is in progress
- * - `restarted`: the platform ended it with its own error, and the keeper restarted it
+ * The result of an instance's check.
+ * - `in lane`: the instance waits for its turn in a lane
+ * - `seen`: the instance was started
+ * - `asleep`: the instance has been idle for long
+ * - `settled`: the instance needs no further check
+ * - `held`: the instance must not start, because its workflow or queue is paused
+ * - `lives`: the row has an end status, but the run is in progress
+ * - `restarted`: the platform ended the run with its own error, and the keeper restarted the run
  */
 type Finding =
   | "leave"
@@ -58,21 +58,24 @@ type Finding =
   | Pick<End, "status" | "error" | "cause">;
 
 /**
- * Starts accepted instances that were never seen started, because their message or process was lost. The check also detects by a recorded
- * step that an instance is running; other instances in progress are not checked here.
+ * Starts accepted instances whose message or process was lost before their start. The check also detects by a recorded step that an
+ * instance is running; other instances in progress are not checked.
  */
 export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
   const { did, more, isRefused } = await look(env, elsewhere, "unseen", (row, backlog) => {
     if (row.status === "accepted") return stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
-  // After the others, so that a large number of released instances delays no repair.
+  // Starts released instances after all other instances, so that a large number of them delays no repair.
   if (more || isRefused) return { did, more };
   const [released = []] = await atomically(env.DB, [releaseHeld(ROWS), forgetResumed]);
   return { did, more: released.length > 0 };
 }
 
-/** Checks instances that have been in progress for a while: starts those that the platform has lost, and records unnoticed ends. */
+/**
+ * Checks instances that have been in progress for a while: starts instances that the platform has lost, and records ends that the database
+ * missed.
+ */
 export function checkInstances(env: EngineEnv, elsewhere: Elsewhere, local: boolean): Promise<Portion> {
   return look(env, elsewhere, "seen", (row) => ask(env, row, local));
 }
@@ -93,7 +96,7 @@ async function look(
   const found = await Promise.all(
     rows.map(async (row) => {
       const finding = row.promised ? "leave" : (turns.get(row.id) ?? (await find(row, backlog)));
-      // A run that the platform has lost goes on.
+      // A pause of the workflow does not stop the restart of a run that the platform has lost.
       return { row, finding: finding === "start" && line === "unseen" && row.held === 1 ? ("held" as const) : finding };
     }),
   );
@@ -103,7 +106,7 @@ async function look(
   const started = having("start").filter(({ id }) => !failed.has(id));
   const untold = await tellAgain(
     env,
-    // A restart discards events sent to the run before it: the action's own code sends them again after the restart.
+    // A restart discards events sent to the earlier run. For an instance with an open operator action, the action sends them again.
     rows.filter((row) => !row.promised).map((row) => row.id),
   );
   await atomically(env.DB, [
@@ -143,14 +146,14 @@ async function look(
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && !isRefused, isRefused };
 }
 
-/** Findings that need no action. */
+/** Findings after which the keeper changes nothing. */
 const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "held", "seen", "asleep", "settled"]);
 
 function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };
 }
 
-/** True if the check of an instance in the other line is due at once: its row is an end, or the check is long overdue. */
+/** True if an instance must be checked in this round: its row has an end status, or its check is long overdue. */
 function isOwed(row: Open): boolean {
   return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
@@ -180,7 +183,7 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
       return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
       if (row.undo !== null) return { status: "terminated", error: null };
-      // The run's rows and messages were lost with the later state of the database, and only another run restores them.
+      // An older backup of the database has lost the run's rows and messages, and only another run restores them.
       if (await findSetBack(env, row)) return failure(row, SET_BACK, "database_set_back");
       return { status: "complete", error: null };
     case "terminated":
@@ -198,11 +201,11 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
 }
 
 /**
- * The platform reports the run as errored, and the run has recorded no failure. An infrastructure error of the platform is no failure of
- * the run: the run is restarted at the step where its replay ended, a limited number of times.
+ * Handles a run that the platform reports as errored, and that has recorded no failure. An infrastructure error of the platform is no
+ * failure of the run: the run is restarted at the step where its replay ended, a limited number of times.
  */
 async function errored(row: Open, instance: WorkflowInstance | null, error: string | null): Promise<Finding> {
-  const said = beginning(error ?? "The platform ended it.", 1000);
+  const said = beginning(error ?? "The platform ended the run.", 1000);
   const at = readBrokenOff(said);
   const isItsOwn = error === null || at !== undefined || isInfrastructure(new Error(said));
   if (instance === null || isOver(row) || !isItsOwn) return failure(row, said);
@@ -210,7 +213,8 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
     const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with its own error, and no step failed.`;
     return failure(row, beginning(`${tries} Retry it when the platform works again. The last error: ${said}`, 1000));
   }
-  // Without a text, a restart is in progress: the platform has removed the error, but not yet the status.
+  // An errored status without an error text means that a restart is in progress: the platform has removed the error, but not yet the
+  // status.
   if (error === null) return "restarted";
   try {
     await restartFrom(instance, at);
@@ -221,10 +225,10 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
   return "restarted";
 }
 
-/** Maximum number of restarts of one run: they take about four hours, with the pauses between them. */
+/** Maximum number of restarts of one run. The restarts and the pauses between them take about four hours. */
 const MOST_RESTARTS = 12;
 
-/** True for an instance with a recorded failure: a last check shows whether the platform agrees. */
+/** True for an instance with a recorded failure, which gets a last check of the platform's status. */
 function isOver({ status }: Open): boolean {
   return FAILED.has(status);
 }
@@ -261,8 +265,8 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
 }
 
 /**
- * Local only: a killed process loses the timers of its sleeping instances. A new keeper makes all checks due, because checks of sleeping
- * instances are otherwise far apart.
+ * Local only: a killed process loses the timers of its sleeping instances. A new keeper makes all their checks due, because checks of
+ * sleeping instances are otherwise far apart.
  */
 export async function wakeSleepers(env: EngineEnv): Promise<void> {
   await atomically(env.DB, [lookAtAll()]);

@@ -26,8 +26,8 @@ interface OldLetter {
 
 /**
  * Removes open dead letters after their retention time, together with the messages of the catalog's `onSkipped`. The dead letter of a
- * command that never started is removed with its instance, which could not be replayed without it. The query reads only the old part of an
- * index.
+ * command that never started is removed with the command's instance, because the command could not be replayed without its dead letter. The
+ * query reads only the old part of an index.
  */
 export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
   const old = await query<OldLetter>(
@@ -41,10 +41,10 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
       LIMIT ${LETTERS}`,
   );
   if (old.length === 0) return 0;
-  const because = `Not replayed or skipped for ${Math.round(keepMs / DAY_MS)} days.`;
+  const because = `No operator replayed or skipped the dead letter for ${Math.round(keepMs / DAY_MS)} days.`;
   const said = (await Promise.all(old.map((letter) => saidOf(env, catalog, letter, because)))).filter((one) => one !== undefined);
   const messages = said.flatMap(({ id, about }) => about.map((message) => ({ ...message, letter: id })));
-  // A dead letter that was replayed or skipped meanwhile remains, without a message.
+  // A dead letter that an operator replayed or skipped meanwhile is not removed and gets no message.
   const { gone } = await namedBatch(env.DB, {
     said: rowChunks(messages).map(insertLastWords),
     gone: removeOpenLetters(said.map(({ id }) => id)),
@@ -57,7 +57,10 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   return gone.length;
 }
 
-/** The messages about a dead letter; none without a tenant. Returns undefined when `onSkipped` fails, so that the dead letter remains. */
+/**
+ * Returns the messages about a removed dead letter; no messages for a dead letter without a tenant. Returns undefined when `onSkipped`
+ * fails, so that the dead letter remains.
+ */
 async function saidOf(
   env: EngineEnv,
   catalog: Catalog | undefined,

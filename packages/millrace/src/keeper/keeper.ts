@@ -29,18 +29,18 @@ import { sweep } from "./sweep.ts";
 /** Milliseconds from the start of one round to the start of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
 /**
- * Time limit for starting due schedules, so that a hanging start does not delay the next. Two starts of one command have the same key: it
- * runs once.
+ * Time limit for starting due schedules, so that a hanging start does not delay the next. Two starts of one command have the same key, so
+ * the command runs once.
  */
 const START_LIMIT_MS = 20_000;
-/** Time limit for owed callbacks, so that a hanging call does not delay the next. */
+/** Time limit for due callbacks, in milliseconds, so that a hanging call does not delay later calls. */
 const CALL_LIMIT_MS = 10_000;
-/** The pause before the next round when this round left work undone. */
+/** The pause before the next round in milliseconds, when this round did not complete its work. */
 const BREATH_MS = 500;
 
 /**
- * The clock of all repairs: a single Durable Object with an alarm that survives every crash. Each round completes the work of crashed
- * processes: accepted instances that were not started, operator actions not yet applied, committed messages not yet confirmed, lost
+ * The keeper starts all repairs: it is a single Durable Object with an alarm that survives every crash. Each round completes the work of
+ * crashed processes: accepted instances that were not started, operator actions not yet applied, committed messages not yet confirmed, lost
  * instances, unnoticed ends.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
@@ -48,7 +48,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   protected readonly alertRules: readonly AlertRule[] = ALERT_RULES;
   /** Serializes starts of due schedules: the platform's cron triggers them too. */
   #starting: Promise<number> = Promise.resolve(0);
-  /** Serializes callbacks: at most one is in progress and one queued. Further callers share the queued one. */
+  /** Serializes callbacks: at most one is in progress and one queued. Further callers share the queued callback run. */
   #calling: Promise<unknown> = Promise.resolve();
   #callingNext: Promise<void> | undefined;
   #beganAt: number | undefined;
@@ -71,7 +71,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#startDue();
   }
 
-  /** Makes the owed callbacks now: a run requests this when it ends. */
+  /** Makes the due callbacks now. A run calls this method when it ends. */
   callBack(): Promise<void> {
     this.#callingNext ??= this.#calling
       .catch(() => undefined)
@@ -85,7 +85,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   /**
-   * Milliseconds since the last round started, from memory or else from the alarm; null when the alarm was lost, and has been set again.
+   * Milliseconds since the last round started, from memory or from the alarm; null when the alarm was lost, in which case it is set again.
    */
   async age(): Promise<number | null> {
     const alarmAt = await this.ctx.storage.getAlarm();
@@ -95,13 +95,13 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return beganAt === null ? null : Math.max(0, Date.now() - beganAt);
   }
 
-  /** The counters and the values of all gauges, at most some seconds old. */
+  /** The values of all counters and gauges, at most a few seconds old. */
   async metrics(): Promise<Pick<Seen, "ever" | "samples" | "at">> {
     const { ever, samples, at } = await this.#ownVitals().seen();
     return { ever, samples, at };
   }
 
-  /** The counters and gauges of `metrics`, with the counts of each of the last minutes. */
+  /** The counters and gauges of `metrics`, and also the counts of each of the last minutes. */
   vitals(): Promise<Seen> {
     return this.#ownVitals().seen();
   }
@@ -117,12 +117,12 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     try {
       ({ more } = await this.#round(info?.scheduledTime));
     } finally {
-      // The platform drops an alarm after six failures: setting a new one in every case keeps the clock running.
+      // The platform drops an alarm after six failures, so every round sets a new alarm, even a failed one.
       await this.#next(more ? BREATH_MS : Math.max(BREATH_MS, beganAt + this.#period() - Date.now()));
     }
   }
 
-  /** Runs one round without the alarm. Returns the count of each duty. */
+  /** Runs one round without the alarm. Returns the amount of work of each duty. */
   async round(): Promise<Round["did"]> {
     return (await this.#round()).did;
   }
@@ -136,7 +136,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return round;
   }
 
-  /** The budgets add up to one period, so that the first duty runs once per period. */
+  /** The duties of a round, the most urgent first. Their time budgets add up to one period, so that the first duty runs once per period. */
   #dutiesByUrgency(lateMs: number): Duty[] {
     const { env } = this;
     const { catalog } = this.duties;
@@ -167,13 +167,13 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return startUnseen(this.env, this.#elsewhere(), await this.#local(), standsStill);
   }
 
-  /** Reading the gauges does not count as work, so that it does not appear in the round's log line. */
+  /** Reads the gauges. The reading does not count as work, so that the round's log line does not contain it. */
   async #gauge(): Promise<{ did: number; more: boolean }> {
     await this.#ownVitals().read();
     return { did: 0, more: false };
   }
 
-  /** When the gauges cannot be read, no alert is resolved. */
+  /** Updates the alerts. When the gauges cannot be read, no alert is resolved. */
   async #alert(lateMs: number): Promise<Portion> {
     const { samples } = await this.#ownVitals().seen();
     const gauges = [...samples, { name: KEEPER_LATE, labels: {}, value: lateMs / 1000 }];
@@ -190,8 +190,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   /**
-   * True on the local platform. Determined once per object, and again while the database does not answer. A local keeper makes the checks
-   * of all sleeping instances due.
+   * True on the local platform. The value is determined once per object, and again while the database does not answer. A local keeper makes
+   * the checks of all sleeping instances due.
    */
   async #local(): Promise<boolean> {
     if (this.#isLocal === undefined) {
@@ -209,7 +209,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#starting;
   }
 
-  /** True if the alarm is further ahead than any pause. */
+  /** True if the alarm is set later than any regular pause ends. */
   #isAstray(alarmAt: number): boolean {
     return alarmAt > Date.now() + 2 * this.#period();
   }
@@ -227,9 +227,9 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
 export interface Duties {
   /** Retention of your own tables. */
   retention?: readonly Retention[];
-  /** Required for schedules, and for the depth of queues. */
+  /** The app's catalog; required for schedules and for the metrics of queues. */
   catalog?: Catalog;
-  /** Your gauges, for `/metrics` and alerts. Read once a round, so read by index; no tenant's texts in labels. */
+  /** Your gauges, for `/metrics` and alerts. Each round reads them, so read by index. Use no tenant's texts in labels. */
   gauges?: AppGauges;
   /** Changes to the rules of alerts. Default: the engine's rules. */
   alerts?: AlertChanges;
@@ -244,7 +244,7 @@ export interface Duties {
 export function keeper(duties: Duties): typeof Keeper {
   const alertRules = changedRules(ALERT_RULES, duties.alerts);
   return class extends Keeper {
-    /** The commands `dev` and `doctor` read the catalog. */
+    /** The commands `dev` and `doctor` of the command line read this catalog. */
     static readonly catalog = duties.catalog;
     protected override readonly duties = duties;
     protected override readonly alertRules = alertRules;

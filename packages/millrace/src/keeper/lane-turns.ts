@@ -9,7 +9,7 @@ import { turnsOf } from "../lanes/turns-stub.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Open } from "./open-instances.ts";
 
-/** The state of an accepted command in its lane: it waits for its turn, or its turn began and it was never seen started. */
+/** The state of an accepted command in its lane: the command waits for its turn, or its turn began and no start was recorded. */
 type TurnFinding = "in lane" | "start" | "leave";
 
 /**

@@ -22,9 +22,9 @@ export interface Open {
   check_at: number;
   overdue_ms: number;
   age_ms: number;
-  /** Time since the last change of its status. */
+  /** Milliseconds since the last change of the instance's status. */
   since_ms: number;
-  /** 1 when an accepted operator action is not yet applied on the platform: the action has precedence. */
+  /** 1 when an accepted operator action is not yet applied on the platform: the action has precedence over the keeper. */
   promised: number;
   /** The keeper's restarts of the present run after infrastructure errors of the platform. */
   broken_off: number;
@@ -32,11 +32,11 @@ export interface Open {
   undoubted: number;
   /** 1 when an effect has an unknown outcome, but the instance's status is not `in_doubt`. */
   doubted: number;
-  /** 1 while its workflow or queue is paused. */
+  /** 1 while the instance's workflow or queue is paused. */
   held: number;
 }
 
-/** Due instances of one of the keeper's two lines: those never seen started, or all others; the longest overdue first. */
+/** Due instances of one of the keeper's two groups, the longest overdue first: instances never seen started, or all other instances. */
 export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflows }: Elsewhere, limit: number): Promise<Open[]> {
   return query<Open>(
     env.DB,
@@ -61,11 +61,11 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
 const DAY_MS = 86_400_000;
 
 /**
- * The pause before the next check; each check costs a written row.
- * - Half the instance's age, at most 30 seconds.
+ * The pause before the next check of an instance, in milliseconds. Each check costs a written row.
+ * - In progress for up to ten minutes: half its age, at most 30 seconds.
  * - In progress for more than ten minutes: a twentieth of its age, at most 5 minutes, or an hour while it waits for an event or an
  *   operator.
- * - Asleep according to the platform: as long as it has been so, up to a day. Each wake-up requests a check.
+ * - Asleep according to the platform: as long as the instance has slept, up to a day. Each wake-up requests a check.
  */
 export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {
   const waits = AT_REST.has(status);

@@ -10,7 +10,10 @@ import type { Slice } from "./rule.ts";
 const ROWS = 5000;
 const DAY_MS = 86_400_000;
 
-/** The end of a slice. The scan follows the primary key, a hash: an index by time would make each table half as large again. */
+/**
+ * The position at which a slice ended. The scan follows the primary key, a hash: an index by time would make each table half as large
+ * again.
+ */
 interface Walked {
   last: string;
   count: number;
@@ -35,7 +38,7 @@ export function pruneStated(env: EngineEnv, keepMs: number, from: string | null)
   });
 }
 
-/** Removes streams of numbered messages without a message for long. */
+/** Removes streams of numbered messages that have had no message for the retention time. */
 export function pruneStreams(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   return prune(env, {
     walked: sql`

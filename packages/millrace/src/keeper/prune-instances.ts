@@ -11,7 +11,7 @@ import { bury } from "../store/tombstones.ts";
 import { removeWaits } from "../store/waits.ts";
 import type { Slice } from "./rule.ts";
 
-/** Maximum number of instances scanned and removed in one slice: with their entries a few thousand written rows. */
+/** Maximum number of instances scanned and removed in one slice. With their inbox entries, a slice writes a few thousand rows. */
 const ROWS = 250;
 
 interface Walked {
@@ -22,7 +22,7 @@ interface Walked {
 }
 
 /**
- * Removes old instances with the given statuses, and their entries, waits and approvals. Each removed instance leaves a tombstone, so that
+ * Removes old instances with the given statuses, with their entries, waits and approvals. Each removed instance leaves a tombstone, so that
  * its key never runs again, even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row,
  * without an index, and reads only removed rows and older rows still in progress.
  */
@@ -45,7 +45,7 @@ export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: nu
   };
 }
 
-/** The removal is one atomic write. An instance that an operator has reopened since the scan remains. */
+/** Removes instances in one atomic write. An instance that an operator has reopened since the scan remains. */
 async function remove(env: EngineEnv, candidates: readonly string[], old: Old): Promise<number> {
   if (candidates.length === 0) return 0;
   const { removed } = await namedBatch(env.DB, {

@@ -3,12 +3,12 @@ import { among, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Slice } from "./rule.ts";
 
-/** Maximum of the platform for one list call and one delete. */
+/** The platform's maximum number of objects in one list call or one delete call. */
 const OBJECTS = 1000;
 
 /**
- * Removes old payloads and outputs without a reference: of removed instances, of lost races, and of commands that were never committed.
- * Scans the bucket by name, two operations for 1,000 objects, and looks up only old ones in the database.
+ * Removes old payloads and outputs that no row references, such as objects of removed instances, and of commands that were never committed.
+ * The function scans the bucket by name, two operations for 1,000 objects, and looks up only old objects in the database.
  *
  * `keepMs` must cover references that no table contains: a message in a queue (14 days) and in its dead-letter queue (14 more).
  */
@@ -45,7 +45,7 @@ async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<S
   return new Set(found.map(({ id }) => id));
 }
 
-/** The payloads with a reference: from an instance, a stored event, an unconfirmed message or an open dead letter. */
+/** Returns the payloads with a reference from an instance, a stored event, an unconfirmed message or an open dead letter. */
 async function refsAmong(env: EngineEnv, refs: readonly string[]): Promise<Set<string>> {
   const found = await query<{ ref: string }>(
     env.DB,

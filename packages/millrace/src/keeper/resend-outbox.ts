@@ -16,15 +16,15 @@ interface OutboxRow {
   id: string;
   queue: string;
   body: string;
-  /** Time of the last known send. */
+  /** Time of the message's last known send. */
   sent_at: number;
-  /** Error of the last send. */
+  /** Error of the message's last send. */
   error: string | null;
 }
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row without a working queue does not
- * delay the others. A message that may still wait in a long queue is not sent again. Messages for the queue of another Worker are left to
+ * delay the others. A message that may still wait in a long queue is not sent again. Messages for the queue of another Worker are sent by
  * the keeper of that Worker.
  */
 export async function resendOutbox(env: EngineEnv, { queues }: Elsewhere): Promise<Portion> {
@@ -46,7 +46,7 @@ export async function resendOutbox(env: EngineEnv, { queues }: Elsewhere): Promi
   );
   const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
   const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
-  // A lane stores its messages durably until they are done.
+  // A lane stores its messages durably until they are done, so messages in a lane are not sent again.
   const isInLane = new Set(lost.filter(({ id, queue }) => laneIn(queue) !== undefined && !(id in errors)).map(({ id }) => id));
   await atomically(env.DB, [
     noteResent({ looked: rows.map(({ id }) => id), sent, errors }),

@@ -27,9 +27,9 @@ import type { Retention, Slice } from "./rule.ts";
 export const OPEN_LETTER_DAYS = 90;
 
 /**
- * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) have a maximum age.
- * A key would run again after its instance and its tombstone are removed: by then no stored message can repeat it. The catalog's
- * `onSkipped` provides messages about removed open dead letters. See docs/retention.md, which a test compares with this table.
+ * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) has a maximum age. A
+ * key would run again after its instance and its tombstone are removed: by then no stored message can repeat it. The catalog's `onSkipped`
+ * provides messages about removed open dead letters. See docs/retention.md, which a test compares with this table.
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // A queue keeps a message for 14 days at most, and its dead-letter queue for 14 more.
@@ -41,9 +41,10 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // Tombstones remain longer than senders with their own outbox keep messages and may send them again. This retention starts after the
   // instance's own 30 days.
   rule({ name: "tombstones", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneTombstones }),
-  // Equals the retention of an instance and its tombstone together: repeats of events are detected as long as repeats of commands.
+  // The records of events' keys are kept as long as an instance and its tombstone together: repeats of events are detected as long as
+  // repeats of commands.
   rule({ name: "stated events", keepDays: STATED_DAYS, everyHours: 24 * 7, prune: pruneStated }),
-  // After the removal of a stream the sender's next message is a gap.
+  // After the removal of a stream, the sender's next message counts as a gap.
   rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
   // Rates need the last day by minute; a workflow's monthly cost needs the last month by hour.
   rule({ name: "counts of minutes", keepDays: 2, prune: pruneMinutes }),
@@ -56,7 +57,7 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
   rule({ name: "alerts resolved", keepDays: 30, everyHours: 24, prune: pruneAlerts }),
   rule({ name: "fences of locks", keepDays: 30, everyHours: 24, prune: pruneFences }),
-  // Failures are kept as long as a queue keeps its messages.
+  // Records of failed deliveries are kept as long as a queue keeps its messages.
   rule({ name: "failed deliveries", keepDays: 14, everyHours: 24, prune: pruneFailures }),
   rule({ name: "divergences ended", keepDays: 30, everyHours: 24, prune: pruneDivergences }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),

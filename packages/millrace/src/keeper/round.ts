@@ -5,24 +5,24 @@ import { within } from "../contract/within.ts";
 
 export interface Duty {
   readonly name: string;
-  /** No portion starts after this time in a round, in milliseconds. */
+  /** The time in a round after which no portion of this duty starts, in milliseconds. */
   readonly budgetMs: number;
-  /** Does a bounded part of the due work. Safe to repeat after a crash at any point. */
+  /** Does a bounded part of the duty's due work. The call is safe to repeat after a crash at any point. */
   readonly portion: () => Promise<Portion>;
 }
 
 /** The count of each duty in one round. */
 export interface Round {
   readonly did: Readonly<Record<string, number>>;
-  /** True when time was up before the work was done: the next round follows at once. */
+  /** True when the round's time ended before all due work was done: then the next round follows at once. */
   readonly more: boolean;
 }
 
-/** The round does not wait longer for a portion, so that a hanging one does not delay the other duties. */
+/** Maximum time that a round waits for one portion, in milliseconds, so that a hanging portion does not delay the other duties. */
 const PORTION_TIMEOUT_MS = 30_000;
 
 /**
- * Runs one round: the duties in their order, portion by portion, while there is work and time. A duty that fails or hangs is logged, and
+ * Runs one round: the duties in their order, portion by portion, while due work and time remain. A duty that fails or hangs is logged, and
  * the next duty runs.
  */
 export async function runRound(duties: readonly Duty[]): Promise<Round> {

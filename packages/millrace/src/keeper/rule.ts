@@ -5,9 +5,9 @@ export interface Retention {
   /** Hours from the end of one scan to the start of the next. Default 1; longer for a rule that must read all rows. */
   readonly everyHours?: number;
   /**
-   * Removes one slice of rows older than `keepMs`, small enough not to block the database. Returns the number of removed rows, 0 when none
-   * is left. A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). The call is safe to
-   * repeat from any place.
+   * Removes one slice of rows older than `keepMs`, small enough not to block the database. Returns the number of removed rows, or 0 when no
+   * old row remains. A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). The call is
+   * safe to repeat from any position.
    */
   readonly prune: (env: Cloudflare.Env, keepMs: number, from: string | null) => Promise<number | Slice>;
 }
@@ -15,6 +15,6 @@ export interface Retention {
 /** One slice of a scan. */
 export interface Slice {
   readonly removed: number;
-  /** Null at the end of the scan. */
+  /** The position at which the next slice starts; null at the end of the scan. */
   readonly next: string | null;
 }

@@ -1,4 +1,4 @@
-/** Deliveries are counted once a minute, so a queue that delivers always shows some within two minutes. */
+/** Deliveries are counted once a minute, so a queue that delivers has a higher count within this time, in milliseconds. */
 const STILL_MS = 120_000;
 
 interface Stand {
@@ -9,7 +9,7 @@ interface Stand {
 
 /**
  * Detects queues that have stopped delivering although messages wait in them. The backlog alone does not distinguish such a queue from a
- * long one. State is in memory, and starts empty with the process.
+ * long one. The readings are only in memory.
  */
 export class Standstill {
   readonly #stands = new Map<string, Stand>();

@@ -4,7 +4,10 @@ import type { Retention } from "./rule.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** Time limit of the sweep in one round, because repairs are due every few seconds. The next round continues the sweep. */
+/**
+ * Time limit of the removal of old data in one round, in milliseconds, because repairs are due every few seconds. The next round continues
+ * the removal.
+ */
 const BUDGET_MS = 2000;
 /** Maximum number of slices of one rule in one round. */
 const MAX_SLICES = 100;
@@ -16,8 +19,8 @@ interface Turn {
 }
 
 /**
- * Removes old data, rule by rule, slice by slice, the longest waiting rules first. A rule that fails is logged and continues an hour later.
- * Returns the number of removed rows.
+ * Removes old data by retention rules, the longest waiting rule first, slice by slice. The failure of a rule is logged, and the rule
+ * continues an hour later. Returns the number of removed rows.
  */
 export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, rules: readonly Retention[]): Promise<number> {
   const turns = (await storage.get<Record<string, Turn>>("retention")) ?? {};

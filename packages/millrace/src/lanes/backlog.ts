@@ -5,16 +5,16 @@ export interface Kept {
   id: string;
   key: string | null;
   sentAt: number;
-  /** The earliest delivery time; 0 for no delay. */
+  /** The earliest delivery time in milliseconds since 1970; 0 without a delay. */
   dueAt: number;
   body: unknown;
 }
 
-/** A row of several messages, numbered from `first`. Storage is billed per written row. */
+/** A row that stores several messages, numbered from `first`. Storage is billed per written row. */
 interface ChunkRow extends Record<string, SqlStorageValue> {
   first: number;
   count: number;
-  /** The first half of the message ids; the second half is the position in the chunk. */
+  /** The first half of the chunk's message ids; the second half is the message's position in the chunk. */
   mark: string;
   sent_at: number;
   messages: string;
@@ -30,14 +30,17 @@ interface Chunk {
 
 /** Largest row of a new chunk, in characters. The whole row is parsed at once; a value is limited to 2 MB. */
 const MAX_CHUNK_CHARACTERS = 256 * 1024;
-/** A last chunk below this size is extended by the next message, which saves the row's insert and its delete. */
+/** A last chunk below this size, in characters, is extended by the next message, which saves an insert and a delete of a row. */
 const MAX_APPENDED_CHARACTERS = 4 * 1024;
 
-/** The waiting messages, by an increasing number. The number starts at the clock, because an empty lane stores no last number. */
+/**
+ * The waiting messages of a lane, by an increasing number. The first number is the present time, because an empty lane stores no last
+ * number.
+ */
 export class Backlog {
   readonly #sql: SqlStorage;
   next = 0;
-  /** The number of the first waiting message; equals `next` when none waits. */
+  /** The number of the first waiting message; equals `next` when no message waits. */
   first: number;
   #read: Chunk | undefined;
   /** The last chunk, while messages can still be appended to it. */
@@ -61,7 +64,7 @@ export class Backlog {
     return this.next - this.first;
   }
 
-  /** Appends messages and returns their ids. Chunks before `closedTo` are not extended: the handler may already have them. */
+  /** Appends messages and returns their ids. Chunks before `closedTo` are not extended: the handler may already have their messages. */
   add(posts: readonly Posted[], closedTo: number, now: number): string[] {
     if (this.depth === 0) this.first = this.next = Math.max(this.next, now * 1000);
     const ids: string[] = [];
@@ -87,14 +90,14 @@ export class Backlog {
     return chunks.some(({ first, count }) => first + Number(at) >= this.first && Number(at) < count);
   }
 
-  /** Removes the chunks that lie completely before a number. Returns true if a chunk is only partly before it. */
+  /** Removes the chunks that lie completely before a number. Returns true if a chunk is only partly before that number. */
   remove(before: number): boolean {
     this.#sql.exec("DELETE FROM messages WHERE first + count <= ?", before);
     this.first = before;
     return before < this.next && this.#chunkOf(before).first !== before;
   }
 
-  /** Characters of all waiting messages. */
+  /** The size of all waiting messages in characters. */
   size(): number {
     return this.#sql.exec<{ size: number | null }>("SELECT sum(length(messages)) AS size FROM messages").one().size ?? 0;
   }

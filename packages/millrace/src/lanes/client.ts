@@ -22,7 +22,7 @@ export interface LaneClient<Body> {
 }
 
 interface LaneOptions {
-  /** The tenant: the same key of two tenants is two lanes. Default: none. */
+  /** The tenant of the lane: the same key of two tenants is two lanes. Default: a lane without a tenant. */
   tenant?: string | undefined;
 }
 
@@ -73,10 +73,10 @@ export interface LaneKeyMessage<Body> extends LaneMessage<Body> {
   tenant?: string | undefined;
 }
 
-/** The result for one key: all of its messages were stored, or none with the error. */
+/** The result for one key: all of its messages were stored, or no message was stored because of `error`. */
 export type LaneKeySent = { key: string; tenant: string | null } & ({ sent: LaneSent[] } | { error: unknown });
 
-/** Calls in progress at the same time. */
+/** Maximum number of lanes that are called at the same time. */
 const SIDE_BY_SIDE = 50;
 
 /** Sends messages to many keys of a lane in parallel, with one call and one result per key. The messages of one key keep their order. */

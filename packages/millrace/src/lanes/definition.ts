@@ -17,28 +17,31 @@ export interface LaneRetries {
   max?: Duration;
 }
 
-/** A message that its lane no longer tries. */
+/** A dead letter of a lane: a message that the lane no longer tries. */
 export interface LaneLetter<Body = unknown> {
   lane: string;
   key: string;
   tenant: string | null;
-  /** The message id in the deliveries of the letter's message. */
+  /** The id that the message had in its deliveries. */
   id: string;
   body: Body;
   idempotencyKey: string | null;
   /** `exhausted`: the message's retries were used up; `skipped`: an operator skipped the message. */
   reason: "exhausted" | "skipped";
-  /** Number of deliveries. */
+  /** Number of deliveries of the message. */
   attempts: number;
-  /** The error of the last failure; null when it never failed. */
+  /** The error of the last failure; null when the message never failed. */
   error: string | null;
   sentAt: number;
   parkedAt: number;
 }
 
-/** An ordered queue per key: messages of one key are handled one after another in the order of arrival; keys are handled in parallel. */
+/**
+ * An ordered queue per key: messages of one key are handled one after another in the order of arrival, and messages of different keys in
+ * parallel.
+ */
 export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
-  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. */
+  /** The lane's name: at most 63 lower case letters, digits and dashes; the first character is a letter. */
   name: string;
   /** The handler, with the signature of a Cloudflare queue handler. The handler runs inside the lane's object. */
   queue: ExportedHandlerQueueHandler<E, Body>;
@@ -58,18 +61,18 @@ export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
   /** Shortest time for which an idempotency key is remembered after its message is done. Default: 1 day. */
   remember?: Duration;
   /**
-   * Receives each dead letter. Failed calls are retried with their own back-off; after success the lane deletes the letter. Without this
-   * handler letters stay in the lane until an operator removes them.
+   * A handler that gets each dead letter of the lane. Failed calls are retried with their own back-off; after success the lane deletes the
+   * dead letter. Without this handler dead letters remain in the lane until an operator removes them.
    */
   onDeadLetter?: (letter: LaneLetter<Body>, env: E) => unknown;
 }
 
-/** A lane of any body type, for lists. */
+/** A lane with any type of body, for lists of lanes. */
 export type AnyLane = LaneDefinition<never, never>;
 
 const DEFAULT_LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const satisfies Required<LaneRetries>;
 const DEFAULT_LANE_BATCH_SIZE = 10;
-/** An object stays in memory for at least 70 seconds while its own work is in progress. */
+/** Default time limit of a handler's call, because an object stays in memory for at least 70 seconds while its own work is in progress. */
 const DEFAULT_LANE_DEADLINE = "60 seconds";
 const DEFAULT_LANE_MEMORY = "1 day";
 const DEFAULT_LANE_BYTES = 8e9;
@@ -77,7 +80,6 @@ const DEFAULT_LANE_BYTES = 8e9;
 const MAX_BATCH_SIZE = 100;
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
-/** Declares a lane. */
 export function defineLane<Body = unknown, E = Cloudflare.Env>(definition: LaneDefinition<Body, E>): LaneDefinition<Body, E> {
   return definition;
 }
@@ -95,7 +97,9 @@ export interface Plan {
   onDeadLetter: ((letter: LaneLetter, env: unknown) => unknown) | undefined;
 }
 
-/** The plans of lanes by name. Errors: `config_invalid` for an invalid definition, or for two lanes of one name. */
+/**
+ * The definitions of lanes with all defaults, by name. Errors: `config_invalid` for an invalid definition, or for two lanes of one name.
+ */
 export function plansOf(lanes: readonly AnyLane[]): ReadonlyMap<string, Plan> {
   const plans = new Map(lanes.map((lane) => [lane.name, planOf(lane)]));
   if (plans.size === lanes.length) return plans;

@@ -17,22 +17,22 @@ interface Around {
   lane: LaneStorage;
   object: DurableObjectState;
   env: unknown;
-  /** The plan of a lane's name; undefined if its code is not deployed. */
+  /** Returns the plan of the lane with this name; undefined if the lane's code is not deployed. */
   planOf: (name: string) => Plan | undefined;
   gate: () => Gate | undefined;
-  /** The running handler of an erased lane of this object: nothing is handed out until it has ended. */
+  /** The running handler of an erased lane of this object. No message is handed out until that handler has ended. */
   before?: Promise<void> | undefined;
 }
 
 /**
- * Hands a lane's messages to its handler, one batch at a time. Settled messages are removed by one write before the next batch. The only
- * state that is not on disk is which messages the handler has.
+ * Hands a lane's messages to its handler, one batch at a time. Settled messages are removed by one write before the next batch. The list of
+ * messages that the handler has is the only state that is not on disk.
  */
 export class Dispatch {
   readonly #lane: LaneStorage;
   readonly #around: Around;
   readonly #waker: Waker;
-  /** True until the first head that was found at start is handed out. */
+  /** True until the head that the object found at its start is handed out. */
   #woken: boolean;
   /** The messages that the handler has. */
   #handed: readonly Kept[] = [];
@@ -60,7 +60,7 @@ export class Dispatch {
     return this.#around.planOf(this.#lane.name?.lane ?? "");
   }
 
-  /** Records that the alarm rang. Returns true if the last keys were deleted now. */
+  /** Records that the object's alarm ran. Returns true if the last idempotency keys were deleted now. */
   rang(): boolean {
     this.#waker.rang();
     const hadKeys = this.#lane.knowsKeys;
@@ -76,7 +76,7 @@ export class Dispatch {
     return this.#draining;
   }
 
-  /** Starts all due work, and schedules the rest by the alarm. */
+  /** Starts all due work of the lane, and schedules later work by the alarm. */
   go(): void {
     const plan = this.plan;
     if (plan && !this.#running) {
@@ -88,7 +88,7 @@ export class Dispatch {
     this.#setWaker();
   }
 
-  /** Hands out due batches until none is due. */
+  /** Hands out batches of due messages until no message is due. */
   async #drain(plan: Plan): Promise<void> {
     let failed = false;
     try {
@@ -132,15 +132,15 @@ export class Dispatch {
     const { progress } = this.#lane;
     const sequences = batch.map(({ sequence }) => sequence);
     if (this.#woken) {
-      // This head was already being tried when the object last ended. Such a head counts as failed, so that it cannot end the object
-      // without limit.
+      // This head was already being tried when the object last ended. Such a head counts as failed, so that a message cannot end the object
+      // repeatedly without limit.
       if (progress.trying === progress.head) return this.#settle(plan, batch, { ...ENDED, sequences });
       this.#woken = false;
       this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
     }
     this.#handed = batch;
     const handed = batch.map((one) => {
-      // The handler gets a copy: its changes to the body must not reach the stored message.
+      // The handler gets a copy: the handler's changes to the body must not reach the stored message.
       return { ...one, body: structuredClone(one.body), attempts: attemptsOf(progress, one.sequence) + 1 };
     });
     const metrics = () => ({ backlogCount: this.#lane.depth, backlogBytes: this.#lane.size() });
@@ -156,18 +156,18 @@ export class Dispatch {
 
   #settle(plan: Plan, batch: readonly Kept[], outcome: Outcome): void {
     const now = Date.now();
-    // An operator may have paused the lane since, so its progress is read again.
+    // An operator may have paused the lane since, so the lane's progress is read again.
     const { progress, done, parks } = follow(this.#lane.progress, outcome, plan, now);
     if (parks) this.park(progress, "exhausted");
     else this.#lane.advance(progress, now, () => this.#gate?.done(batch.slice(0, done)));
     if (parks || progress.held) {
-      const what = parks ? "its head became a dead letter" : "the lane is held until an operator decides";
+      const what = parks ? "the lane's head became a dead letter" : "the lane is held until an operator decides";
       logGivenUp(plan, { message_id: batch[done]?.id, object: this.#around.object.id.toString(), failures: progress.failures, what });
     }
     this.#setWaker();
   }
 
-  /** Moves the head to the dead letters and removes everything before it, in one transaction. */
+  /** Moves the head of the lane to the dead letters and removes all messages before the head, in one transaction. */
   park(progress: Progress, reason: LaneLetter["reason"]): void {
     const { name } = this.#lane;
     const [head] = this.#lane.messages(progress.head, 1);
@@ -190,8 +190,8 @@ export class Dispatch {
   }
 
   /**
-   * Schedules the next wake-up. One reading of the clock decides: a head that is due and that no handler has is handed out now. After a
-   * failed hand-out the head is left to the alarm.
+   * Schedules the next wake-up, from one reading of the clock. A head that is due and that no handler has is handed out now. After a failed
+   * hand-out the head is left to the alarm.
    */
   #setWaker(failed = false): void {
     if (this.#stopped) return;
@@ -218,13 +218,16 @@ export class Dispatch {
   }
 }
 
-/** The settlement of a delivery during which the object ended. */
+/** The outcome of a delivery during which the lane's object ended. */
 const ENDED: Omit<Outcome, "sequences"> = {
   settled: { each: ["retry"], delayMs: [undefined] },
   error: "The lane's object ended while the handler had this message.",
 };
 
-/** Logs no payload, no key and no error text, because handlers write both into errors. `laneObjectOf` finds the lane by the object's id. */
+/**
+ * Logs a message that used up its retries. The line has no payload, no key and no error text, which may quote both. `laneObjectOf` finds
+ * the lane by the object's id.
+ */
 function logGivenUp({ name, onFailure }: Plan, said: Record<string, unknown>): void {
   logLine("warn", { log: "lane_gave_up", lane: name, on_failure: onFailure, ...said });
 }

@@ -1,12 +1,12 @@
 import type { Kept } from "./backlog.ts";
 
-/** Limits when the lane's messages are handed out, in addition to the lane itself. */
+/** An additional condition for the time at which the lane's messages are handed out. */
 export interface Gate {
-  /** Does work that is due before messages are handed out; undefined if there is none. */
+  /** Does work that is due before messages are handed out; returns undefined if no work is due. */
   prepare(): Promise<void> | undefined;
   room(): number;
-  /** Called within the transaction that removes these messages. */
+  /** The lane calls this method within the transaction that removes these messages. */
   done(messages: readonly Kept[]): void;
-  /** The next time at which the gate has work, in milliseconds since 1970; undefined for none. */
+  /** The next time at which the gate has work, in milliseconds since 1970; undefined if no work is planned. */
   nextAt(): number | undefined;
 }

@@ -5,7 +5,7 @@ import { type Handed, type Settled, Settlement } from "./settlement.ts";
 
 export interface CameBack {
   settled: Settled;
-  /** The error of the handler, or its time-out; undefined when it succeeded. */
+  /** The error or the time-out of the handler; undefined when the handler succeeded. */
   thrown: unknown;
 }
 
@@ -25,7 +25,7 @@ export async function handOut(
     abort: (reason?: string) => object.abort(reason),
   } as unknown as ExecutionContext;
   const whole = async () => {
-    // Work passed to `waitUntil` is part of the call, also when the call fails: the next call must not overlap it.
+    // Work passed to `waitUntil` is part of the handler's call, also when the call fails, because the next call must not overlap that work.
     const calls: Promise<unknown>[] = [(async () => plan.queue(settlement.batch(plan.name, metrics), env, ctx))()];
     const failures: unknown[] = [];
     for (let next = calls; next.length > 0; next = background.splice(0)) {
@@ -44,6 +44,6 @@ export async function handOut(
 function tooLate({ deadlineMs }: Plan): MillraceError {
   return new MillraceError(
     "step_timeout",
-    `The handler did not end within ${deadlineMs / 1000} seconds. Raise the lane's deadline, or do less in it.`,
+    `The handler did not end within ${deadlineMs / 1000} seconds. Raise the lane's deadline, or do less work in the handler.`,
   );
 }

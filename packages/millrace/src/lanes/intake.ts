@@ -7,7 +7,10 @@ interface Waiting {
   reject: (error: unknown) => void;
 }
 
-/** Combines concurrent sends into few writes: while one write is flushed to disk, the next one collects. A single sender never waits. */
+/**
+ * Combines concurrent sends into few writes: while one write is flushed to disk, the next write collects messages. A single sender never
+ * waits.
+ */
 export class Intake {
   readonly #storage: DurableObjectStorage;
   readonly #keep: (posts: readonly Posted[]) => LaneSent[];
@@ -26,7 +29,7 @@ export class Intake {
     this.#isWriting = true;
     this.#storage.sync().then(
       () => this.#written(),
-      // A failed write resets the object, and all waiting calls with it.
+      // A failed write resets the object, and all waiting calls fail.
       () => undefined,
     );
     return sent;

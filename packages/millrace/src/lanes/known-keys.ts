@@ -1,9 +1,9 @@
-/** The table that gets new keys, of two, and the time from which the other one can be dropped. */
+/** Which of the two tables gets new keys, and the time from which the other table can be dropped. */
 interface Turn {
   to: "even" | "odd";
   /** Keys of the messages before this number are in the other table. */
   from: number;
-  /** The time when all messages before `from` were done; null while one of them waits. */
+  /** The time when all messages before `from` were done; null while one of these messages waits. */
   doneAt: number | null;
 }
 
@@ -11,8 +11,8 @@ const EVEN = "CREATE TABLE IF NOT EXISTS even_keys (key TEXT PRIMARY KEY, id TEX
 const ODD = "CREATE TABLE IF NOT EXISTS odd_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL) STRICT, WITHOUT ROWID";
 
 /**
- * The idempotency keys of a lane, each with its message id: one written row per key. Two tables alternate, because a dropped table costs no
- * written row and a deleted key costs one. A key is kept for at least the promised time, and at most twice as long.
+ * The idempotency keys of a lane, each with its message id. A key costs one written row. Two tables alternate, because a dropped table
+ * costs no written row and a deleted key costs one. A key is kept for at least the promised time, and at most twice as long.
  */
 export class KnownKeys {
   readonly #storage: DurableObjectStorage;
@@ -50,12 +50,12 @@ export class KnownKeys {
     if (this.#turn && this.#turn.doneAt === null && head >= this.#turn.from) this.#put({ ...this.#turn, doneAt: now });
   }
 
-  /** The time from which keys can be deleted; undefined while none can. */
+  /** The time from which keys can be deleted; undefined while no key can be deleted. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
   }
 
-  /** Deletes the keys of messages that have been done for `rememberMs`. `next`: the number of the next message. */
+  /** Deletes the keys of messages that have been done for `rememberMs`. `next` is the number of the next message. */
   forget(rememberMs: number, { head, next, now }: { head: number; next: number; now: number }): void {
     const turn = this.#turn;
     const at = this.forgetsAt(rememberMs);

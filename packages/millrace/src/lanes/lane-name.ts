@@ -17,13 +17,13 @@ export function objectName({ lane, tenant, key }: LaneName): string {
   return objectNameOf([lane, tenant, key]);
 }
 
-/** The reverse of `objectName`; undefined for a name in another format. */
+/** Parses the name that `objectName` made; undefined for a name in another format. */
 export function parseObjectName(name: string | undefined): LaneName | undefined {
   const [lane, tenant, key] = partsOf(name, 3) ?? [];
   return typeof lane === "string" && tenant !== undefined && typeof key === "string" ? { lane, tenant, key } : undefined;
 }
 
-/** Returns the name if key and tenant are valid. Errors: `invalid_payload`, which names the invalid part. */
+/** Returns the name of the lane if its key and its tenant are valid. Errors: `invalid_payload`, which names the invalid part. */
 export function checkedName(name: LaneName): LaneName {
   assertPart(name, "key");
   if (name.tenant !== null) assertPart(name, "tenant");
@@ -41,5 +41,5 @@ function wrongIn(part: unknown): string | undefined {
   const count = characterCount(part);
   if (count < 1 || count > MAX_LANE_KEY_CHARACTERS)
     return `must have 1 to ${MAX_LANE_KEY_CHARACTERS} characters; this one has ${count}: send a hash of it, or an id`;
-  return part.isWellFormed() ? undefined : "holds half of a surrogate pair: send well-formed Unicode";
+  return part.isWellFormed() ? undefined : "contains half of a surrogate pair: send well-formed Unicode";
 }

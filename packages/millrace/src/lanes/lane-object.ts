@@ -12,18 +12,18 @@ import type { Posted } from "./message.ts";
 import { triedNow } from "./progress.ts";
 import { type LaneSent, LaneStorage } from "./storage.ts";
 
-/** The stored messages, or the reason for none: an unknown lane, or a full object. */
+/** The stored messages of a send, or the reason why no message was stored: an unknown lane, or a full object. */
 export type SendAnswer = { sent: LaneSent[] } | { unknownLane: string; didYouMean: string | undefined } | { fullAtBytes: number };
 
-/** The result of an operator's action, with the reason if it was not done. */
+/** The result of an operator's action, with the reason if the action was not done. */
 export type Steered = { done: true } | { done: false; reason: string };
 
-/** Largest page of messages or letters. The RPC limit is 32 MiB. */
+/** Maximum number of messages or dead letters in one page. The RPC limit is 32 MiB. */
 const MAX_PAGE = 100;
 
 /**
- * One lane of one key. Messages are on disk before their sender gets a response, and the handler runs here. State in memory can be lost at
- * any time; the alarm continues from the state on disk.
+ * One lane of one key. Messages are on disk before their sender gets a response, and the handler runs in this Durable Object. State in
+ * memory can be lost at any time; the alarm continues from the state on disk.
  */
 export class LaneObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, Plan> = new Map();
@@ -34,11 +34,11 @@ export class LaneObject extends DurableObject {
 
   constructor(ctx: DurableObjectState, env: unknown) {
     super(ctx, env as never);
-    // After each start, continues from the state on disk.
+    // After each start, the object continues from the state on disk.
     if (this.#lane.name) queueMicrotask(() => this.#dispatch.go());
   }
 
-  /** Appends messages in the order of the call, all or none. */
+  /** Appends messages in the order of the call: either all messages are stored or no message. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const name = this.laneName();
     const plan = this.plans.get(name.lane);
@@ -47,28 +47,27 @@ export class LaneObject extends DurableObject {
     return { sent: await this.#intake.take(posts) };
   }
 
-  /** The lane's current state. */
   look(): LaneLook {
     const name = this.laneName();
     return look(name, this.#lane, { isKnown: this.plans.has(name.lane), handed: this.#dispatch.handed });
   }
 
-  /** The state for the engine's routes, which know only lanes of `engineLanes`. */
+  /** The state of the lane for the HTTP API, which supports only lanes of `engineLanes`. */
   async stand(): Promise<object | undefined> {
     return undefined;
   }
 
-  /** An operator's action through the engine's routes. For this class the call has no effect. */
+  /** An operator's action through the HTTP API. For this class the call has no effect. */
   async steer(_request: object): Promise<object | undefined> {
     return undefined;
   }
 
-  /** Waiting messages in order, after a position; at most 100. */
+  /** Returns waiting messages in order, after a position; at most 100. */
   messages({ after, limit = MAX_PAGE }: { after?: number; limit?: number } = {}): WaitingMessage[] {
     return waiting(this.#lane, after, Math.min(limit, MAX_PAGE));
   }
 
-  /** Dead letters of this lane in order, after an id; at most 100. */
+  /** Returns dead letters of this lane in order, after an id; at most 100. */
   letters({ after, limit = MAX_PAGE }: { after?: string; limit?: number } = {}): KeptLetter[] {
     return this.#lane.letters?.list(after, Math.min(limit, MAX_PAGE)) ?? [];
   }
@@ -80,8 +79,8 @@ export class LaneObject extends DurableObject {
   }
 
   /**
-   * Sends the body of a dead letter again as a new message at the end. The new message has no key, because the lane still remembers that
-   * key.
+   * Sends the body of a dead letter again as a new message at the end of the lane. The new message has no key, because the lane still
+   * remembers the key of the dead letter.
    */
   resendLetter(id: string): Steered {
     const { letters } = this.#lane;
@@ -116,7 +115,10 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Tries the head at once, without its delay. A held lane is held again if that fails. With an id: only if it is the head. */
+  /**
+   * Tries the head at once, without its delay. A held lane is held again if the try fails. With an id, the call does nothing unless that
+   * message is the head.
+   */
   retryHead(id?: string): Steered {
     const refused =
       this.#refused(id) ?? (this.#lane.progress.paused ? { done: false, reason: "The lane is paused: resume it." } : undefined);
@@ -126,7 +128,9 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Makes the head a dead letter and continues with the next message. With an id: only if it is the head. */
+  /**
+   * Makes the head a dead letter and continues with the next message. With an id, the call does nothing unless that message is the head.
+   */
   skipHead(id?: string): Steered {
     const refused = this.#refused(id);
     if (refused) return refused;
@@ -135,11 +139,11 @@ export class LaneObject extends DurableObject {
     return { done: true };
   }
 
-  /** Deletes everything in the lane, its letters included. Returns true if the lane had stored anything. */
+  /** Deletes all messages, keys and dead letters of the lane. Returns true if the lane had stored anything. */
   async erase(): Promise<boolean> {
     const had = this.#lane.name !== undefined;
     const before = this.#dispatch.stop();
-    // Both calls start in the same turn: messages that are sent meanwhile are stored after the deletion and survive it.
+    // Both calls start in the same turn of the event loop: messages that are sent meanwhile are stored after the deletion and survive it.
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#lane = new LaneStorage(this.ctx.storage);
     this.#dispatch = this.#dispatchOf(this.#lane, before);
@@ -151,13 +155,13 @@ export class LaneObject extends DurableObject {
     if (this.#dispatch.rang() && this.isSpent()) await this.erase();
   }
 
-  /** True if the lane has nothing to store but its name: no messages, no keys, no letters. */
+  /** True if the lane has nothing to store but its name: no messages, no keys, no dead letters. */
   protected isSpent(): boolean {
     const { depth, letters, progress } = this.#lane;
     return depth === 0 && letters?.count === 0 && !progress.paused && !progress.held;
   }
 
-  /** The name is stored, because an object that is woken by its alarm does not get its name. */
+  /** The lane's name is stored, because an object that its alarm starts does not get its name. */
   protected laneName(): LaneName {
     return this.#lane.name ?? parseObjectName(this.ctx.id.name) ?? { lane: this.ctx.id.name ?? "", tenant: null, key: "" };
   }
@@ -197,8 +201,8 @@ function noLetter(id: string): Steered {
 }
 
 /**
- * Creates the object class of the given lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, with the
- * necessary change.
+ * Creates the object class of the given lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, which names
+ * the necessary change.
  */
 export function laneObject(lanes: readonly AnyLane[]): typeof LaneObject {
   const plans = plansOf(lanes);

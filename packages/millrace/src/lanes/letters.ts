@@ -5,9 +5,9 @@ import type { LaneLetter, Plan } from "./definition.ts";
 export interface KeptLetter extends LaneLetter {
   /** Failed hand-offs. */
   tries: number;
-  /** When the next hand-off is due, if the lane has a handler for them. */
+  /** When the next hand-off of the dead letter is due, if the lane has a handler for dead letters. */
   dueAt: number;
-  /** The error of the last hand-off; null if it did not fail. */
+  /** The error of the last hand-off; null if the hand-off did not fail. */
   handOffError: string | null;
 }
 
@@ -19,8 +19,8 @@ interface LetterRow extends Record<string, SqlStorageValue> {
 }
 
 /**
- * The dead letters of one lane. Each letter stays until its hand-off succeeds or an operator removes it. The lane does not wait for its
- * dead letters.
+ * The dead letters of one lane. Each dead letter remains until its hand-off succeeds or an operator removes it. The lane does not wait for
+ * its dead letters.
  */
 export class Letters {
   readonly #sql: SqlStorage;
@@ -43,12 +43,12 @@ export class Letters {
     return this.#sql.exec("SELECT 1 FROM letters WHERE id = ?", id).toArray().length > 0;
   }
 
-  /** When the next hand-off is due; undefined if there is no letter. */
+  /** When the next hand-off of a dead letter is due; undefined if the lane has no dead letter. */
   get dueAt(): number | undefined {
     return this.#dueAt;
   }
 
-  /** The letter that is being handed off. */
+  /** The id of the dead letter that is being handed off. */
   get handing(): string | undefined {
     return this.#handing;
   }
@@ -63,7 +63,7 @@ export class Letters {
     this.#look();
   }
 
-  /** Letters in the order of their messages, after an id. */
+  /** Returns dead letters in the order of their messages, after an id. */
   list(after: string | undefined, most: number): KeptLetter[] {
     return this.#sql
       .exec<LetterRow>(
@@ -76,14 +76,14 @@ export class Letters {
       .map(read);
   }
 
-  /** Removes a letter and returns it; undefined for an unknown id. */
+  /** Removes a dead letter and returns it; undefined for an unknown id. */
   remove(id: string): KeptLetter | undefined {
     const rows = this.#sql.exec<LetterRow>("DELETE FROM letters WHERE id = ? RETURNING letter, tries, due_at, error", id).toArray();
     this.#look();
     return rows.map(read)[0];
   }
 
-  /** Hands over the due letters, one after another. A failure delays only that letter. */
+  /** Hands off the due dead letters, one after another. A failed hand-off delays only its dead letter. */
   async handOff({ onDeadLetter, deadlineMs }: Plan, env: unknown): Promise<void> {
     if (this.#underWay || !onDeadLetter) return;
     this.#underWay = true;

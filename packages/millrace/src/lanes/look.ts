@@ -4,17 +4,17 @@ import type { LaneStorage } from "./storage.ts";
 
 /** The state of a lane. Times are milliseconds since 1970. */
 export interface LaneLook extends LaneName {
-  /** Waiting messages, including those being handled. */
+  /** The number of waiting messages, including messages that the handler has. */
   depth: number;
   oldestAt: number | null;
   /** `retrying`: the head failed and will be retried; `delayed`: the head is not due yet; `unknown`: the lane's code is not deployed. */
   state: "empty" | "moving" | "retrying" | "delayed" | "paused" | "held" | "unknown";
-  /** Why the lane does not move, as text for people; null while it moves. */
+  /** Why the lane does not proceed, as text for operators; null while the lane proceeds. */
   why: string | null;
   head: LaneHead | null;
   /** Number of dead letters. */
   letters: number;
-  /** Size of the lane's storage. At `maxBytes` the lane refuses messages. */
+  /** Size of the lane's storage in bytes. At `maxBytes` the lane refuses messages. */
   bytes: number;
 }
 
@@ -24,10 +24,10 @@ export interface LaneHead {
   sentAt: number;
   /** Completed deliveries. */
   attempts: number;
-  /** Failures caused by this message itself. */
+  /** The number of failures that this message itself caused. */
   failures: number;
   error: string | null;
-  /** When it is tried next; null for now, or when an operator must decide. */
+  /** When the message is tried next; null for at once, or when an operator must decide. */
   nextAt: number | null;
 }
 
@@ -38,7 +38,7 @@ export interface WaitingMessage {
   idempotencyKey: string | null;
   sentAt: number;
   attempts: number;
-  /** The earliest delivery time; null for no delay. */
+  /** The earliest delivery time of the message; null without a delay. */
   dueAt: number | null;
   body: unknown;
 }
@@ -87,7 +87,7 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Aro
   }
 }
 
-/** Waiting messages in order, after a position. */
+/** Returns waiting messages of a lane in order, after a position. */
 export function waiting(lane: LaneStorage, after: number | undefined, limit: number): WaitingMessage[] {
   const { progress } = lane;
   const from = after === undefined ? progress.head : Math.max(progress.head, after + 1);

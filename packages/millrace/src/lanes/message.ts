@@ -6,8 +6,8 @@ import { characterCount } from "../contract/text.ts";
 
 export interface LaneSendOptions {
   /**
-   * Identifies the message: a message that is sent again while it waits, or while the lane remembers its key, is a duplicate. A key has at
-   * most 500 characters.
+   * The key that identifies the message: a message that is sent again while it waits, or while the lane remembers its key, is a duplicate.
+   * A key has at most 500 characters.
    */
   idempotencyKey?: string | undefined;
   /** The earliest delivery, in seconds from now. Later messages of the key wait too. The delay is at most 12 hours. Default: 0. */
@@ -27,8 +27,8 @@ const MAX_LANE_BODY_BYTES = 128 * 1024;
 const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
 
 /**
- * Checks and serialises a message. Errors: `payload_too_large`; `invalid_payload` for a body without JSON or with more than 64 levels or
- * 50,000 keys and items, and for an invalid key or delay.
+ * Checks and serialises a message. Errors: `payload_too_large`; `invalid_payload` for a body that has no JSON form or with more than 64
+ * levels or 50,000 keys and items, and for an invalid key or delay.
  */
 export function posted(lane: string, body: unknown, { idempotencyKey, delaySeconds = 0 }: LaneSendOptions = {}): Posted {
   const { text, why } = jsonOf(body);
@@ -51,7 +51,7 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
   return { text, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };
 }
 
-/** UTF-8 needs at most three bytes per UTF-16 unit, so most texts need no measurement. */
+/** The size of a text in bytes. UTF-8 needs at most three bytes per UTF-16 unit, so the function need not measure short texts. */
 function bytesOf(text: string): number {
   return text.length * 3 <= MAX_LANE_BODY_BYTES ? text.length : new TextEncoder().encode(text).length;
 }

@@ -2,27 +2,30 @@ import { backoffMs } from "../contract/duration.ts";
 import type { Plan } from "./definition.ts";
 import type { Settled } from "./settlement.ts";
 
-/** A delivery of a message that is not done: its number of attempts, and when the next one is due. */
+/** The deliveries of a message that is not done: the number of attempts, and when the next attempt is due. */
 export type Delivered = [sequence: number, attempts: number, dueAt: number];
 
-/** The position of a lane, and the deliveries of its messages that are not done. */
+/** The progress of a lane: its head, and the deliveries of messages that are not done. */
 export interface Progress {
-  /** The first message that is not done. */
+  /** The number of the first message that is not done. */
   head: number;
-  /** Failures caused by the head itself. */
+  /** The number of failures that the head itself caused. */
   failures: number;
-  /** The head's earliest delivery; 0 for at once. Milliseconds since 1970. */
+  /** The head's earliest delivery in milliseconds since 1970; 0 for at once. */
   dueAt: number;
   /** Messages up to this one are handed out one at a time, so that a failure counts for the message that caused it. */
   aloneTo: number;
   delivered: Delivered[];
   /** The error of the head's last failure. */
   error: string | null;
-  /** The head has used up its retries, and the lane waits for an operator. */
+  /** True if the head has used up its retries, so that the lane waits for an operator. */
   held: boolean;
-  /** An operator has paused the lane. */
+  /** True if an operator has paused the lane. */
   paused: boolean;
-  /** The head that was handed out first after the object started. If the next start finds it again, it may have ended the object. */
+  /**
+   * The number of the head that was handed out first after the object started. If the next start finds the same head, that message may have
+   * ended the object.
+   */
   trying: number;
 }
 
@@ -38,12 +41,12 @@ export const BEGINNING: Progress = {
   trying: 0,
 };
 
-/** A batch after the call of the handler. */
+/** The result of a handler's call with a batch of messages. */
 export interface Outcome {
   /** The messages' sequence numbers, without gaps. */
   sequences: readonly number[];
   settled: Settled;
-  /** The error; null if none was thrown. */
+  /** The error that the handler threw; null if it threw no error. */
   error: string | null;
 }
 
@@ -51,11 +54,11 @@ export interface Step {
   progress: Progress;
   /** Number of messages that are done, from the head on. */
   done: number;
-  /** The next message has used up its retries and becomes a dead letter. */
+  /** True if the next message has used up its retries and becomes a dead letter. */
   parks: boolean;
 }
 
-/** Computes the progress after a batch: its first messages are done, and the next one failed or was part of the failed batch. */
+/** Computes the progress after a batch: its first messages are done, and the next message failed or was part of a failed batch. */
 export function follow(before: Progress, { sequences, settled, error }: Outcome, plan: Plan, now: number, random?: () => number): Step {
   const firstBad = settled.each.findIndex((one) => one !== "ack");
   const done = firstBad === -1 ? sequences.length : firstBad;
@@ -97,14 +100,14 @@ export function attemptsOf({ delivered }: Progress, sequence: number): number {
   return delivered.find(([one]) => one === sequence)?.[1] ?? 0;
 }
 
-/** When a message could be handed out if it were the head; 0 for at once. */
+/** The earliest time at which a message could be handed out as the head; 0 for at once. */
 export function dueAtOf({ head, dueAt, delivered }: Progress, message: { sequence: number; dueAt: number }): number {
   // The head's latest delay takes precedence: its back-off, or an operator's retry.
   if (message.sequence === head && dueAt > 0) return dueAt;
   return Math.max(message.dueAt, delivered.find(([sequence]) => sequence === message.sequence)?.[2] ?? 0);
 }
 
-/** The progress after an operator's retry: the head is due at once, without its delay. */
+/** The progress after an operator's retry: the head is due at once. */
 export function triedNow(before: Progress): Progress {
   return { ...before, dueAt: 1, held: false };
 }

@@ -10,7 +10,7 @@ import type { LaneName } from "./lane-name.ts";
 interface Outgoing {
   readonly id: string;
   readonly delaySeconds: number;
-  /** The envelope as JSON. */
+  /** The message's envelope as JSON. */
   readonly body: string;
 }
 
@@ -19,12 +19,12 @@ export function laneOfMessage(queue: string, { tenant_id: tenant, subject: key }
   return { lane: laneIn(queue) ?? queue, tenant, key };
 }
 
-/** A first failure often means that the object is just being moved. */
+/** Delay before a failed send to a lane is repeated, in milliseconds. A first failure often means that the platform moves the object. */
 const PAUSE_MS = 50;
 
 /**
- * Sends messages to their lanes in order; the messages of one lane are stored all or none. Duplicates within a day are not stored again.
- * Never throws: returns the messages that were certainly not stored, with the error.
+ * Sends messages to their lanes in order; the messages of one lane are stored together or not at all. Duplicates within a day are not
+ * stored again. Never throws: returns the messages that were certainly not stored, with the error.
  */
 export async function sendInLanes(env: object, queue: string, messages: readonly Outgoing[]): Promise<{ id: string; error: string }[]> {
   const failed = await sendOnce(env, queue, messages);
@@ -48,7 +48,6 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
     try {
       posts.push({ id, post: inLane(queue, JSON.parse(body), delaySeconds) });
     } catch (error) {
-      // An invalid envelope must not delay the other messages.
       errors.set(id, error);
     }
   }
@@ -73,7 +72,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
   return errors;
 }
 
-/** A message as its lane stores it. The message's key is the name under which its consumer confirms it. */
+/** The form in which a lane stores a message. The message's key is the name under which its consumer confirms it. */
 export function inLane(queue: string, envelope: Envelope, delaySeconds = 0): LaneKeyMessage<Envelope> {
   const { key, tenant } = laneOfMessage(queue, envelope);
   return { key, tenant: tenant ?? undefined, body: envelope, idempotencyKey: outboxId(envelope), delaySeconds };

@@ -1,18 +1,21 @@
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 
-/** A message as its handler gets it. */
+/** A message in the form that the lane's handler gets. */
 export interface Handed {
   sequence: number;
   id: string;
   sentAt: number;
   body: unknown;
-  /** The number of this delivery, from 1. */
+  /** The number of the present delivery, from 1. */
   attempts: number;
 }
 
 /** How a batch was settled, in the order of its messages. */
 export interface Settled {
-  /** `ack`: done; `retry`: the message's own `retry` was called; `failed`: the batch's was called, or the handler failed. */
+  /**
+   * `ack`: the message is done; `retry`: the handler called the message's `retry`; `failed`: the handler called the batch's `retry`, or
+   * failed.
+   */
   each: ("ack" | "retry" | "failed")[];
   /** The requested delay of a retry in milliseconds, by message. */
   delayMs: (number | undefined)[];
@@ -21,8 +24,8 @@ export interface Settled {
 type Said = { ack: true } | { ack: false; delayMs: number | undefined };
 
 /**
- * The settlements of one batch, with the rules of a queue: the first call for a message wins; the first call for the batch applies to the
- * messages without their own. Calls after `close` are ignored.
+ * The settlements of one batch, with the rules of a Cloudflare queue: the first call for a message wins, and the first call for the batch
+ * applies to messages without a call. Calls after `close` are ignored.
  */
 export class Settlement {
   readonly #messages: readonly Handed[];
@@ -35,7 +38,7 @@ export class Settlement {
     this.#each = messages.map(() => undefined);
   }
 
-  /** The batch in the type of a queue handler. */
+  /** The batch in the form that a queue handler gets. */
   batch(queue: string, metrics: () => MessageBatchMetrics): MessageBatch {
     const say = (at: number, said: Said) => {
       if (this.#open && this.#all === undefined) this.#each[at] ??= said;
@@ -72,7 +75,7 @@ export class Settlement {
   }
 }
 
-/** Rejects a delay that a queue would reject, at the same call. */
+/** Returns the delay of a retry in milliseconds. Throws for a delay that a Cloudflare queue would also reject. */
 function delayOf(options: QueueRetryOptions | undefined): number | undefined {
   const seconds = options?.delaySeconds;
   if (seconds === undefined) return undefined;

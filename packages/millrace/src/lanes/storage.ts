@@ -11,14 +11,14 @@ export interface LaneSent {
   duplicate: boolean;
 }
 
-/** The state in memory of a lane with tables. */
+/** The state in memory of a lane whose tables exist. */
 interface Open {
   name: LaneName;
   backlog: Backlog;
   keys: KnownKeys;
   letters: Letters;
   progress: Progress;
-  /** The stored progress without the position of the head, as JSON. */
+  /** The stored progress of the lane as JSON, without the position of the head. */
   saved: string;
 }
 
@@ -35,7 +35,7 @@ export class LaneStorage {
     this.#read();
   }
 
-  /** Undefined before the first write. */
+  /** The name of the lane; undefined before the first write. */
   get name(): LaneName | undefined {
     return this.#open?.name;
   }
@@ -52,7 +52,7 @@ export class LaneStorage {
     return this.#open?.letters;
   }
 
-  /** Creates the tables if needed, before the first write and outside its transaction. */
+  /** Creates the lane's tables if needed. The call precedes the first write and is outside its transaction. */
   make(name: LaneName): void {
     if (this.#open) return;
     Backlog.make(this.#storage.sql);
@@ -61,7 +61,9 @@ export class LaneStorage {
     this.#read();
   }
 
-  /** Appends the messages without a known key. The handler already has the messages before `closedTo`. */
+  /**
+   * Appends the messages without a known key. Chunks before `closedTo` are not extended, because the handler already has their messages.
+   */
   keep(posts: readonly Posted[], closedTo: number, now: number): LaneSent[] {
     return this.#change(({ backlog, keys, progress, ...open }) => {
       const named = new Map<string, number>();
@@ -91,7 +93,7 @@ export class LaneStorage {
     return this.#open !== undefined && (this.#open.backlog.has(id) || this.#open.letters.has(id));
   }
 
-  /** Removes everything before the new head and stores the progress: one written row, or two after a failure. */
+  /** Removes all messages before the new head and stores the progress. The call writes one row, or two after a failure. */
   advance(progress: Progress, now: number, also?: (letters: Letters) => void): void {
     this.#change((open) => {
       also?.(open.letters);
@@ -103,12 +105,12 @@ export class LaneStorage {
     });
   }
 
-  /** Characters of all waiting messages. */
+  /** The size of all waiting messages in characters. */
   size(): number {
     return this.#open?.backlog.size() ?? 0;
   }
 
-  /** Bytes on disk. */
+  /** The size of the lane's storage in bytes. */
   get bytes(): number {
     return this.#open ? this.#storage.sql.databaseSize : 0;
   }
@@ -118,7 +120,7 @@ export class LaneStorage {
     return this.#open?.keys.any ?? false;
   }
 
-  /** The time from which keys can be deleted; undefined while none can. */
+  /** The time from which keys can be deleted; undefined while no key can be deleted. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#open?.keys.forgetsAt(rememberMs);
   }
@@ -129,7 +131,6 @@ export class LaneStorage {
     this.#change(({ keys, backlog, progress }) => keys.forget(rememberMs, { head: progress.head, next: backlog.next, now }));
   }
 
-  /** Makes several changes in one transaction. */
   together<T>(change: () => T): T {
     return this.#change(change);
   }

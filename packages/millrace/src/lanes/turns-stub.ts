@@ -18,11 +18,9 @@ export interface RunEnd {
 /** Where a message is: `waits` in its lane, or its turn was `given`. */
 export type Turn = "waits" | "given";
 
-/**
- * The state of a lane of the engine, in which messages start instances: see `LaneRow`, which has its fields, with times in milliseconds.
- */
+/** The state of a lane whose messages start instances. `LaneRow` describes the fields; times are in milliseconds. */
 export interface LaneStanding extends Omit<LaneLook, "state" | "head" | "oldestAt"> {
-  /** The states of any lane, and `waiting`: the lane waits for running instances. */
+  /** A state of any lane, or `waiting`: the lane waits for running instances. */
   state: LaneLook["state"] | "waiting";
   oldest_at: number | null;
   head: {
@@ -34,7 +32,7 @@ export interface LaneStanding extends Omit<LaneLook, "state" | "head" | "oldestA
     error: string | null;
     next_at: number | null;
   } | null;
-  /** The instances that have had their turn and block the next one. `failed`: the error of the run; null while it runs. */
+  /** The instances whose turn has begun and that block the next message. `failed`: the error of the run; null while it runs. */
   ahead: { instance_id: string; since: number; failed: string | null }[];
 }
 
@@ -44,7 +42,7 @@ export type LaneVerb = (typeof LANE_VERBS)[number];
 
 export interface SteerRequest {
   readonly verb: LaneVerb;
-  /** The expected head or instance; default: the present one. */
+  /** The id of the expected head or instance; default: the present head. */
   readonly id?: string | undefined;
   readonly actionId: string;
   readonly actor: string;
@@ -53,7 +51,7 @@ export interface SteerRequest {
   readonly reason: string;
 }
 
-/** The result, with the affected message and instances; or the reason why it was not done. */
+/** The result of an operator's action: the affected message and instances, or the reason why the action was not done. */
 export type SteerAnswer = { done: true; messageId: string | null; instanceIds: string[] } | { done: false; reason: string; state: string };
 
 /** The methods of a lane's object that the engine calls. */
@@ -64,7 +62,7 @@ export interface LaneTurns {
   turnsOf(posts: readonly Posted[]): Promise<Turn[]>;
   /** The lane's state; undefined if the deployment has no such lane. */
   stand(): Promise<LaneStanding | undefined>;
-  /** Does an operator's action; undefined if the deployment has no such lane. */
+  /** Executes an operator's action on the lane; undefined if the deployment has no such lane. */
   steer(request: SteerRequest): Promise<SteerAnswer | undefined>;
 }
 
@@ -72,7 +70,7 @@ export type TurnsStub = {
   [Name in keyof LaneTurns]: (...args: Parameters<LaneTurns[Name]>) => Promise<Awaited<ReturnType<LaneTurns[Name]>>>;
 };
 
-/** The object of a lane of the engine. Errors: `config_invalid` if it is not bound. */
+/** The Durable Object of a lane of the engine. Errors: `config_invalid` if the deployment has no binding for it. */
 export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
   assertSendable(env, { name: `lane:${name.lane}` });
   return laneObjectOf(env, name) as unknown as TurnsStub;
@@ -81,7 +79,7 @@ export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
 /** Time limit for notifying a lane of a run's end. The lane reads a missed end from the database. */
 const TELL_LIMIT_MS = 2000;
 
-/** Notifies the lane of a workflow that a run has ended. Errors: those of the lane's object, and the time-out. */
+/** Notifies the lane of a workflow that a run has ended. The call throws the errors of the lane's object, and the time-out. */
 export async function tellEnded(env: object, queue: string, envelope: Envelope, instanceId: string, end: RunEnd): Promise<void> {
   await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
 }
@@ -96,7 +94,10 @@ export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promi
   }
 }
 
-/** Returns for each message of one lane whether it waits or its turn was given. Errors: those of the lane's object, and the time-out. */
+/**
+ * Returns for each message of one lane whether it waits or its turn was given. The call throws the errors of the lane's object, and the
+ * time-out.
+ */
 export async function turnsOf(env: object, queue: string, envelopes: readonly [Envelope, ...Envelope[]]): Promise<Turn[]> {
   const posts = envelopes.map((envelope) => {
     const { body, ...options } = inLane(queue, envelope);

@@ -1,4 +1,4 @@
-/** A lane with work has an alarm at most this many milliseconds ahead, because timers in memory can be lost at any time. */
+/** A lane with due work has an alarm within this many milliseconds, because timers in memory can be lost at any time. */
 const FALLBACK_MS = 10_000;
 
 /**
@@ -17,8 +17,8 @@ export class Waker {
   }
 
   /**
-   * Schedules the wake-up for the given due times. Work that is due by now is in progress already: the timer is for the next time, the
-   * alarm for all of them.
+   * Schedules the wake-up for the given due times. Work that is due by now is in progress already. The timer is set for the next due time,
+   * the alarm for all due times.
    */
   set(times: readonly number[], now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
@@ -38,7 +38,7 @@ export class Waker {
     clearTimeout(this.#timer);
   }
 
-  /** Records that the alarm rang, so that no alarm is set now. */
+  /** Records that the alarm ran, so that no alarm is set now. */
   rang(): void {
     this.#alarmAt = undefined;
   }

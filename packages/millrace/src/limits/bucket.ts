@@ -1,4 +1,4 @@
-/** At most `burst` at once, refilled evenly by `refill` per `periodMs`. */
+/** A token bucket: at most `burst` calls at once; the bucket is refilled evenly by `refill` tokens per `periodMs`. */
 export interface TokenBucket {
   burst: number;
   refill: number;
@@ -28,8 +28,8 @@ export function taken(bucket: TokenBucket, level: Level, { cost, at }: { cost: n
 }
 
 /**
- * The level after the return of `cost` tokens taken at `at`. Returns none after a later take, because the bucket might have been full
- * before that.
+ * The level after the return of `cost` tokens taken at `at`. After a later take no tokens are returned, because the bucket might have been
+ * full before that.
  */
 export function returned(bucket: TokenBucket, level: Level, { cost, at }: { cost: number; at: number }): Level {
   return at !== level.at ? level : { ...level, tokens: Math.min(bucket.burst, level.tokens + cost) };

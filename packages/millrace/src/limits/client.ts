@@ -24,25 +24,24 @@ export interface LimitOptions {
   tenantId?: string;
 }
 
-/** One limit, shared by all callers that use its name. */
 export interface Limit {
   /**
-   * Waits until `cost` more is allowed (default 1), in the order of the requests, for at most `patienceMs` (default: the limit's). A caller
-   * that reaches its slot later than half of `marginMs` asks again, queued behind the waiting ones. Errors: `retry_after`, with the wait,
-   * if that would be longer; `config_invalid` if it can never fit; `unavailable` if this isolate is too slow to use a slot, or the limiter
-   * does not respond.
+   * Waits until the limit allows `cost` more calls (default 1), in the order of the requests, for at most `patienceMs`. A caller that
+   * reaches its slot later than half of `marginMs` asks again, queued behind the waiting callers. Errors: `retry_after`, with the wait, if
+   * the wait would exceed `patienceMs`; `config_invalid` if `cost` exceeds the limit; `unavailable` if this isolate is too slow to use a
+   * slot, or the limiter does not respond.
    */
   take(cost?: number, options?: Pick<LimitOptions, "patienceMs">): Promise<void>;
   /**
-   * Takes `cost` now (default 1), or takes nothing and returns the milliseconds until there is room. `remaining`: the permits that can be
-   * taken at once after this call. Errors: `config_invalid`, `unavailable`.
+   * Takes `cost` permits now (default 1), or takes nothing and returns the milliseconds until enough permits are free. `remaining`: the
+   * permits that can be taken at once after this call. Errors: `config_invalid`, `unavailable`.
    */
   tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number; remaining: number }>;
   /**
-   * Reads the upstream's response. A 429, or a 503 with `Retry-After`, stops all callers for the time it names. Then calls go evenly at
-   * half the rate, which recovers within 30 seconds without a further refusal. If the response's fields report a low remainder, only that
-   * many calls go before the reset. Other responses cause no call to the limiter. Returns the milliseconds for which the upstream wants no
-   * calls, for `retryAfter`; 0 if it did not refuse. Errors: `unavailable`.
+   * Reads the upstream's response. A 429, or a 503 with `Retry-After`, stops all callers for the time it names. Then the limit spaces calls
+   * evenly at half the rate, which recovers within 30 seconds without a further refusal. If the response's fields report a low remainder,
+   * only that many calls go before the reset. Other responses cause no call to the limiter. Returns the milliseconds for which the upstream
+   * wants no calls, for `retryAfter`; 0 if it did not refuse. Errors: `unavailable`.
    */
   heed(answer: UpstreamAnswer): Promise<number>;
   /** Stops all callers for this many milliseconds, at most a month. Errors: `config_invalid`. */
@@ -56,8 +55,8 @@ const DAY_MS = 86_400_000;
 /** The longest pause that a caller can request, in milliseconds. */
 const MONTH_MS = 31 * DAY_MS;
 /**
- * Delays before an unresponsive limiter is asked again, in milliseconds. A grant whose response was lost is unused; it is never granted
- * twice.
+ * Delays before an unresponsive limiter is asked again, in milliseconds. A grant whose response was lost is unused; the same grant is never
+ * made twice.
  */
 const AGAIN_AFTER_MS = [50, 200, 800];
 /** Slots that may expire unused before `take` fails because the machine is too busy. */
@@ -65,7 +64,7 @@ const MAX_MISSED_SLOTS = 5;
 
 /**
  * The limit of this name, with one or several rules: a window `{ limit, periodMs }`, a token bucket `{ burst, refill, periodMs }`. Each
- * request carries the rules of the caller's configuration, so changed rules apply at once; all callers of a name must pass the same ones.
+ * request carries the rules of the caller's configuration, so changed rules apply at once; all callers of a name must pass the same rules.
  * Errors: `config_invalid` for an invalid rule; `invalid_payload` for a name beyond 1,024 bytes.
  */
 export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
@@ -105,7 +104,8 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
         const { go, at, waitMs, revision, asksAgain } = await ask((object) => object.take(wanted));
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no capacity for ${Math.ceil(waitMs / 1000)} s. The call was not made.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-        // Half of the margin covers the response's way from the limiter, late timers and clock differences; the other half the way to the
+        // Half of the margin covers the latency of the limiter's response, late timers and clock differences. The other half covers the
+        // latency of the call to the
         // upstream.
         const isLate = Date.now() - at > marginMs / 2;
         if (!isLate && !asksAgain) return;

@@ -5,7 +5,7 @@ import type { Lease, LeaseAsk } from "./plan.ts";
 import type { Window } from "./windows.ts";
 
 interface Known {
-  /** Permits used without asking, since `freeSince`. */
+  /** Permits that this isolate used without a call to the limiter, since `freeSince`. */
   free: number;
   freeSince: number;
   /** Used permits that are not reported to the limiter yet. */
@@ -13,31 +13,31 @@ interface Known {
   permits: number;
   permitsUntil: number;
   refusedUntil: number;
-  /** The permits that the limiter reported at `leftAt`, less those used in this isolate since. */
+  /** The permits that the limiter reported at `leftAt`, less the permits used in this isolate since. */
   left: number;
   leftAt: number;
   isAsking: boolean;
 }
 
-/** Share of a period's limit that an isolate uses without asking: a caller far below its limit costs no call. */
+/** Share of a period's limit that an isolate uses without a call to the limiter, so that a caller far below its limit costs no call. */
 const FREE_SHARE = 1 / 20;
-/** Share of the limit that a lease takes in advance, and share of the period within which it must be used. */
+/** Share of the limit that a lease takes in advance, and share of the period within which the lease must be used. */
 const LEASE_SHARE = 1 / 40;
 const LEASE_TIME_SHARE = 1 / 10;
-/** Names that an isolate remembers; the oldest are removed first. */
+/** Maximum number of limits' names that an isolate remembers; the oldest names are removed first. */
 const MOST_NAMES = 10_000;
 
 /**
- * Rate limits for counting requests in an isolate. An isolate asks the limiter for several permits at once, and does not ask while a caller
- * is far below its limit or is refused anyway. Per period, each isolate can exceed the limit by a twentieth, and can leave a fortieth of it
- * unused. Otherwise the limit is exact.
+ * Rate limits for counting requests in an isolate. An isolate asks the limiter for several permits at once, and makes no call while a
+ * caller is far below its limit or is known to be refused. Per period, each isolate can exceed the limit by a twentieth, and can leave a
+ * fortieth of it unused. Otherwise the limit is exact.
  */
 export class Leases {
   readonly #known = new Map<string, Known>();
 
   /**
-   * Uses one permit. Returns 0, or the milliseconds until there is room. Makes at most one call to the limiter; if that call fails, returns
-   * 0.
+   * Uses one permit. Returns 0, or the milliseconds until a permit is free. The function makes at most one call to the limiter; if that
+   * call fails, it returns 0.
    */
   async spend(env: LimitEnv, name: string, window: Window): Promise<number> {
     const known = this.#knownAs(name);
@@ -58,7 +58,7 @@ export class Leases {
     return this.#ask(env, name, window, known);
   }
 
-  /** The permits that remain, without the uses of other isolates since this one last asked. Undefined for a name without a use. */
+  /** The permits that remain, without the uses of other isolates since the last call to the limiter; undefined for a name without a use. */
   leftOf(name: string): number | undefined {
     return this.#known.get(name)?.left;
   }
@@ -69,7 +69,7 @@ export class Leases {
   }
 
   async #ask(env: LimitEnv, name: string, window: Window, known: Known): Promise<number> {
-    // While one request fetches a lease, the others ask only for themselves, so that together they do not take too much.
+    // While one request fetches a lease, the other requests take only one permit each, so that together they do not take too many.
     const isFirst = !known.isAsking;
     const most = isFirst ? Math.max(1, Math.floor(window.limit * LEASE_SHARE)) : 1;
     const forMs = Math.ceil(window.periodMs * LEASE_TIME_SHARE);

@@ -39,7 +39,7 @@ function usedOfWindow({ counts }: State, window: Window, now: number): number {
   return window.limit - room({ window, counts: begun, marginMs: 0 }, now);
 }
 
-/** Includes the slots granted ahead of time: a bucket stores only its level after them. */
+/** The used part of a bucket, including slots granted ahead of time, because a bucket stores only its level after these slots. */
 function usedOfBucket(state: State, bucket: TokenBucket, now: number): number {
   const level = levelOf(state, bucket);
   return bucket.burst - tokensAt(bucket, level, Math.max(now, level.at));

@@ -1,6 +1,6 @@
-/** The limit's reaction to refusals: for a while calls are spaced evenly, at a share of its rate. */
+/** The limit's reaction to an upstream's refusals: for a while calls are spaced evenly, at a share of the limit's rate. */
 export interface Narrowing {
-  /** The share of the rate at `since`; from then on the share grows. */
+  /** The share of the rate that is allowed at `since`; the share grows afterwards. */
   share: number;
   since: number;
   /** The earliest time of the next call. */
@@ -9,14 +9,14 @@ export interface Narrowing {
   heardUntil: number;
 }
 
-/** A refusal halves the share down to this minimum. */
+/** The minimum share of the rate after refusals, each of which halves the share. */
 const LEAST_SHARE = 0.02;
-/** Time in which the share grows from 0 to 1, in milliseconds: a share of 0.5 needs half of it. */
+/** Time in which the share grows from 0 to 1, in milliseconds: a share of 0.5 needs half of this time. */
 const WIDENING_MS = 60_000;
-/** Assumed duration of a call, in milliseconds: refusals within this time after a refusal count as the same one. */
+/** Assumed duration of a call, in milliseconds: refusals within this time after a refusal count as the same refusal. */
 const UNDER_WAY_MS = 1_000;
 
-/** Halves the share from `resumeAt` on. A refusal that belongs to the last one changes nothing. */
+/** Halves the share from `resumeAt` on. A refusal of a call that was in progress at the last refusal changes nothing. */
 export function narrowed(before: Narrowing | undefined, now: number, resumeAt: number): Narrowing {
   if (before && now < before.heardUntil) return { ...before, since: Math.max(before.since, resumeAt) };
   const share = Math.max(LEAST_SHARE, shareAt(before, now) / 2);

@@ -6,25 +6,25 @@ import { type Counts, counted, cutCounts, earliest, fits, type Granted, room, ty
 
 export type Rule = Window | TokenBucket;
 
-/** The limiter's state. The state is one value, so a take is one written row for any number of rules. */
+/** The limiter's state. A take writes one row for any number of rules, because the state is one value. */
 export interface State {
-  /** The last granted slot. Later requests get later slots, so callers go in the order of their requests. */
+  /** The last granted slot. Later requests get later slots, so callers proceed in the order of their requests. */
   lastAt: number;
   pausedUntil: number;
   /** The rules of the last request, for display. */
   rules?: readonly Rule[];
-  /** The counts of the windows by period, so that a raised or lowered limit keeps its counts. */
+  /** The counts of the windows by period, so that a changed limit keeps its counts. */
   counts: Record<string, Counts>;
   /** The fill levels of the buckets by period. */
   levels?: Record<string, Level>;
   narrowing?: Narrowing | undefined;
-  /** The remainders that the upstream reported, one for each of its resets. */
+  /** The remaining calls that the upstream reported, one number for each reset of its quotas. */
   lefts?: readonly { count: number; until: number }[];
-  /** Slots granted ahead, counted by part of time. */
+  /** The number of slots granted ahead, by part of time. */
   ahead?: Record<string, number>;
-  /** Number of revocations of granted slots. */
+  /** How many times granted slots were revoked. */
   revision?: number;
-  /** Until this time, the callers with revoked slots ask again; new callers come after them. */
+  /** Until this time, the callers with revoked slots ask again; new callers get later slots. */
   lineUntil?: number;
 }
 
@@ -34,17 +34,17 @@ export const NOTHING: State = { lastAt: 0, pausedUntil: 0, counts: {} };
 export interface Held {
   at: number;
   revision: number;
-  /** True if its owner was too late: the slot is returned, and the search starts from now. */
+  /** True if the slot's owner was too late: the slot is returned, and the search for another slot starts from now. */
   isLate?: boolean;
 }
 
 export interface Ask {
   rules: readonly Rule[];
-  /** The number of permits. */
+  /** The number of requested permits. */
   cost: number;
   /** The longest wait that is worth a reservation, in milliseconds. */
   patienceMs: number;
-  /** How much a window's period is lengthened, in milliseconds. */
+  /** The margin that lengthens a window's period, in milliseconds. */
   marginMs: number;
   /** The slot that this caller got before. */
   held?: Held | undefined;
@@ -52,14 +52,14 @@ export interface Ask {
   seenBy?: LimitName | undefined;
 }
 
-/** `go`: the slot `at` is reserved, `waitMs` from now. Without `go`, nothing was reserved, and no slot is free before `at`. */
+/** `go`: the slot `at` is reserved, `waitMs` from now. Without `go`, no slot was reserved, and no slot is free before `at`. */
 export interface Answer {
   go: boolean;
   /** Milliseconds since 1970, by the limiter's clock. */
   at: number;
   waitMs: number;
   revision: number;
-  /** True if the slot's owner must ask again when the slot comes. */
+  /** True if the slot's owner must ask again at the time of the slot. */
   asksAgain: boolean;
 }
 
@@ -75,7 +75,9 @@ export function remainingOf(state: State, { rules, marginMs }: Pick<Ask, "rules"
 
 /** A caller that waits longer than this, in milliseconds, asks again at its slot, because the slot may have been revoked. */
 export const ASK_AGAIN_MS = 1_000;
-/** The longest accepted wait of an upstream, in milliseconds. This bounds the effect of a wrong header to an hour. */
+/**
+ * The longest wait that is accepted from an upstream's response, in milliseconds, so that a wrong header has an effect for at most an hour.
+ */
 export const LONGEST_PAUSE_MS = 3_600_000;
 
 /** Grants a slot if the caller is willing to wait for it. Returns the state after the grant, or the same object if nothing changed. */
@@ -101,15 +103,15 @@ function reserved(at: number, revision: number, now: number): Answer {
   return { go: true, at, waitMs, revision, asksAgain: waitMs > ASK_AGAIN_MS };
 }
 
-/** A caller in the line may ask again this late, in milliseconds (timer and network), and still comes before new callers. */
+/** A caller in the line may ask again this late, in milliseconds (timer and network), and still gets a slot before new callers. */
 const LINE_GRACE_MS = 100;
 /**
- * New callers behind a line ask this far apart, in milliseconds, or closer if the rules allow a higher rate. The distance keeps the callers
- * in order.
+ * The interval at which new callers behind waiting callers ask again, in milliseconds; shorter if the rules allow a higher rate. The
+ * interval keeps the callers in order.
  */
 const LINE_STEP_MS = 25;
 
-/** Queues a new caller behind the revoked ones: nothing is reserved, and it asks again after all of them. */
+/** Queues a new caller behind the callers with revoked slots: no slot is reserved, and the caller asks again after all of them. */
 function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: number): { answer: Answer; state: State } {
   const stepMs = Math.min(LINE_STEP_MS, cost / fastestRate(rules));
   const lineUntil = Math.max(before.lineUntil ?? 0, now) + stepMs;
@@ -126,7 +128,10 @@ export function paused(state: State, ms: number, now: number): State {
   return pausedUntil > state.pausedUntil ? revoked({ ...state, pausedUntil }, now) : state;
 }
 
-/** The state after an upstream's response: a refusal pauses and narrows; a remainder limits the calls until its reset. */
+/**
+ * The state after an upstream's response: a refusal pauses the limit and reduces its rate; a low remainder limits the calls until the
+ * quota's reset.
+ */
 export function heeded(state: State, { refusedForMs, left }: Word, now: number): State {
   if (refusedForMs !== undefined) {
     const waited = paused(state, Math.min(refusedForMs ?? UNNAMED_PAUSE_MS, LONGEST_PAUSE_MS), now);
@@ -138,15 +143,15 @@ export function heeded(state: State, { refusedForMs, left }: Word, now: number):
 
 type Lefts = NonNullable<State["lefts"]>;
 
-/** Most remainders that are kept; the largest ones are removed first. */
+/** Maximum number of reported remainders that are stored; the largest remainders are removed first. */
 const MOST_RESETS = 8;
 
-/** The known remainders with one more. */
+/** Adds a remainder to the known remainders. */
 function toldOf(state: State, known: Lefts, { count, forMs }: { count: number; forMs: number }, now: number): Lefts {
   const until = now + Math.min(forMs, LONGEST_PAUSE_MS);
-  // Responses can arrive out of order: for one reset the lowest remainder is the latest.
+  // Responses can arrive out of order: of several remainders for one reset, the lowest is the latest.
   if (known.some((one) => one.until > now && one.count <= count && one.until >= until - ASK_AGAIN_MS)) return known;
-  // Slots within the next second are still used, so the remainder is reduced by them.
+  // Slots within the next second are still used, so they reduce the remainder.
   const told = { count: Math.max(0, count - soonGiven(state, now)), until };
   const others = known.filter((one) => one.until > now && !(one.count >= told.count && one.until <= until + ASK_AGAIN_MS));
   return [...others, told].toSorted((one, other) => one.count - other.count).slice(0, MOST_RESETS);
@@ -163,26 +168,26 @@ export function waitingAt({ ahead = {} }: State, now: number): number {
   return Object.entries(ahead).reduce((sum, [part, cost]) => (Number(part) * PART_MS > now ? sum + cost : sum), 0);
 }
 
-/** The permits granted ahead, with one more take. */
+/** Adds a take to the permits granted ahead. */
 function aheadOf(known: Record<string, number> = {}, { cost, at }: Take, now: number): Record<string, number> {
   const kept = Object.entries(known).filter(([part]) => (Number(part) + 1) * PART_MS > now);
   const part = Math.floor(at / PART_MS);
   return { ...Object.fromEntries(kept), ...(at > now && { [part]: (known[part] ?? 0) + cost }) };
 }
 
-/** Length of the parts by which permits granted ahead are counted, in milliseconds. */
+/** Length of the parts of time by which permits granted ahead are counted, in milliseconds. */
 const PART_MS = 250;
 
-/** Permits of a window, granted at once: at least one, at most as requested. */
+/** Permits of a window that are granted at once: at most as many as requested. */
 export interface Lease {
   given: number;
   /** The permits of the window that remain after the lease. */
   left: number;
-  /** If none was granted: the milliseconds until one is free. */
+  /** If no permit was granted: the milliseconds until a permit is free. */
   waitMs: number;
 }
 
-/** A request for permits to use within `forMs`. `used`: permits that were used before without asking. */
+/** A request for permits to use within `forMs`. `used`: permits that the isolate used before without a call to the limiter. */
 export interface LeaseAsk {
   window: Window;
   most: number;
@@ -222,7 +227,7 @@ function grantedIn(state: State, window: Window, marginMs: number): Granted {
   return { window, counts: state.counts[window.periodMs] ?? [], marginMs };
 }
 
-/** The first time from `at` on, after all granted slots, at which every rule has room. */
+/** The first time from `at` on, after all granted slots, at which every rule allows the call. */
 function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Take, marginMs: number): number {
   let at = from;
   for (let before = -1; before !== at; ) {
@@ -236,7 +241,7 @@ function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Ta
   return at;
 }
 
-/** True if `cost` more at `at` fits before slots that are already granted. */
+/** True if `cost` more permits at `at` exceed no rule, with the later slots that are already granted. */
 function fitsBetween(state: State, rules: readonly Rule[], take: Take, marginMs: number): boolean {
   if (spaced(state.narrowing, take.at) > take.at) return false;
   if (state.lefts?.some(({ count, until }) => take.at < until && count < take.cost)) return false;
@@ -264,7 +269,7 @@ function granted(state: State, rules: readonly Rule[], take: Take, marginMs: num
   };
 }
 
-/** The state without an unused take. Spacing and the upstream's remainders are unchanged. */
+/** Returns the state without an unused take. The spacing and the upstream's remainders are unchanged. */
 function without(state: State, rules: readonly Rule[], take: Take, marginMs: number, now: number): State {
   const counts = { ...state.counts };
   const levels = { ...state.levels };
@@ -275,7 +280,7 @@ function without(state: State, rules: readonly Rule[], take: Take, marginMs: num
   return { ...state, counts, levels };
 }
 
-/** The state without the slots that their owners confirm before use. */
+/** Returns the state without the slots that their owners must confirm before use. */
 function revoked(state: State, now: number): State {
   const cutAt = now + ASK_AGAIN_MS;
   if (state.lastAt <= cutAt) return state;

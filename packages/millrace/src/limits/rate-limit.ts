@@ -22,9 +22,10 @@ import {
 import type { Word } from "./upstream.ts";
 
 /**
- * A limit that many callers share: sliding windows and token buckets, several at once. The object grants slots in time. A slot is on disk
- * before its owner gets the response, so no eviction or crash grants it twice. A caller that dies before its slot leaves it unused; a
- * caller that is late returns it. The rules and the patience bound the stored state; the traffic does not.
+ * A limit that many callers share: sliding windows and token buckets, several at once. The object grants each call a slot: a time at which
+ * it is allowed. A slot is on disk before its owner gets the response, so no eviction or crash grants it twice. The slot of a caller that
+ * dies before is unused; a late caller returns its slot. The size of the stored state depends on the rules and the patience, not on the
+ * traffic.
  */
 export class RateLimit extends DurableObject<{ DB?: D1Database }> {
   /** The state on disk, or the state that is written before the next response. */
@@ -34,9 +35,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     await this.ctx.storage.sync();
   });
 
-  /**
-   * The time at which the next refused caller should return. The value is only in memory, because its only use is to spread the callers.
-   */
+  /** The time at which the next refused caller should return. The value is only in memory, because it only spreads the callers. */
   #backAt = 0;
 
   /** Tenants that have the limit in their list. The set is only in memory, because listing it twice has no effect. */
@@ -53,7 +52,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return { ...(answer.go || !comesBack ? answer : this.#later(answer, ask)), remaining };
   }
 
-  /** Gives each refused caller its own time to return, spaced by the rate. Callers that return at the same time would collide again. */
+  /** Gives each refused caller a different time to return, spaced by the rate. Callers that return at the same time would collide again. */
   #later(answer: Answer, { cost, rules }: Ask): Answer {
     const now = answer.at - answer.waitMs;
     const at = Math.max(answer.at, Math.min(this.#backAt, now + LONGEST_PAUSE_MS));
@@ -66,7 +65,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return this.#change((state, now) => lease(state, ask, now));
   }
 
-  /** Grants nothing for this long, and revokes later slots. A shorter pause does not end a longer one. */
+  /** Grants no slot for `ms` milliseconds, and revokes granted slots. A shorter pause does not end a longer one. */
   pause(ms: number): Promise<void> {
     return this.#change((state, now) => ({ answer: undefined, state: paused(state, ms, now) }));
   }
@@ -75,14 +74,14 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return this.#change((state, now) => ({ answer: undefined, state: heeded(state, word, now) }));
   }
 
-  /** The current state; undefined if the limit is no longer used. */
+  /** The current state of the limit; undefined if the limit is no longer used. */
   look(): LimitSeen | undefined {
     const seen = seenOf(this.#now(), Date.now());
     if (!seen) this.#listedFor.clear();
     return seen;
   }
 
-  /** If the database does not respond, the next take tries again. */
+  /** Adds the limit to the tenant's list in the database. If the database does not respond, the next take tries again. */
   #list(by: LimitName): void {
     const { DB } = this.env;
     if (!DB || this.#listedFor.has(by.tenantId)) return;
@@ -98,7 +97,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     const before = this.#now();
     const { answer, state } = step(before, Date.now());
     this.#state = state;
-    // If the write fails, memory keeps the grant: no caller got it, and it is not granted twice.
+    // If the write fails, the grant remains in memory: no caller got the slot, and the slot is not granted twice.
     if (state !== before) await this.#disk.done();
     return answer;
   }

@@ -15,27 +15,27 @@ export const LimitRow = z
       .array(
         z
           .object({
-            limit: z.number().meta({ description: "For a window: the highest count in any period. For a bucket: its capacity." }),
-            refill: z.number().nullable().meta({ description: "For a bucket: the tokens added per period, evenly. Null for a window." }),
+            limit: z.number().meta({ description: "The highest count of a window in any period, or the capacity of a bucket." }),
+            refill: z.number().nullable().meta({ description: "The tokens that a bucket gets per period, evenly; null for a window." }),
             period_seconds: z.number(),
             used: z.number().meta({ description: "The used part of `limit`; for a bucket including reservations." }),
           })
           .meta({ id: "LimitRule" }),
       )
-      .meta({ description: "The rules of the last call. All of them apply." }),
-    waiting: z.number().meta({ description: "Reservations of waiting callers." }),
+      .meta({ description: "The rules of the limit's last call. All rules apply." }),
+    waiting: z.number().meta({ description: "The number of slots reserved for waiting callers." }),
     paused_until: timestamp.nullable().meta({ description: "No call is allowed before this time; null if calls are allowed." }),
     share: z.number().min(0).max(1).meta({
-      description: "The share of the rate that is in use after refusals of the upstream. It grows by 1/60 per second.",
+      description: "The share of the rate that is in use after refusals of the upstream. The share grows by 1/60 per second.",
     }),
-    used_at: timestamp.meta({ description: "The time of the last granted call; it may be in the future." }),
+    used_at: timestamp.meta({ description: "The time of the last granted call, which may be in the future." }),
   })
   .meta({ id: "Limit" });
 export type LimitRow = z.infer<typeof LimitRow>;
 
 /**
- * The limits that were used under a tenant's name within the last day, by name, with the state from their objects. `after`: the last name
- * of the previous page.
+ * The limits that were used under a tenant's name within the last day, by name, with the state from their Durable Objects. `after`: the
+ * last name of the previous page.
  */
 export async function listLimits(
   env: LimitEnv & { DB: D1Database },

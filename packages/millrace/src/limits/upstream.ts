@@ -2,9 +2,9 @@ import { retryAfterMs } from "../contract/retry-after.ts";
 
 /** The upstream's report on its limit: a refusal, or a remainder with its reset. */
 export interface Word {
-  /** The upstream refused calls for this many milliseconds. Null if the upstream named no time, or less than `UNNAMED_PAUSE_MS`. */
+  /** The milliseconds for which the upstream refused calls; null if the upstream named no time, or less than `UNNAMED_PAUSE_MS`. */
   refusedForMs?: number | null;
-  /** The remainders of quotas that are nearly used up, shared by all callers, each with the milliseconds to its reset. */
+  /** The remaining calls of each quota that is nearly used up, and the milliseconds to the quota's reset. */
   left?: readonly { count: number; forMs: number }[];
 }
 
@@ -24,7 +24,7 @@ const LOW_COUNT = 5;
 /**
  * Reads the upstream's limit from a response: a 429, or a 503 with `Retry-After` in seconds or as a date; otherwise the remainder in the
  * fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), or in `X-RateLimit-Remaining`, `-Reset` and `-Limit` in
- * their common spellings. Undefined if there is none, or much is left.
+ * their common spellings. Returns undefined if the response reports no limit, or a large remainder.
  */
 export function wordOf({ status, headers }: UpstreamAnswer, now = Date.now()): Word | undefined {
   const fields = headers instanceof Headers ? headers : new Headers(headers);
@@ -52,7 +52,7 @@ function leftIn(fields: Headers, now: number): Left[] {
     const [count, reset, quota] = ["remaining", "reset", "limit"].map((name) => wholeOf(fields.get(`${prefix}-${name}`)));
     if (count !== undefined && reset !== undefined) counted.push({ count, forMs: fromReset(reset, now), quota });
   }
-  // The quota closest to its end comes first.
+  // The quota with the smallest remaining share is first.
   return counted.toSorted((one, other) => shareOf(one) - shareOf(other) || other.forMs - one.forMs);
 }
 
@@ -60,7 +60,7 @@ function shareOf({ count, quota }: Left): number {
   return quota === undefined ? count / (LOW_COUNT / LOW_SHARE) : count / Math.max(quota, 1);
 }
 
-/** `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`, each with the quota of the same name in `RateLimit-Policy`. */
+/** `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`, with the quotas of the same names in `RateLimit-Policy`. */
 function leftInField(fields: Headers): Left[] | undefined {
   const limits = fields.get("ratelimit");
   if (limits === null) return undefined;
@@ -87,7 +87,7 @@ function wholeOf(field: string | null): number | undefined {
   return field !== null && /^\s*\d{1,15}\s*$/.test(field) ? Number(field) : undefined;
 }
 
-/** A reset is in seconds from now. A larger value is a time since 1970 in seconds or milliseconds. */
+/** Milliseconds until a reset. The header gives seconds from now; a large value is a time since 1970 in seconds or milliseconds. */
 function fromReset(reset: number, now: number): number {
   if (reset < 1e9) return reset * 1000;
   return Math.max((reset < 1e12 ? reset * 1000 : reset) - now, 0);

@@ -1,10 +1,10 @@
-/** At most `limit` within any period of `periodMs`. */
+/** A sliding window: at most `limit` calls within any period of `periodMs`. */
 export interface Window {
   limit: number;
   periodMs: number;
 }
 
-/** The grants of one window: the count of each bucket of time, oldest first. */
+/** The grants of one window: the count of each short interval of time, oldest first. */
 export type Counts = [bucket: number, count: number][];
 
 /** A window with its grants. */
@@ -21,10 +21,10 @@ export interface Take {
   at: number;
 }
 
-/** Buckets per period. Grants leave the window in steps of a fortieth of the period, never early. */
+/** The number of intervals per period. Grants leave the window in steps of a fortieth of the period, never early. */
 const BUCKETS = 40;
 
-/** The earliest time from `at` on at which `cost` more fits into the window. All counts must be at or before `at`. */
+/** The earliest time from `at` on at which the window allows `cost` more permits. All counts must be at or before `at`. */
 export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Take): number {
   const width = widthOf(window);
   const span = window.periodMs + marginMs;
@@ -39,11 +39,11 @@ export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Ta
   return time;
 }
 
-/** True if `cost` more at `at` fits between the grants before it and the slots after it. */
+/** True if the window allows `cost` more permits at `at`, with the grants before `at` and the slots after it. */
 export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take): boolean {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
-  // Two buckets with a smaller distance can have times within one period.
+  // Two intervals with a smaller distance can have grants within one period.
   const reach = Math.ceil((window.periodMs + marginMs) / width);
   const near = counts.filter(([each]) => Math.abs(each - bucket) <= reach);
   const starts = [bucket, ...near.map(([each]) => each)].filter((each) => each <= bucket);
@@ -53,19 +53,19 @@ export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take):
   });
 }
 
-/** The number of permits that still fit at `at`, with all counts at or before it; negative if too many were counted. */
+/** The number of permits that the window still allows at `at`, with all counts at or before it; negative if too many were counted. */
 export function room({ window, counts, marginMs }: Granted, at: number): number {
   const width = widthOf(window);
   const used = counts.reduce((sum, [bucket, count]) => ((bucket + 1) * width + window.periodMs + marginMs > at ? sum + count : sum), 0);
   return window.limit - used;
 }
 
-/** The counts of one period's length, without the buckets that start after `cutAt`. */
+/** The counts of one period's length, without the intervals that start after `cutAt`. */
 export function cutCounts(counts: Counts, periodMs: number, cutAt: number): Counts {
   return counts.filter(([bucket]) => bucket * widthOf({ periodMs }) <= cutAt);
 }
 
-/** The counts with `cost` more at `at` (less if it is negative), without the counts that no request after `now` can need. */
+/** The counts with `cost` more permits at `at` (fewer if `cost` is negative), without the counts that no request after `now` can need. */
 export function counted({ window, counts, marginMs }: Granted, { cost, at }: Take, now: number): Counts {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);

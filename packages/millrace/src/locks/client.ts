@@ -19,7 +19,7 @@ export interface LockOptions {
   /** Longest wait for the lock, 0 to 10 minutes. Default: 10 seconds. */
   wait?: Duration;
   /**
-   * The tenant of the lock: its tokens can read and break the lock over HTTP. Locks of different tenants are independent. Default: the
+   * The tenant of the lock, whose tokens can read and break the lock over HTTP. Locks of different tenants are independent. Default: the
    * deployment itself.
    */
   tenantId?: string;
@@ -27,7 +27,7 @@ export interface LockOptions {
   holder?: string;
 }
 
-/** Passed to the function that runs under the lock. */
+/** The argument of the function that runs under the lock. */
 export interface Held {
   /** The fencing token: higher than all earlier tokens of this lock, also after its state was deleted. */
   readonly token: number;
@@ -46,7 +46,7 @@ const HOLDER_CHARACTERS = 100;
 const RENEW_MS = 10_000;
 /** Longest response time beyond the wait, and longest time of retries while the object restarts, in milliseconds. */
 const ANSWER_MS = 5_000;
-/** Longest delay before a retry, in milliseconds: far shorter than a place in the queue is kept after a restart. */
+/** Longest delay before a retry, in milliseconds: far shorter than the time for which a restarted object keeps a caller's place. */
 const MOST_PAUSE_MS = 500;
 
 /**
@@ -68,8 +68,8 @@ export type Tried<T> =
   | { ran: false; holder: string; leftMs: number; waiting: number };
 
 /**
- * Runs a function like `withLock`, but a held lock is a result and not an error, and `wait` is 0 by default: for work that another caller
- * does already. Errors: those of `withLock` without `lock_held`.
+ * Runs a function like `withLock`, but a held lock is a result and not an error, and `wait` is 0 by default. Use `tryLock` for work that
+ * another caller may do already. Errors: as `withLock`, without `lock_held`.
  */
 export async function tryLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<Tried<T>> {
   const wanted = wantedOf(name, { ...options, wait: options.wait ?? 0 });
@@ -85,7 +85,7 @@ async function runHeld<T>(env: LockEnv, wanted: Wanted, token: number, run: (hel
   const giveBack = (): Promise<boolean> => {
     const isInTime = stop();
     const release = () => object().release(wanted.id);
-    // If two calls fail, the object detects the end by the ttl, as the holder does.
+    // If two release calls fail, the lock ends with its ttl.
     return release().catch(() => release().catch(() => isInTime));
   };
   let result: T;
@@ -113,7 +113,7 @@ export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenan
   return objectBinding<Lock>(env, "LOCK").getByName(checkedObjectName(`${tenantId}/${name}`, "name"), placed(env)) as unknown as LockObject;
 }
 
-/** Waits for the lock. A restarting object is asked again, and has kept the caller's place. */
+/** Waits for the lock. A restarting object is called again, and has kept the caller's place. */
 async function acquire(env: LockEnv, wanted: Wanted): Promise<Turn> {
   // A missing binding is an error of the configuration, not of a restarting object.
   objectBinding(env, "LOCK");
@@ -138,8 +138,8 @@ async function acquire(env: LockEnv, wanted: Wanted): Promise<Turn> {
 }
 
 /**
- * Renews a lock until it is stopped or lost; when it is lost the signal aborts. `stop` returns whether the ttl is still running, by the
- * holder's clock.
+ * Renews a lock until `stop` is called or the lock is lost, which aborts the signal. `stop` returns whether the ttl is still running, by
+ * the holder's clock.
  */
 function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { signal: AbortSignal; stop: () => boolean } {
   const controller = new AbortController();

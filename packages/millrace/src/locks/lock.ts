@@ -32,9 +32,9 @@ interface Owed {
 interface State extends Turns {
   lock?: LockName;
   owed?: readonly Owed[];
-  /** The last hold that was released: a caller asks again after a lost response. */
+  /** The id of the last released hold, because a caller whose response was lost repeats its release. */
   released?: string;
-  /** When the alarm deletes the lock's state, or checks again whether it can. */
+  /** When the alarm deletes the lock's state, or checks again whether the lock is unused. */
   alarmAt?: number;
   usedAt?: number;
 }
@@ -43,12 +43,12 @@ interface State extends Turns {
 const LISTED_AFTER_MS = 10_000;
 /** Time in which callers that waited at an eviction can return to their places, in milliseconds. */
 const COME_BACK_MS = 2_000;
-/** The state of a lock that is unused for this long is deleted. No clock is that far behind, so its tokens cannot repeat. */
+/** The state of a lock that is unused for this long is deleted. No clock is that far behind, so fencing tokens cannot repeat. */
 const FORGET_MS = 86_400_000;
 const OWED_PAUSE_MS = 10_000;
 const ONE_LOOK_MS = 1_000;
 
-/** One lock: its holder and its queue. Changes are on disk before the response. */
+/** One lock with its holder and its queue. A change of the lock is on disk before the response. */
 export class Lock extends DurableObject<{ DB?: D1Database }> {
   /** The waiting callers with an open call, each with the function that notifies it. */
   readonly #here = new Map<string, () => void>();
@@ -59,7 +59,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
    * Waits until the caller holds the lock, for at most `waitMs`. A repeated call with the same id keeps its place and gets the same result.
    */
   async acquire({ id, who, ttlMs, waitMs, tenantId, name }: Wanted): Promise<Turn> {
-    // A caller that does not want to wait waits only for this check.
+    // A caller with a wait of 0 waits only for this check.
     const asker = { id, who, ttlMs, until: Date.now() + Math.max(waitMs, ONE_LOOK_MS) };
     const { promise: turn, resolve: tell } = Promise.withResolvers<void>();
     this.#here.set(id, tell);
@@ -73,7 +73,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     }
     const { holder, waiting } = this.#state();
     const before = waiting.findIndex((one) => one.id === id);
-    // After a reconnection the caller's later call counts.
+    // After a reconnection only the caller's later call is valid.
     const isCurrent = this.#here.get(id) === tell;
     if (isCurrent) this.#here.delete(id);
     if (holder?.id === id) return { token: holder.token };
@@ -100,7 +100,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return true;
   }
 
-  /** Ends a hold or a wait. Returns whether the lock was held until then; a repeated call returns the same. */
+  /** Ends a hold or a wait. Returns whether the caller held the lock until then; a repeated call returns the same. */
   release(id: string): boolean {
     const { holder, waiting, released } = this.#state();
     const wasHeld = holder?.id === id;
@@ -138,7 +138,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return holder !== null;
   }
 
-  /** Deletes the lock's state: the holder loses it, and waiting callers are notified. The deletion of a tenant uses this call. */
+  /** Deletes the lock's state: the holder loses the lock, and waiting callers are notified. The deletion of a tenant uses this call. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     for (const tell of this.#here.values()) tell();
@@ -166,7 +166,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     }
   }
 
-  /** When the alarm deletes the lock's state. There is at most one alarm per day, however often the lock is taken. */
+  /** When the alarm deletes the lock's state. At most one alarm per day is set, also for a lock that is taken often. */
   #forgetAt(now: number): number {
     const { alarmAt = 0 } = this.#state();
     if (alarmAt > now) return alarmAt;

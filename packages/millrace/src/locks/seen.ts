@@ -13,7 +13,7 @@ export type LocksEnv = LockEnv & { DB: D1Database };
 export const HeldLock = z
   .object({
     name: z.string(),
-    holder: z.string().meta({ description: "The holder, as it names itself; may be empty." }),
+    holder: z.string().meta({ description: "The label that the holder gave itself; may be empty." }),
     token: z.int().meta({ description: "The fencing token." }),
     since: timestamp,
     age_seconds: z.int(),
@@ -24,8 +24,8 @@ export const HeldLock = z
 export type HeldLock = z.infer<typeof HeldLock>;
 
 /**
- * A tenant's locks that are held for 10 s or more, by name. The state comes from their objects, so a lock whose holder died is listed no
- * longer than its ttl. `after`: the last name of the previous page.
+ * A tenant's locks that are held for 10 s or more, by name. The state comes from the locks' Durable Objects, so a lock whose holder died is
+ * listed no longer than its ttl. `after`: the last name of the previous page.
  */
 export async function listLocks(
   env: LocksEnv,
@@ -46,7 +46,7 @@ export async function listLocks(
   return { items: seen.flat(), next: rows.length > limit ? (page.at(-1)?.name ?? null) : null };
 }
 
-/** One lock, however briefly it is held. Errors: `lock_not_found` if it is free. */
+/** A held lock, also if it is held for less than 10 s. Errors: `lock_not_found` if the lock is free. */
 export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenantId">, name: string): Promise<HeldLock> {
   const found = await lookAtLock(env, { tenantId, name });
   if (!found)
@@ -55,9 +55,9 @@ export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenan
 }
 
 /**
- * Takes a lock from its holder, with an audit entry; the next waiting caller gets it. The holder detects the loss at its next renewal or at
- * its end. The holder's writes with the old token are refused after the next holder's first write. `broken` is false if the lock was free,
- * which is audited too.
+ * Takes a lock from its holder, with an audit entry; the next waiting caller gets the lock. The holder detects the loss at its next renewal
+ * or at its end. The holder's writes with the old token are refused after the next holder's first write. `broken` is false if the lock was
+ * free, and the audit records that too.
  */
 export async function breakLock(env: LocksEnv, by: Operator, name: string, reason: string): Promise<{ actionId: string; broken: boolean }> {
   const actionId = crypto.randomUUID();
@@ -67,7 +67,7 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
   return { actionId, broken: await lockObject(env, lock).breakNow(lock, operator, action) };
 }
 
-/** The current holder of a lock, from its object; undefined if it is free. */
+/** The current holder of a lock, read from the lock's Durable Object; undefined for a free lock. */
 export async function lookAtLock(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
   if (!objectsIn(env, "LOCK")) return undefined;
   const seen = await lockObject(env, lock).look();

@@ -5,7 +5,7 @@ export interface Holder {
   /** The label that the holder gave. */
   who: string;
   token: number;
-  /** Milliseconds since 1970. */
+  /** When the holder got the lock, in milliseconds since 1970. */
   since: number;
   until: number;
   /** True if the lock is in the list of long-held locks. */
@@ -24,11 +24,11 @@ export interface Turns {
   /** The last token that was given. */
   token: number;
   holder: Holder | null;
-  /** In the order of arrival. */
+  /** The waiting callers in the order of arrival. */
   waiting: readonly Waiting[];
 }
 
-/** `here`: the caller has an open call; `awaited`: it may return; `gone`: it will not. */
+/** `here`: the caller has an open call; `awaited`: the caller may return; `gone`: the caller will not return. */
 export type Presence = "here" | "awaited" | "gone";
 
 export const FREE: Turns = { token: 0, holder: null, waiting: [] };
@@ -40,8 +40,8 @@ export function queued<T extends Turns>(turns: T, asker: Waiting): T {
 }
 
 /**
- * Applies all due turns: an expired holder loses the lock, expired and absent callers are removed, and the first remaining caller gets it.
- * If that caller may still return, the lock remains free.
+ * Applies all due turns: an expired holder loses the lock, expired and absent callers are removed, and the first remaining caller gets the
+ * lock. If that caller may still return, the lock remains free.
  */
 export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id: string) => Presence): T {
   const holder = turns.holder && turns.holder.until > now ? turns.holder : null;
@@ -55,20 +55,22 @@ export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id:
   return { ...turns, token, holder: { id: next.id, who: next.who, token, since: now, until: now + next.ttlMs }, waiting: others };
 }
 
-/** Extends the hold; null if that caller no longer holds the lock. An expired holder keeps the lock if no other caller took it. */
+/**
+ * Extends the hold of a caller; null if that caller no longer holds the lock. An expired holder keeps the lock if no other caller took it.
+ */
 export function renewed<T extends Turns>(turns: T, id: string, until: number): T | null {
   if (turns.holder?.id !== id) return null;
   return { ...turns, holder: { ...turns.holder, until } };
 }
 
-/** Removes a holder or waiting caller. */
+/** Removes a holder or a waiting caller from the lock. */
 export function without<T extends Turns>(turns: T, id: string): T {
   const holder = turns.holder?.id === id ? null : turns.holder;
   const waiting = turns.waiting.filter((one) => one.id !== id);
   return holder === turns.holder && waiting.length === turns.waiting.length ? turns : { ...turns, holder, waiting };
 }
 
-/** Tokens are times, or the last token plus one, so they also grow after the lock's state was deleted. */
+/** The next fencing token: the present time, or the last token plus one, so that tokens also grow after the lock's state was deleted. */
 function nextToken(last: number, now: number): number {
   return Math.max(last + 1, now);
 }

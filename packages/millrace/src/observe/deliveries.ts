@@ -7,7 +7,7 @@ import { countLetters } from "./metrics/runs.ts";
 import { traceDelivery } from "./traces/deliveries.ts";
 import { childOf, isExported } from "./traces/span.ts";
 
-/** The map contains only exported spans: an entry for each message would burden the garbage collector more than all other records here. */
+/** The spans of deliveries. The map contains only exported spans, because an entry for each message would burden the garbage collector. */
 const spans = new WeakMap<Delivered, SpanUnderWay>();
 
 /** Begins the spans of a batch at the start of its processing. */
@@ -18,12 +18,12 @@ export function noteTaken(env: object, messages: readonly Delivered[]): void {
   }
 }
 
-/** The span of a message's delivery, the parent of all spans of its handling. Undefined if the span is not exported. */
+/** The span of a message's delivery, the parent of all spans of its handling. Returns undefined if the span is not exported. */
 export function spanOfDelivery(message: Delivered): SpanUnderWay | undefined {
   return spans.get(message);
 }
 
-/** The outcome of a delivery, and when its processing started, in milliseconds since 1970. */
+/** The outcome of a delivery, and the start of its processing, in milliseconds since 1970. */
 interface Noted extends Omit<Delivery, "waitedMs" | "ms"> {
   readonly takenAt: number | undefined;
 }
@@ -39,7 +39,7 @@ export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void
   if (said.deadLetter !== undefined) countLetters(env, [{ queue: said.queue, reason: said.code }]);
 }
 
-/** The cause of a failed delivery for log, span and counts, without the message's withheld fields. */
+/** The cause of a failed delivery for log, span and counts, without the values of the message's sensitive fields. */
 export function causeOf(error: unknown, hide: Hide): Pick<Delivery, "code" | "error" | "upstreamStatus"> {
   const code = codeOf(error);
   return { code: code && shownCode(hide, code), error: hide(messageOf(error)), upstreamStatus: detailOf(error).upstreamStatus };

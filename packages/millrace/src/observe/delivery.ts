@@ -9,7 +9,7 @@ export interface Delivery {
   readonly message: Delivered;
   readonly attempt: number;
   readonly outcome: "started" | "duplicate" | "routed" | "kept" | "put off" | "retried" | "captured" | "settled";
-  /** Time from the message's creation to this delivery; undefined if the message does not contain the former. */
+  /** Time from the message's creation to this delivery; undefined if the message does not contain its creation time. */
   readonly waitedMs?: number | undefined;
   /** Processing time of the batch that contained the message. */
   readonly ms?: number | undefined;

@@ -2,7 +2,7 @@ import { type LoggedFailure, type LoggedRun, logEnd, loggedInstance, withheldBy 
 import { countEnd } from "./metrics/runs.ts";
 import { traceEnd } from "./traces/instances.ts";
 
-/** The replay that ends its run. */
+/** The replay that ends a run. */
 interface EndedRun extends LoggedRun {
   /** The creation time of the instance; undefined if only the instance's message contains it. */
   readonly createdAt: Date | undefined;
@@ -11,7 +11,8 @@ interface EndedRun extends LoggedRun {
 }
 
 /**
- * Records the end of a run: one log line, one count, and the span of the instance. For a later run, only this replay knows when it began.
+ * Records the end of a run: one log line, one count, and the span of the instance. The start of a retry or undo is known only to this
+ * replay.
  */
 export function noteEnd(run: EndedRun, number: number, status: string, failure: LoggedFailure | null): void {
   const beganAt = number === 1 ? (run.createdAt?.getTime() ?? Date.parse(run.envelope.created_at)) : run.beganAt;

@@ -7,16 +7,16 @@ import type { Row } from "../store/d1/retry.ts";
 import { applyAction } from "./carry-out/carry-out.ts";
 
 interface Writes<Name extends string> {
-  /** The statement of the action, or a list that ends with it. The action's result is whether this statement changes a row. */
+  /** The statement of the action, or a list that ends with it. The audit records whether this statement changed a row. */
   change: Part;
   also?: Readonly<Record<Name, Part>> | undefined;
-  /** True leaves the action open until the platform is notified. Default false. */
+  /** True: the action remains open until the platform is notified. Default: false. */
   tellsPlatform?: boolean;
 }
 
 /**
  * Commits an operator's action in one batch: the change, its audit row directly after it, and the statements that depend on both.
- * `isApplied` is false when no row changed; that is audited too. `answers` has the rows of the statements under `also`.
+ * `isApplied` is false when no row changed, which the audit records too. `answers` has the rows of the statements under `also`.
  */
 export async function act<Name extends string = never>(
   env: EngineEnv,
@@ -34,7 +34,7 @@ export async function act<Name extends string = never>(
 }
 
 export interface Refusal {
-  /** A sentence for the operator. Null where only a concurrent action can be the cause. */
+  /** The reason for the refusal, for the operator; null where only a concurrent action can be the cause. */
   why: string | null;
   from: string;
   to: string;
@@ -42,15 +42,18 @@ export interface Refusal {
 
 export interface Performed<Name extends string> extends Omit<Writes<Name>, "tellsPlatform"> {
   refused(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
-  /** Between the commit and the call of the platform. After a crash here, the keeper carries the action out. None: no call. */
+  /**
+   * The crash point between the commit and the call of the platform. After a crash at this point, the keeper carries the action out.
+   * Undefined: the platform is not called.
+   */
   window?: PointAround | undefined;
-  /** True if an earlier action has made this change: the action is no refusal. Default: no action is a repeat. */
+  /** Returns true if an earlier action has made this change, so that the action is no refusal. Default: no action is a repeat. */
   isRepeat?: (() => Promise<boolean>) | undefined;
 }
 
 /**
- * As `act`, for an action that is refused if it changes no row. With a `window`, it is committed as open, then carried out on the platform.
- * Errors: `invalid_transition`.
+ * Like `act`, for an action that is refused if it changes no row. With a `window`, the action is committed as open, then carried out on the
+ * platform. Errors: `invalid_transition`.
  */
 export async function perform<Name extends string = never>(
   env: EngineEnv,
@@ -63,7 +66,7 @@ export async function perform<Name extends string = never>(
     const { why, from, to } = await refused(done.answers);
     throw new MillraceError(
       "invalid_transition",
-      why ?? "Another action changed it at the same time, so nothing was done. Load it again, then decide.",
+      why ?? "Another action changed the item at the same time, so nothing was done. Load the item again, then decide.",
       { from, to, audited: true },
     );
   }

@@ -9,15 +9,15 @@ export function payloadAsStored(catalog: Catalog, type: string, edited: unknown,
   return asStored(edited, redactionOf(catalog).payload({ message_type: type }, stored), stored);
 }
 
-/** Replaces `[redacted]` in an edited value by the stored value. Errors: `invalid_payload` for a marker where no field was redacted. */
+/** Replaces `[redacted]` in an edited value by the stored value. Errors: `invalid_payload` for `[redacted]` where no field was redacted. */
 function asStored(edited: unknown, shown: unknown, stored: unknown): unknown {
   const whole = restored(edited, shown, stored);
   if (shown === stored || !saysRedacted(whole)) return whole;
-  const message = "contains [redacted] where no value is stored: write the value, or leave it out";
+  const message = "contains [redacted] where no value is stored: write the value, or remove the field";
   throw new MillraceError("invalid_payload", `The body ${message}.`, { issues: [{ path: "body", message }] });
 }
 
-/** A correction of a dead letter with its redacted fields restored; undefined without a correction. Errors: as `asStored`. */
+/** A correction of a dead letter with its redacted fields restored; undefined without a correction. Errors: `invalid_payload`. */
 export function correctionOf(catalog: Catalog, { queue, body }: Pick<FullDeadLetter, "queue" | "body">, edited: unknown): unknown {
   return edited === undefined ? undefined : asStored(edited, redactionOf(catalog).letter(queue, body).body, body);
 }

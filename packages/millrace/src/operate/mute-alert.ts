@@ -13,7 +13,7 @@ export interface Muted {
   readonly isApplied: boolean;
 }
 
-/** Longest mute: the retention of an ended alert. */
+/** Longest time for which an alert can be muted, in milliseconds: the retention of an ended alert. */
 export const MAX_MUTE_MS = 30 * 86_400_000;
 
 /**

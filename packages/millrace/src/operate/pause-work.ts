@@ -16,7 +16,7 @@ import { startBulk } from "./bulk/start.ts";
 export interface Work {
   readonly kind: PausedKind;
   readonly name: string;
-  /** False: for the tenant of the operator. */
+  /** True: the pause is for all tenants. False: only for the tenant of the operator. */
   readonly allTenants: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface PausePlan {
 
 export type PauseVerb = "pause" | "resume";
 
-/** Dry run. Errors: as `pauseWork`. */
+/** Dry run of a pause or a resume. Errors: as `pauseWork`. */
 export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work): Promise<PausePlan> {
   const pause = await find(env, catalog, by, verb, work);
   const own = (await countsOf(env, by)).filter(({ workflow, queue }) => (work.kind === "workflow" ? workflow : queue) === work.name);
@@ -47,14 +47,14 @@ export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb
 
 const FOLLOWS = {
   pause:
-    "Commands are accepted, and their instances do not start until the resume. Running instances go on. A command accepted less than two seconds before may still start.",
+    "Commands are accepted, and their instances do not start until the resume. Running instances continue. A command accepted less than two seconds before may still start.",
   resume: "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.",
 } as const;
 
 /**
  * Pauses a workflow or queue: no new instance starts. With `pausesRunning`, a bulk action pauses the tenant's running instances. Errors:
  * `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for all tenants without the scope `observe`;
- * `invalid_transition` if it is paused already, audited as no change.
+ * `invalid_transition` if the workflow or queue is paused already, audited as no change.
  */
 export async function pauseWork(
   env: EngineEnv,
@@ -78,7 +78,7 @@ export async function pauseWork(
   return { actionId, bulkId: bulk.id };
 }
 
-/** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if it is not paused. */
+/** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if the workflow or queue is not paused. */
 export async function resumeWork(env: EngineEnv, catalog: Catalog, by: Asker, work: Work, reason: string): Promise<{ actionId: string }> {
   return { actionId: await change(env, catalog, by, "resume", work, reason, endPause(idOf(by, work))) };
 }
@@ -111,7 +111,7 @@ async function change(
 
 const idOf = ({ tenantId }: Asker, { kind, name, allTenants }: Work) => pauseId(kind, name, allTenants ? "" : tenantId);
 
-/** The pause in force. A removed workflow or queue can be resumed. */
+/** Finds the pause that is in effect for a workflow or queue. A removed workflow or queue can still be resumed. */
 async function find(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work): Promise<Pause | undefined> {
   if (work.allTenants && !by.scopes.includes("observe")) {
     throw new MillraceError("forbidden", "A pause for all tenants requires the scope `observe` too: use a token with both scopes.");
@@ -124,7 +124,7 @@ async function find(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb
 function whyNot(verb: PauseVerb, { kind, name, allTenants }: Work, pause: Pause | undefined): string | null {
   const whose = allTenants ? "all tenants" : "your tenant";
   if (verb === "pause") return pause ? `The ${kind} "${name}" is paused already for ${whose}, by ${pause.actor}: ${pause.reason}` : null;
-  return pause ? null : `The ${kind} "${name}" is not paused for ${whose}. GET /v1/workflows has the pauses in force.`;
+  return pause ? null : `The ${kind} "${name}" is not paused for ${whose}. GET /v1/workflows lists the current pauses.`;
 }
 
 function assertKnown({ workflows, consumers }: Catalog, { kind, name }: Work): void {

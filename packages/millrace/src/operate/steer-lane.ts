@@ -8,15 +8,15 @@ export interface Steering {
   actionId: string;
   /** The message that was affected, if any. */
   messageId: string | null;
-  /** Instances that no longer hold their lane. */
+  /** Instances that no longer block their lane after the action. */
   instanceIds: string[];
 }
 
 /**
- * Steers a lane of the tenant. `pause`: it starts no further message; `resume`: it continues, also after a failed instance that held it;
- * `retry_head`: its head is tried now; `skip_head`: its head becomes a dead letter, or the failed instance releases the lane. The lane
- * stores the action with its change and writes the audit row later. If `id` is given and no longer the head, nothing is changed. Errors:
- * `lane_not_found`; `invalid_transition`, audited as no change.
+ * Steers a lane of the tenant. `pause`: the lane starts no further message; `resume`: the lane continues, also after a failed instance that
+ * held it; `retry_head`: the lane's head is tried now; `skip_head`: the head becomes a dead letter, or the failed instance releases the
+ * lane. The lane stores the action with its change and writes the audit row later. If `id` is given and is no longer the head, the action
+ * changes nothing. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
  */
 export async function steerLane(
   env: EngineEnv,

@@ -10,7 +10,7 @@ interface Advised {
   readonly instanceId: string;
 }
 
-/** The run that called, while its code runs between steps; undefined within a step. The value is set in development only. */
+/** The run whose code calls while it is between steps; undefined within a step. The value is set in development only. */
 const between = new AsyncLocalStorage<Advised | undefined>();
 let watches = false;
 const watching = new WeakSet<typeof fetch>();
@@ -18,8 +18,7 @@ const watching = new WeakSet<typeof fetch>();
 const given = new Set<string>();
 
 /**
- * Logs that a workflow's code is probably wrong; the run continues. A deployed engine logs it once per isolate, and in development once per
- * run.
+ * Logs that a workflow's code is probably wrong; the run continues. The advice is logged once per isolate, and in development once per run.
  */
 export function advise({ env, workflow, instanceId }: Advised, step: string, said: string): void {
   const about = [inDevelopment(env) ? instanceId : workflow, step, said].join("\n");
@@ -41,14 +40,14 @@ export function withinStep<T>(body: () => T): T {
   return watches ? between.run(undefined, body) : body();
 }
 
-/** Replaces `fetch` again if other code has replaced it since. */
+/** Replaces `fetch` by a function that gives advice, again if other code has replaced `fetch` since. */
 function watchFetch(): void {
   watches = true;
   const real = globalThis.fetch;
   if (watching.has(real)) return;
   globalThis.fetch = (...call: Parameters<typeof fetch>) => {
     const run = between.getStore();
-    if (run) advise(run, "", "fetch outside a step: every replay repeats it. Move it into step.read or another step.");
+    if (run) advise(run, "", "fetch outside a step: every replay repeats it. Move the call into step.read or another step.");
     return real.apply(globalThis, call);
   };
   watching.add(globalThis.fetch);

@@ -8,13 +8,13 @@ export interface Caught {
   name: string;
   code?: ErrorCode | undefined;
   message: string;
-  /** The known status of the step's effect. Undefined if the step has none, or if its effect is recorded. */
+  /** The known status of the step's effect; undefined if the step has no effect, or if its effect is recorded. */
   effect?: Unrecorded | undefined;
-  /** Set if an operator has retried the step since: the error is ignored, unless the step fails with it again. */
+  /** True if an operator has retried the step since: the error is ignored, unless the step fails with the same error again. */
   forgotten?: true;
   /** The label of an effect that the code began after it caught the error, and that may have no record. */
   wentOn?: string;
-  /** The steps that had settled before that effect began, in the format of an entry (see `packBefore`). */
+  /** The steps that had settled before that effect began, in the format of an inbox entry (see `packBefore`). */
   after?: string | null;
 }
 
@@ -29,31 +29,33 @@ export interface Reopened {
 
 /**
  * The state of an unrecorded step that a run leaves to later replays: an error that the code received, or a new attempt, because the code
- * received none or an operator retried the step.
+ * received no error or an operator retried the step.
  */
 export type LeftBehind = Caught | Reopened;
 
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** `acts`: the step's effect is recorded only by its outcome. `undoable`: the step's code has an undo handler. */
+/** `acts`: the step has an effect of which only the outcome is recorded. `undoable`: the step's code has an undo handler. */
 export interface Acting {
   readonly acts?: boolean | undefined;
   readonly undoable?: boolean | undefined;
 }
 
-/** The error to store for later replays. For a step that `acts` it contains the known status of the effect. */
+/** The error to store for later replays. For a step that `acts`, the stored error contains the known status of the effect. */
 export function caughtOf(error: unknown, { acts = false, undoable = false }: Acting = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
   const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
 }
 
-/** True for a failure after which the effect may have happened. */
+/** True for a failed step whose effect may have happened. */
 export function leavesOpen({ effect }: Pick<Caught, "effect">): boolean {
   return effect !== undefined && effect !== "refused";
 }
 
-/** Shortens an error's message to its stored length, so that the code receives the same message in the first replay as in later ones. */
+/**
+ * Shortens an error's message to its stored length, so that the code receives the same message in the first replay and in later replays.
+ */
 export function asRemembered(error: unknown): unknown {
   if (error instanceof Error && error.message.length > MAX_MESSAGE_CHARACTERS && !Object.isFrozen(error)) {
     sayInstead(error, beginning(error.message, MAX_MESSAGE_CHARACTERS));
@@ -69,7 +71,7 @@ export function errorOf({ name, code, message, effect }: Caught): Error {
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 
-/** If the failures are too long for a row, each message is shortened. */
+/** Serializes the state left to later replays. If the failures are too long for a row, each message is shortened. */
 export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
@@ -81,28 +83,36 @@ export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
 }
 
-/** A D1 row has at most 2 MB, a character up to 3 bytes, and the entry has other fields. */
+/**
+ * Maximum length of the stored failures in characters: a D1 row has at most 2 MB, a character up to 3 bytes, and the inbox entry has other
+ * fields.
+ */
 const MAX_LEFT_CHARACTERS = 300_000;
 const SHORT_MESSAGE_CHARACTERS = 40;
 
-/** The events that the code of a replay has received, by step label. */
+/** The results that the code of a replay has received, by step label. */
 interface Heard {
   readonly failures: Readonly<Record<string, Caught>>;
   readonly unheard: readonly string[];
-  /** True for a failure that the code did not await, or of a step that had succeeded before and was followed by an effect. */
+  /**
+   * Returns true for a failure that the code did not await, and for a failure of a step that had succeeded before and was followed by an
+   * effect.
+   */
   readonly isPast: (label: string) => boolean;
   /** The state that earlier runs left. */
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
 
-/** A step to attempt again, with the possible effect of its earlier attempts. If each attempt was refused, there is no such effect. */
+/**
+ * A step to attempt again, with the possible effect of its earlier attempts. If the upstream refused each attempt, no such effect exists.
+ */
 export function reopened(open: number, effect: Unrecorded | undefined): Reopened {
   return leavesOpen({ effect }) ? { open, effect } : { open };
 }
 
 /**
- * The state that a replay leaves to the next run, as JSON: the failures that its code received, without the last one, and the steps to
- * attempt again. Null if there is none.
+ * The state that a replay leaves to the next run, as JSON: the failures that its code received, except the last failure, and the steps to
+ * attempt again; null if the replay leaves neither.
  */
 export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
   const open = (labels: readonly string[]) =>

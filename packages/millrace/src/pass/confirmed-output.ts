@@ -25,7 +25,7 @@ export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, c
 /** Codes of failures that no upstream caused. */
 const BY_ITSELF: ReadonlySet<string> = new Set(["config_invalid", "step_failed"]);
 
-/** True for a step whose output an operator gave: a confirmation, or a skip, which this replay may have recorded itself. */
+/** True for a step whose output an operator gave: by a confirmation or by a skip, which this replay may have recorded itself. */
 function isConfirmed({ token, state, position, step, item }: Seen, course: Passed["course"]): boolean {
   if (position < 0) return false;
   if (token === SKIPPED) return state === "done" || (state === "failed" && course.hasSettled(labelOf(step, item), false));

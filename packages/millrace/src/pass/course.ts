@@ -2,18 +2,18 @@ import { type Acting, type Caught, caughtOf, leavesOpen } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /**
- * The position of a step in its replay: the number of steps that had settled when the code called it, and an entry that already records
- * some of them.
+ * The position of a step in its replay: the number of steps that had settled when the code called it, and an inbox entry that already
+ * records some of these steps.
  */
 export interface Start {
   readonly at: number;
   readonly basis: Told;
 }
 
-/** Longest work of the code between a step's result and its next step, in ms. */
+/** Longest time that the code may take between a step's result and its next step, in milliseconds. */
 export const NAMING_MS = 2000;
 
-/** A result that the platform remembers arrives within this time. */
+/** Time within which a result that the platform remembers arrives, in milliseconds. */
 const REMEMBERED_MS = 500;
 
 interface Told {
@@ -24,7 +24,8 @@ interface Told {
 /**
  * The order in which a replay begins steps and receives their results. The same code takes the same path if it receives the same results in
  * the same order. Therefore the code receives one result at a time, in the order of the first replay: a race has the same winner, whichever
- * step is faster this time. The steps that had settled before a step are stored in its entry, without a write of their own.
+ * step is faster in the later replay. The steps that had settled before a step are stored in the entry of that step, without a separate
+ * write.
  */
 export class Course implements Progress {
   readonly #begun = new Set<string>();
@@ -36,15 +37,15 @@ export class Course implements Progress {
   #history: History | undefined;
   #expected: string[] = [];
   #basis: Told = { by: null, at: 0 };
-  /** Number of settled steps that recorded outcomes contain. */
+  /** Number of settled steps whose order the recorded outcomes contain. */
   #saidUntil = 0;
   /** Failures stored for later replays, although no outcome contains them yet. */
   readonly #kept = new Map<string, Caught>();
   #telling = false;
   #over = false;
-  /** Number of results that the code had received when it ended. */
+  /** Number of results that the code had received at its end. */
   #heardAtEnd: number | undefined;
-  /** Steps that this replay executes itself: no earlier result exists. */
+  /** Steps that this replay executes itself, because no earlier result exists. */
   readonly #anew = new Set<string>();
   readonly #unnamed = new Set<string>();
   readonly #attempted = new Map<string, number>();
@@ -58,7 +59,7 @@ export class Course implements Progress {
     return this.#failed.get(label) === failed;
   }
 
-  /** The last step with a result, if it failed and the code has done nothing since. */
+  /** The last step with a result, if it failed and the code has called no step since. */
   get lastFailed(): string | undefined {
     const heard = this.#heardAtEnd ?? this.#settled.length;
     const last = this.#settled[heard - 1];
@@ -66,28 +67,28 @@ export class Course implements Progress {
   }
 
   /**
-   * True after the code has received a result that no earlier replay can have given it, with no other step in progress: every later step is
-   * new.
+   * True after the code has received a result that no earlier replay can have received, with no other step in progress. Then every later
+   * step is new.
    */
   get isBeyond(): boolean {
     return this.#beyond;
   }
 
-  /** Records that the step's result belongs to another replay, which has received the result as well and may be further ahead. */
+  /** Records that the step's result belongs to another replay, which has also received the result and may have executed more steps. */
   noteOther(label: string): void {
     this.#beyond = false;
     this.#anew.delete(label);
   }
 
-  /** Steps that the code has begun, without a result so far. */
+  /** Steps that the code has begun and that have no result yet. */
   get unheard(): readonly string[] {
     return [...this.#underWay];
   }
 
   /**
-   * Called when the code has ended, in a replay that may follow another. A branch in the background may have gone further in the earlier
-   * replay. The branch receives remembered results only, so that it begins the same steps again. Without this step, an effect that
-   * happened, and that a crash left unrecorded, would be lost.
+   * Lets branches in the background repeat their steps after the code has ended. In an earlier replay, a branch may have begun more steps.
+   * The branch receives remembered results only, so that it begins the same steps again. Without this call, an effect that happened, and
+   * that a crash left unrecorded, would be lost.
    */
   async catchUp(): Promise<void> {
     this.#heardAtEnd = this.#settled.length;
@@ -103,8 +104,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The code has ended: it begins no more steps and receives no more results. Without this end, the progress of a branch would depend on
-   * timing.
+   * Records that the code has ended: it begins no more steps and receives no more results. Otherwise the progress of a branch would depend
+   * on timing.
    */
   end(): void {
     this.#over = true;
@@ -127,7 +128,7 @@ export class Course implements Progress {
     return Object.fromEntries(failed);
   }
 
-  /** A guarded step makes an attempt. `at`: number of results that the code had received when it began the step. */
+  /** Records that a guarded step makes an attempt. `at`: the number of results that the code had received when it began the step. */
   noteAttempt(label: string, { at }: Start): void {
     this.noteAnew(label);
     if (this.#heardAtEnd === undefined) this.#attempted.set(label, at);
@@ -152,8 +153,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The steps that had settled before a step began, for its entry. If the entry's basis depends on the entry itself, the entry gets all
-   * settled steps.
+   * The steps that had settled before a step began, for the entry of that step. If the entry's basis depends on the entry itself, the entry
+   * gets all settled steps.
    */
   before(label: string, { at, basis }: Start): { after: string | null; caught: string | null } {
     const by = this.#leadsTo(label, basis.by) ? null : basis.by;
@@ -161,7 +162,7 @@ export class Course implements Progress {
     return packBefore(by, this.#settled.slice(by === null ? 0 : basis.at, at));
   }
 
-  /** Records that the step has an entry: later entries need not repeat its content. */
+  /** Records that the step has an inbox entry, so that later entries need not repeat its content. */
   noteRecorded({ label, generation }: Basis, { at }: Start): void {
     if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
   }
@@ -172,14 +173,14 @@ export class Course implements Progress {
   }
 
   /**
-   * The failures that the code had received before it called an effect, if later replays would miss one of them should this replay end now.
-   * The result includes stored failures that no outcome contains. Undefined if no write is needed.
+   * The failures that the code had received before it called an effect, if later replays would lack one of them after a crash. The result
+   * includes stored failures that no outcome contains. The result is undefined if no write is needed.
    */
   unkept(label: string, start: Start): Record<string, Caught> | undefined {
     const kept = (failed: string) => (this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed));
     const unsaid = this.#unsaid(start, (failed) => this.#history?.keepsFailureOf(failed) === true);
     if (unsaid.every(([failed]) => kept(failed))) return undefined;
-    // The settled steps are stored once, with the last failure: the list may be as long as the run.
+    // The settled steps are stored once, with the last failure, because the list may be as long as the run.
     const last = unsaid.findLast(([failed]) => !kept(failed))?.[0];
     const { after } = this.before(label, start);
     const went = (failed: string) => ({ wentOn: label, ...(failed === last && { after }) });
@@ -187,8 +188,8 @@ export class Course implements Progress {
   }
 
   /**
-   * Like `unkept`, before a step without an effect, such as a sleep: only the failed effects that may have happened. An operator may undo
-   * the run meanwhile, and the undo needs them.
+   * Like `unkept`, before a step without an effect, such as a sleep: the result has only failed effects that may have happened. An operator
+   * may undo the run meanwhile, and the undo needs these failures.
    */
   unkeptEffects(start: Pick<Start, "at">): Record<string, Caught> | undefined {
     const unsaid = this.#unsaid(start, (failed) => this.#history?.isTold(failed) === true).filter(([, one]) => leavesOpen(one));
@@ -197,7 +198,7 @@ export class Course implements Progress {
   }
 
   /**
-   * The failures that the code had received before it called a step, except those in an outcome of this replay and those for which
+   * The failures that the code had received before it called a step, except failures in an outcome of this replay and failures for which
    * `isKnown` is true.
    */
   #unsaid({ at }: Pick<Start, "at">, isKnown: (label: string) => boolean): [string, Caught][] {
@@ -227,7 +228,10 @@ export class Course implements Progress {
     return this.#history?.missedBy(this);
   }
 
-  /** True if the chain of bases leads to this label. An entry that a later replay rewrites may depend on entries that depended on it. */
+  /**
+   * True if the chain of bases leads to this label. An entry that a later replay rewrites may depend on entries that depended on the former
+   * entry.
+   */
   #leadsTo(label: string, basis: Basis | null): boolean {
     const seen = new Set<string>();
     for (let one = basis; one && !seen.has(one.label); one = this.#bases.get(one.label) ?? this.#history?.baseOf(one) ?? null) {
@@ -258,7 +262,7 @@ export class Course implements Progress {
   async #tellInTurn(): Promise<void> {
     this.#telling = true;
     for (;;) {
-      // After this tick the code has called the steps that follow the last result.
+      // After this turn of the event loop, the code has called the steps that follow the last result.
       await scheduler.wait(0);
       await this.#untilNamed();
       const [next] = this.#over ? [] : this.#held.splice(this.#nextHeld(), 1);
@@ -269,10 +273,7 @@ export class Course implements Progress {
     this.#telling = false;
   }
 
-  /**
-   * In an earlier replay the code called a step before it received the next result. This replay waits for the same call, for at most
-   * `NAMING_MS`.
-   */
+  /** Waits until the code calls the step that it called before the next result in an earlier replay, for at most `NAMING_MS`. */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
     for (let missed = this.missed(); missed !== undefined && !this.#unnamed.has(missed); missed = this.missed()) {
@@ -281,10 +282,14 @@ export class Course implements Progress {
     }
   }
 
-  /** Index of the held result to release next. After the last one if the step that was next in the earlier replay is still in progress. */
+  /**
+   * Index of the held result to release next. The index is after the last result if the step that was next in the earlier replay is still
+   * in progress.
+   */
   #nextHeld(): number {
     while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();
-    // A step that the code has not called yet keeps its turn: the order may combine runs that called it at different times.
+    // A step that the code has not called yet keeps its position, because the order may combine runs that called the step at different
+    // times.
     const next = this.#expected.find((label) => this.#underWay.has(label));
     if (next === undefined) return 0;
     const index = this.#held.findIndex(({ settlement }) => settlement.label === next);

@@ -5,7 +5,7 @@ import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
 /**
- * Status of an effect without a record, after its step failed. `refused`: the upstream refused the effect, so it did not happen. `unknown`:
+ * Status of an effect without a record, after the step failed. `refused`: the upstream refused the effect, so it did not happen. `unknown`:
  * the effect may have happened. `undoable`: the effect may have happened, and the step's code has an undo handler.
  */
 export type Unrecorded = "refused" | "unknown" | "undoable";
@@ -17,12 +17,15 @@ export const ShownFailure = z
     code: z.string(),
     message: z.string(),
     attempts: z.int(),
-    behind: z.string().optional().meta({ description: "If the code threw between steps: the last step that failed before." }),
-    at: z.string().optional().meta({ description: "If the code threw between steps: the step that it named and that did not start." }),
+    behind: z.string().optional().meta({ description: "The last step that failed before the workflow code threw between steps." }),
+    at: z
+      .string()
+      .optional()
+      .meta({ description: "The step that the workflow code called when it threw between steps, and that did not start." }),
     where: z
       .string()
       .optional()
-      .meta({ description: "If the code threw between steps: the first frame of the stack, with file and line." }),
+      .meta({ description: "The first frame of the stack, with file and line, if the workflow code threw between steps." }),
     upstream_status: z.int().optional(),
     hint: z.string().optional().meta({
       description: "A likely cause and the next step: for example, the code cannot use an output that an operator confirmed.",
@@ -30,16 +33,16 @@ export const ShownFailure = z
   })
   .meta({ id: "Failure" });
 
-/** The same as stored. */
+/** A failure in the form in which it is stored. */
 export interface Failure extends z.infer<typeof ShownFailure> {
   code: ErrorCode;
-  /** Status of the step's effect. `none`: the step has no effect, or a recorded one. Undefined if unknown. */
+  /** Status of the step's effect. `none`: the step has no effect, or a recorded one. Undefined for an unknown status. */
   effect?: Unrecorded | "none" | undefined;
   /** The output of an effect that happened, although its rows and messages were refused. */
   answered?: Answered | undefined;
 }
 
-/** The output as JSON, or its reference in R2. Both fields are null if there is no output. */
+/** The output as JSON, or its reference in R2. Both fields are null for a step without an output. */
 export interface Answered {
   readonly output: string | null;
   readonly outputRef: string | null;
@@ -92,7 +95,7 @@ const WRONG = new RegExp(
   "s",
 );
 
-/** Further messages of SQLite. An upstream's error may equal them, so they count only with SQLite's error code. */
+/** Further messages of SQLite for wrong statements. An upstream's error may equal them, so they must end with SQLite's error code. */
 const REFUSED = new RegExp(
   `^(?:D1_ERROR: )?(${[
     "not authorized",

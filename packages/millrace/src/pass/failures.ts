@@ -15,12 +15,12 @@ export class Failures {
   readonly #unclear = new Set<string>();
   #trouble = false;
 
-  /** Records a failed attempt. `last`: the platform will not retry the step. */
+  /** Records a failed attempt. `last` is true if the platform will not retry the step. */
   note(label: string, attempt: number, error: unknown, last: boolean): void {
     this.#attempts.set(label, { error, last, failure: describeFailure(label, attempt, error) });
   }
 
-  /** Records an attempt with an unknown outcome: the refusal of a later attempt does not resolve it. */
+  /** Records an attempt with an unknown outcome, which the refusal of a later attempt does not resolve. */
   noteUnclear(label: string): void {
     this.#unclear.add(label);
   }
@@ -49,10 +49,10 @@ export class Failures {
   }
 
   /**
-   * The failure that ended the run. If the thrown error, or a `cause` of it, is a step's error: the failure of that step; of several, the
-   * last in `heard`, the order in which the code received them. In any other case it is the failure of the workflow's own code. Undefined
-   * if the platform gave the step up before the code's limit of attempts, which a deployment may have raised: the keeper polls the platform
-   * then.
+   * The failure that ended the run. If the thrown error, or a `cause` of it, is a step's error, the result is the failure of that step; of
+   * several, the last one in `heard`, the order in which the code received them. Any other error is a failure of the workflow's code. The
+   * result is undefined if the platform stopped retrying the step before the code's limit of attempts, which a deployment may have raised:
+   * then the keeper polls the platform.
    */
   reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
     const causes = causesOf(error).filter((cause) => this.#heard.has(cause));
@@ -77,7 +77,7 @@ function causesOf(error: unknown): readonly unknown[] {
   return [...causes];
 }
 
-/** An error of the app may throw when it is read: it has no causes then. */
+/** The causes of an error. An error of the app that throws when it is read has no causes. */
 function saidBy(error: unknown): readonly unknown[] {
   try {
     if (!(error instanceof Error)) return [];

@@ -1,6 +1,7 @@
 /**
- * The platform needs more than this time to restart a run in another existing process. Therefore the first step of a younger run needs no
- * read of the inbox. A `keyed` upstream, which remembers the key for hours, would detect a repetition as well.
+ * The platform needs more than this time, in milliseconds, to restart a run in another existing process. Therefore the first step of a
+ * younger run needs no read of the inbox. The upstream of a `keyed` effect remembers the key for hours, so it would also detect a
+ * repetition.
  */
 export const FRESH_MS = 2000;
 
@@ -11,12 +12,12 @@ let turnedAt = 0;
 let since: number | undefined;
 
 /**
- * True for an instance that was created moments ago, in the lifetime of this isolate, and that it has not replayed yet: no record of it
- * exists.
+ * True for an instance that was created moments ago, in the lifetime of this isolate, and that this isolate has not replayed yet. Such an
+ * instance has no records.
  */
 export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
-  // The first call came while the clock was ahead: use the current time.
+  // If the clock was ahead at the first call, the current time replaces that time.
   since = Math.min(since ?? at, at);
   if (at - turnedAt > FRESH_MS || at < turnedAt) {
     before = lately;
@@ -28,7 +29,7 @@ export function isFirstPass(instanceId: string, createdAt: Date | undefined): bo
   return !known && createdAt !== undefined && createdAt.getTime() > since && at - createdAt.getTime() <= FRESH_MS;
 }
 
-/** True for a time before this isolate's first replay: the attempt began in another isolate, which may have ended. */
+/** True for a time before this isolate's first replay. An attempt of that time began in another isolate, which may have ended. */
 export function isOfBefore(at: number): boolean {
   return since === undefined || at < since;
 }

@@ -20,13 +20,13 @@ export class GuardedSteps {
     this.#failed.set(label, error);
   }
 
-  /** Waits until each step has an outcome or was given up. Throws the failure of a step that the code did not await. */
+  /** Waits until each guarded step has an outcome or gets no further attempt. Throws the failure of a step that the code did not await. */
   async whenDone(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     for (const [label, error] of this.#failed) if (!this.#awaited.has(label)) throw error;
   }
 
-  /** Steps that the code did not await. */
+  /** The guarded steps that the code did not await. */
   get floating(): readonly string[] {
     return [...this.#begun].filter((label) => !this.#awaited.has(label));
   }

@@ -3,22 +3,22 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
 import { type Caught, type LeftBehind, packLeft } from "./caught.ts";
 
-/** A step with a result that the code received; with the error if the step failed. */
+/** A step with a result that the code received; and the error if the step failed. */
 export interface Settlement {
   label: string;
   failure?: Caught;
 }
 
-/** A settlement in an entry: the label, in an array if the step failed. */
+/** A settlement in the stored form: the step's label, in an array if the step failed. */
 type Mark = string | [string];
 
-/** An entry that already contains the steps that had settled before it. */
+/** An inbox entry that already contains the steps that had settled before it began. */
 export interface Basis {
   readonly label: string;
   readonly generation: number;
 }
 
-/** A basis in an entry: the label, with the generation if it is not the first. */
+/** A basis in the stored form: the step's label, with the generation if it is not the first. */
 type BasisMark = string | [string, number] | null;
 
 /** The steps that had settled before a step began, as stored in its entry, without the steps in the entry of `basis`. */
@@ -50,9 +50,9 @@ export interface Progress {
   hasSettled(label: string, failed: boolean): boolean;
 }
 
-/** The records of earlier replays: which steps they recorded, and which had settled before each began. */
+/** The records of earlier replays: which steps they recorded, and which steps had settled before each of these began. */
 export class History {
-  /** Order in which steps settled, as far as later recorded steps show it; then the other recorded steps. */
+  /** The labels of steps in the order in which they settled, as far as later recorded steps show it; then the other recorded steps. */
   readonly order: readonly string[];
   readonly #newest = new Map<string, Past>();
   readonly #generations = new Map<string, Past>();
@@ -82,16 +82,16 @@ export class History {
     }
     const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
     const order = new Set<string>();
-    // An effect that began after a caught failure, and has no other record, comes last, as an entry of a later run.
+    // An effect that began after a caught failure, and has no other record, is sorted last, like an entry of a later run.
     const begun = Object.values(left).flatMap((one) => ("after" in one && one.after ? [begunAfter(one.after)] : []));
     for (const past of this.#behind([...newest, ...begun])) {
-      // A step that is attempted again has no turn yet: it may wait for a step that began after it.
+      // A step that is attempted again has no position yet, because it may wait for a step that began later.
       for (const { label, failed } of past.settled) {
         const isForgotten = past.caught[label]?.forgotten || (failed && this.#open.has(label));
         if (!isForgotten) order.add(label);
       }
     }
-    // Results that an earlier replay had not received when it ended come last: an earlier result may have ended it.
+    // Results that an earlier replay had not received when it ended are sorted last, because an earlier result may have ended that replay.
     const done = newest.filter(({ state }) => state === "done");
     for (const { label } of done) if (!this.#open.has(label)) order.add(label);
     for (const { label } of done) order.add(label);
@@ -113,14 +113,14 @@ export class History {
   }
 
   /**
-   * The error of a failed step after which other steps were recorded; also if a late attempt has recorded an outcome since, because the
-   * code continued without it.
+   * The error of a failed step after which other steps were recorded; The error remains if a late attempt has recorded an outcome since,
+   * because the code continued without it.
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
   }
 
-  /** True for a failure that every later replay receives too, because an effect followed that cannot turn out as "did not happen". */
+  /** True for a failure that every later replay receives too, because an effect followed that certainly happened. */
   keepsFailureOf(label: string): boolean {
     return this.#caught.has(label) && this.#kept.has(label);
   }
@@ -136,7 +136,7 @@ export class History {
     return this.#over.has(label);
   }
 
-  /** True for a step that had succeeded before an effect that is neither undone nor to be executed again. */
+  /** True for a step that had succeeded before an effect that is neither undone nor executed again by the next run. */
   isBuiltOn(label: string): boolean {
     return this.#builtOn.has(label);
   }
@@ -164,19 +164,19 @@ export class History {
     return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
   }
 
-  /** A recorded step that deterministic code would have begun by now. */
+  /** A recorded step that deterministic code would have called before the present step. */
   missedBy(pass: Progress): string | undefined {
     for (const [label, step] of this.#newest) if (!pass.hasBegun(label) && this.#isDue(step, pass)) return label;
     return undefined;
   }
 
-  /** True for an effect if all steps that had settled before it have settled in this replay. */
+  /** True for an effect if all steps that had settled before it in an earlier replay have settled in this replay. */
   #isDue(step: Past, pass: Progress): boolean {
     if (!HAPPENED.has(step.state)) return false;
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
-      // A generation that is free to claim has no order yet. A forgotten failure does not define an order either.
+      // An unclaimed generation has no order yet, and neither has a failure that is ignored after a retry.
       const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(pass, label, failed) && !past.caught[label]?.forgotten);
       if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);
@@ -185,8 +185,8 @@ export class History {
   }
 
   /**
-   * Number of settled steps that an entry and its bases contain. NaN if the error of a failure is missing, because an operator retried the
-   * step.
+   * Number of settled steps that an entry and its bases contain. The result is NaN if the error of a failure is missing, because an
+   * operator retried the step.
    */
   #tells(step: Past): number {
     for (const past of this.#chain(step, this.#told)) {
@@ -198,14 +198,14 @@ export class History {
     return this.#told.get(step) ?? Number.NaN;
   }
 
-  /** Entries in this order, each after its bases. */
+  /** Orders entries so that each follows its bases. */
   #behind(steps: readonly Past[]): ReadonlySet<Past> {
     const all = new Set<Past>();
     for (const step of steps) for (const past of this.#chain(step, all)) all.add(past);
     return all;
   }
 
-  /** An entry after its bases, except `known` ones. */
+  /** An entry after its bases, without `known` entries. */
   #chain(step: Past, known: { has(past: Past): boolean }): Past[] {
     const chain = new Set<Past>();
     // Entries that other replays rewrote can form a cycle: the chain ends there.
@@ -213,7 +213,7 @@ export class History {
     return [...chain].toReversed();
   }
 
-  /** False for a chain whose first basis is missing. */
+  /** True for a chain of entries that has its first basis. */
   #isWhole([first]: Past[], known: { has(past: Past): boolean }): boolean {
     if (!first || first.basis === null) return true;
     const basis = this.#basisOf(first);
@@ -226,7 +226,8 @@ export class History {
 }
 
 /**
- * True if the step has settled as recorded. A step that succeeded before and fails now counts too: the code takes no other recorded path.
+ * True if the step has settled as recorded. A step that succeeded before and fails in this replay also counts, because the code takes no
+ * other recorded path.
  */
 function hasComeOut(pass: Progress, label: string, failed: boolean): boolean {
   return pass.hasSettled(label, failed) || (!failed && pass.hasSettled(label, true));
@@ -259,12 +260,12 @@ function unpackBefore(after: string | null): Pick<Past, "basis" | "settled"> {
   };
 }
 
-/** Includes an effect with an unknown outcome that an operator had executed again. */
+/** True for an effect that may have happened, including an unknown outcome that an operator had executed again. */
 function mayHaveHappened({ state, isUndone }: Past): boolean {
   return state !== "failed" && !isUndone;
 }
 
-/** True for an effect that can only be undone, not turn out as "did not happen". */
+/** True for an effect that certainly happened, so that it can only be undone. */
 function isForGood({ state }: Past): boolean {
   return state === "done" || state === "superseded";
 }
@@ -274,8 +275,8 @@ function keyOf({ label, generation }: Basis): string {
 }
 
 /**
- * Sorts the latest run first: it followed the recorded path of the earlier ones and contains more. Effects that an undo left keep the
- * position of their run.
+ * Sorts the latest run first, because it followed the recorded path of the earlier runs and contains more steps. Effects that an undo
+ * ignored keep the position of their run.
  */
 function inOrderOfRuns(entries: readonly Seen[]): (one: Past, other: Past) => number {
   const undoneAt = entries.flatMap(({ token, updated_at }) => (token === UNDONE ? [updated_at] : []));

@@ -15,12 +15,12 @@ import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
 import type { WhichRun } from "./which-run.ts";
 
-/** Timeout of the recorder's answer if a replay is the first: a read of the inbox costs less than a longer wait. */
+/** Timeout in milliseconds for the recorder's answer whether a replay is the first. A read of the inbox costs less than a longer wait. */
 const PROOF_MS = 1000;
 
 /** The inbox records of an instance that a replay has read, and the changes of the replay itself. */
 export class Inbox {
-  /** Prefix of the tokens of this replay's attempts, unique per replay. */
+  /** Prefix of the tokens of this replay's attempts, which is unique for each replay. */
   readonly #pass = attemptToken().slice(0, 8);
   #isFirst: boolean;
   #proof: Promise<boolean> | undefined;
@@ -45,14 +45,14 @@ export class Inbox {
     this.#isFirst = isFirstPass(instanceId, createdAt);
   }
 
-  /** True if every step that the code begins now is new: no earlier replay can have reached it. */
+  /** True if no earlier replay can have reached the steps that the code begins from now on. */
   get isAhead(): boolean {
     return (this.#isFirst && this.#proof !== undefined) || this.course.isBeyond;
   }
 
   /**
-   * Asks the recorder if this is the instance's first replay, before the replay executes an inline step. The recorder sees all processes.
-   * Without an answer, the replay counts as one that may follow another.
+   * Asks the recorder if this is the instance's first replay, before the replay executes an inline step. The recorder gets this question
+   * from all processes. Without an answer, the replay counts as one that may follow another.
    */
   async proveFirst(): Promise<void> {
     if (!this.#isFirst) return;
@@ -70,7 +70,10 @@ export class Inbox {
     return this.#lost !== undefined;
   }
 
-  /** True for a step that a run before the restore had begun, and for every inline step, because the platform has no record of it. */
+  /**
+   * True for a step that a run may have begun before the database was restored, and for every inline step, because the platform has no
+   * record of it.
+   */
   mayBeLost({ label, lean = false }: StepCall): boolean {
     return this.#lost !== undefined && (lean || this.#lost.has(label));
   }
@@ -94,14 +97,16 @@ export class Inbox {
     this.#isFirst = false;
   }
 
-  /** Records that another replay has recorded a step which this one attempted: the entries read before are out of date. */
+  /** Records that another replay has recorded a step which this replay attempted, so that the entries read before are out of date. */
   noteOther({ label }: StepCall): void {
     this.#isFirst = false;
     this.course.noteOther(label);
     this.#entries = undefined;
   }
 
-  /** All entries of the instance without outputs, newest generation last. The entries are read once per replay, or again with `anew`. */
+  /**
+   * All entries of the instance without outputs, newest generation last. The entries are read once per replay, and again if `anew` is true.
+   */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.history(this.instanceId).then(
@@ -121,15 +126,18 @@ export class Inbox {
     return this.#entries;
   }
 
-  /** Reads the inbox if an earlier replay may have written. Retries for minutes, because the platform does not retry code between steps. */
+  /**
+   * Reads the inbox if an earlier replay may have written. The read is retried for minutes, because the platform does not retry code
+   * between steps.
+   */
   async know(): Promise<void> {
     if (this.#history && this.#entries) return;
     if (!this.#isFirst) await patiently(() => this.entries());
   }
 
   /**
-   * The entry of a step that may have run before. Undefined without a round trip if it has certainly not run. One read per replay serves
-   * all steps. Errors: `nondeterministic_steps`.
+   * The entry of a step that may have run before; undefined without a round trip if the step has certainly not run. One read per replay
+   * serves all steps. Errors: `nondeterministic_steps`.
    */
   async earlier(step: StepCall, platformAttempt: number): Promise<Entry | undefined> {
     if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;
@@ -154,7 +162,7 @@ export class Inbox {
     return last?.state === "done" && last.ended_at !== null && last.error === null ? last : undefined;
   }
 
-  /** An entry with its output, which is read only when its step needs it. */
+  /** Returns an entry with its output, which is read only when the step needs it. */
   async whole(seen: Seen): Promise<Entry> {
     const { step, item, generation, state, output_ref, small } = seen;
     const mayHaveOne =
@@ -165,20 +173,20 @@ export class Inbox {
     return { ...seen, output: mayHaveOne ? await this.recorder.output({ instanceId, step, item, generation }) : null };
   }
 
-  /** True for a step that succeeded in an earlier replay and was followed by an effect: its sleep is not repeated. */
+  /** True for a step that succeeded in an earlier replay and was followed by an effect, so that its sleep is not repeated. */
   wasOver(label: string): boolean {
     return this.#history?.wasOver(label) ?? false;
   }
 
-  /** True for an effect that is attempted again, and that may have happened in an earlier run without a record. */
+  /** True for an effect that is attempted again, and that may have happened in an earlier run although it has no record. */
   mayStand(label: string): boolean {
     const left = this.#history?.left[label];
     return left !== undefined && "open" in left && leavesOpen(left);
   }
 
   /**
-   * The platform name for a step that is attempted again although the platform remembers its failure. Undefined if the code receives that
-   * failure.
+   * The platform name for a step that is attempted again although the platform remembers its failure. The result is undefined if the code
+   * receives that failure.
    */
   async anewAs(label: string, name: string): Promise<string | undefined> {
     const since = this.#history?.openSince(label);
@@ -188,7 +196,7 @@ export class Inbox {
   }
 
   /**
-   * Refuses a new step while a recorded one should have been called before it. The name of such a step depends on time or chance, and the
+   * Refuses a new step if the code should have called a recorded step before it. The name of such a step depends on time or chance, and the
    * effect would be repeated under another name.
    */
   async assertSameSteps({ label }: StepCall): Promise<void> {
@@ -218,7 +226,7 @@ export class Inbox {
     };
   }
 
-  /** Grows with each recorded outcome: effects are undone in reverse order. */
+  /** The position of the next recorded outcome. It grows with each outcome, because effects are undone in reverse order. */
   nextPosition({ position = this.#positions++ }: StepCall): number {
     return position;
   }
@@ -233,7 +241,7 @@ export class Inbox {
     if (start) this.course.noteOutcome(start);
   }
 
-  /** True if the instance's row has the status "running": the replay has written since it began, and since its last wait. */
+  /** True if the instance's row has the status "running", because the replay has written since its start and since its last wait. */
   get isKnownToRun(): boolean {
     return this.#knownToRun;
   }

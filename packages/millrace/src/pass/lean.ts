@@ -1,13 +1,16 @@
-/** A longer attempt continues as a platform step, where it is visible, has a timeout and can be cancelled. */
+/**
+ * Longest time of an inline attempt in milliseconds. A longer attempt continues as a platform step, which is visible, has a timeout and can
+ * be cancelled.
+ */
 export const IN_PASS_MS = 1000;
 
 /**
- * Limits of a stretch without a platform step; the next guarded step is a platform step. The platform counts CPU time (30 s) and
+ * Limits of consecutive inline steps, after which the next guarded step is a platform step. The platform counts CPU time (30 s) and
  * subrequests (10,000) from step to step, and can end a cancelled replay only at a step.
  */
 export const STRETCH = { steps: 50, ms: 30_000, calls: 1000 } as const;
 
-/** Calls of an inline step to the recorder: claim and record. */
+/** Number of an inline step's calls to the recorder: claim and record. */
 const OWN_CALLS = 2;
 
 interface Begun {
@@ -21,7 +24,7 @@ export class LeanSteps {
   #steps = 0;
   #calls = 0;
 
-  /** False at the end of a stretch: the next step is a platform step. */
+  /** True if the next step may be inline; false at the limits of consecutive inline steps. */
   get goesOn(): boolean {
     return this.#steps < STRETCH.steps && this.#calls < STRETCH.calls && Date.now() - this.#since < STRETCH.ms;
   }
@@ -42,7 +45,7 @@ export class LeanSteps {
     this.#begun.set(label, { at: Date.now(), isHandedOver: false });
   }
 
-  /** The attempt continues as the first attempt of a platform step, which owns its later records. */
+  /** Records that an inline attempt continues as the first attempt of a platform step, which makes the later records. */
   handOver(label: string): void {
     const begun = this.#begun.get(label);
     if (begun) this.#begun.set(label, { ...begun, isHandedOver: true });

@@ -3,10 +3,13 @@ import { MillraceError } from "../contract/errors.ts";
 import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 
-/** The platform's limit is 256 characters. The rest is for suffixes and prefixes of the engine (" · after doubt 12", "undo "). */
+/**
+ * Maximum length of a step's label. The platform's limit is 256 characters; the engine adds suffixes and prefixes (" · after doubt 12",
+ * "undo ").
+ */
 const MAX_LABEL_CHARACTERS = 216;
 
-/** Refuses an invalid step name, also if only the platform would refuse or change it. Errors: `config_invalid`. */
+/** Refuses a step name that is invalid, or that the platform would refuse or change. Errors: `config_invalid`. */
 export function assertNameable(name: string, label: string): void {
   assertDeclared(
     typeof name === "string" && name !== "",
@@ -20,7 +23,7 @@ export function assertNameable(name: string, label: string): void {
     throw refuse(
       `has ${label.length} characters with its key; at most ${MAX_LABEL_CHARACTERS} are allowed. Shorten it, or use a digest as the key`,
     );
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the platform refuses control characters
   if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character in the name or the key: use a digest as the key");
   // The platform and the database would change a malformed text, and two such keys could become equal.
   if (!label.isWellFormed()) {

@@ -20,8 +20,8 @@ import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
 /**
- * After this number of steps a replay yields, so that timers and requests of its process run. Locally all runs share one process, and
- * consecutive calls leave them no turn.
+ * After this number of steps a replay yields, so that timers and requests of its process run. Locally all runs use one process, and
+ * consecutive calls would block the other runs.
  */
 const STEPS_IN_A_ROW = 10;
 
@@ -31,7 +31,7 @@ interface PassOf {
   readonly queue: string;
   readonly instanceId: string;
   readonly envelope: Envelope;
-  /** The creation time of the instance; undefined if it may have been created before. */
+  /** The creation time of the instance; undefined for an instance that an earlier call may have created. */
   readonly createdAt: Date | undefined;
   readonly undoes: boolean;
 }
@@ -79,9 +79,9 @@ export class Pass {
   }
 
   /**
-   * Refuses a replay that would repeat an undone effect, or undo a repeated one, because the platform restarted it without an operator's
-   * decision. Reads the run's number at once: a replay that pauses, and resumes after an operator has begun another run, must not take that
-   * number. `platformId`: the replay's own id on the platform.
+   * Refuses a replay that would repeat an undone effect, or undo a repeated one, because the platform restarted the replay without an
+   * operator's decision. The run's number is read at once, because a replay that pauses, and resumes after an operator has begun another
+   * run, must not use the new number. `platformId` is the id of the replay on the platform.
    */
   async assertWanted(platformId: string): Promise<void> {
     if (this.undoes) return this.run.assertUndoes(platformId);
@@ -106,9 +106,9 @@ export class Pass {
   }
 
   /**
-   * Executes a step, and returns the result to the code when its turn comes. A failure that the code caught in an earlier replay is thrown
-   * again, because the records after it depend on it. An undo calls `look` before, to find an outcome of the step. After the end of the
-   * code no step begins.
+   * Executes a step, and returns the result to the code in the order of the first replay. A failure that the code caught in an earlier
+   * replay is thrown again, because the records after it depend on it. An undo calls `look` before, to find an outcome of the step. After
+   * the end of the code no step begins.
    */
   async take<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     if (this.course.isOver) return new Promise(() => undefined);
@@ -143,9 +143,9 @@ export class Pass {
   }
 
   /**
-   * True if an effect without a claim may begin. False if an operator has stopped or paused the run. Before that, stores the failures that
-   * the code caught: later replays must receive the same failures to reach the effect again. Writes only if a failure is not recorded, and
-   * reads only if the run's status is older than `HEARD_FOR_MS`.
+   * True if an effect without a claim may begin; false if an operator has stopped or paused the run. The call first stores the failures
+   * that the code caught, because later replays must receive the same failures to reach the effect again. The call writes only if a failure
+   * is not recorded, and reads only if the run's status is older than `HEARD_FOR_MS`.
    */
   async mayBegin({ label, start }: StepCall): Promise<boolean> {
     await this.#keepInTurn(() => start && this.course.unkept(label, start));
@@ -164,13 +164,13 @@ export class Pass {
   /** Stores caught failures if another branch may have begun a sleep, wait or similar step before this branch caught its failure. */
   async #keepBeside(heard: Promise<unknown>): Promise<void> {
     await heard.catch(() => undefined);
-    // After this tick, code that did not catch the failure has ended.
+    // After this turn of the event loop, code that did not catch the failure has ended.
     await scheduler.wait(0);
     const all = { at: Number.POSITIVE_INFINITY };
     if (!this.course.isOver) await this.#keepInTurn(() => this.course.unkeptEffects(all)).catch(() => undefined);
   }
 
-  /** Each write contains all failures, so writes are sequential. */
+  /** Stores caught failures. Each write contains all failures, so the writes are sequential. */
   #keepInTurn(unkept: () => Record<string, Caught> | undefined): Promise<void> {
     const kept = this.#keeping.then(() => this.#keep(this.undoes ? undefined : unkept()));
     this.#keeping = kept.catch(() => undefined);
@@ -197,27 +197,31 @@ export class Pass {
     return this.#goAstray(new MillraceError("not_retryable", "An operator has stopped the run: no further step starts."));
   }
 
-  /** True for a replay that ended because an operator stopped its run: it reports no end. */
+  /** True for a replay that ended because an operator stopped its run. Such a replay reports no end. */
   get isStopped(): boolean {
     return this.#stopped;
   }
 
   /**
-   * Rejected if a step fails that had succeeded before and was followed by an effect. The run fails; the code does not receive the error.
+   * A promise that rejects if a step fails that had succeeded before and was followed by an effect. Then the run fails, and the code does
+   * not receive the error.
    */
   get astray(): Promise<never> {
     return this.#astray.promise;
   }
 
   /**
-   * Called at the end of the workflow's code. In a replay that follows another of the same run, branches in the background continue as far
-   * as they did there.
+   * Lets branches in the background repeat their steps at the end of the workflow's code. In a replay that follows another replay of the
+   * same run, the branches continue as far as in the earlier replay.
    */
   async catchUp(): Promise<void> {
     if (this.inbox.followsAnother && !this.undoes) await this.course.catchUp();
   }
 
-  /** The failure that ended the run, see `Failures`. If the code threw its own error, also the failure that it had received last. */
+  /**
+   * The failure that ended the run, see `Failures`. If the code threw a new error, the result also has the failure that the code had
+   * received last.
+   */
   reasonFor(error: unknown): Failure | undefined {
     const failure = this.failures.reasonFor(error, Object.keys(this.course.failures));
     const behind = failure?.step === "" ? this.course.lastFailed : undefined;
@@ -228,7 +232,7 @@ export class Pass {
   }
 
   /**
-   * The information that this replay leaves to later ones, as JSON. Null for an undo: its own failures do not change the effects to undo.
+   * The information that this replay leaves to later replays, as JSON; null for an undo, whose failures do not change the effects to undo.
    */
   leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;

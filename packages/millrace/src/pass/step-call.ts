@@ -4,24 +4,24 @@ export interface StepCall {
   name: string;
   /** Distinguishes parallel calls of one step; "" for a step that runs once. */
   item: string;
-  /** The name on the platform. */
+  /** The name of the step on the platform. */
   label: string;
-  /** For a platform step that the engine adds: the label of the step of the code, which failures name. */
+  /** The label of the code's step to which a platform step of the engine belongs. Failures have this label. */
   of?: string;
   reads?: boolean;
   /** True for a step with an inbox entry. */
   guarded?: boolean;
-  /** True for an effect that is recorded only by its outcome: a failed attempt has no record. */
+  /** True for an effect of which only the outcome is recorded, so that a failed attempt has no record. */
   acts?: boolean;
-  /** True for a commit. */
+  /** True for a call of `step.commit`. */
   commits?: boolean;
-  /** True if the first attempt is inline, unless an earlier replay may have made one. */
+  /** True if the first attempt is inline, unless an earlier replay may have made an attempt. */
   lean?: boolean;
-  /** Position in the replay when the code made the call. Undefined for undo steps, which the engine creates. */
+  /** The position in the replay at which the code called the step; undefined for undo steps, which the engine creates. */
   start?: Start;
-  /** Position in the order of undoing; default: after the recorded ones. */
+  /** The position of the effect in the order of undoing; default: after the recorded effects. */
   position?: number;
   undoable?: boolean;
-  /** The first generation that counts; default 1. */
+  /** The first generation of the step's effect that counts; default: 1. */
   since?: number;
 }

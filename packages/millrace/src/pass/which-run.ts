@@ -6,22 +6,22 @@ import { isClosed } from "../store/instances/status.ts";
 import { patiently } from "./patiently.ts";
 
 /**
- * How long the status of an instance's row remains valid. No effect begins with an older status: a run that slept, waited or was in a
- * back-off reads it first. Consecutive steps receive the status with their own writes.
+ * How long the status of an instance's row remains valid, in milliseconds. No effect begins with an older status: a run that slept, waited
+ * or was in a back-off reads the status first. Consecutive steps receive the status with their own writes.
  */
 export const HEARD_FOR_MS = 700;
 
-/** An operator's decision about a run: none, begin no more steps for now, or end. */
+/** An operator's decision about a run: no decision, pause, or stop. */
 type Wanted = "goes on" | "paused" | "stopped";
 
-/** The run of its instance that a replay belongs to, by the first read of the row, and an operator's decisions since. */
+/** The run to which a replay belongs, according to the first read of the instance's row, and an operator's decisions since. */
 export class WhichRun {
   readonly #recorder: RecorderClient;
   readonly #instanceId: string;
   readonly #undoes: boolean;
   #number: Promise<number> | undefined;
   #standing: Standing | undefined;
-  /** A first replay needs no read: its row was written moments ago. */
+  /** When the status was last received. A first replay needs no read, because its row was written moments ago. */
   #heardAt = Date.now();
   #complete = false;
 
@@ -51,7 +51,7 @@ export class WhichRun {
     return (await this.#number?.catch(() => undefined)) ?? null;
   }
 
-  /** `askedAt`: when the write was sent. */
+  /** Records the status that a write returned. `askedAt`: the time at which the write was sent. */
   note(standing: Standing | undefined, askedAt: number): void {
     if (!standing) return;
     this.#number ??= Promise.resolve(standing.run);
@@ -60,26 +60,28 @@ export class WhichRun {
   }
 
   /**
-   * An operator's decision, as received moments ago or read `anew`. If the database is unavailable, no decision and no outcome can be
-   * written: the run continues to its own write.
+   * An operator's decision that was received moments ago, or is read if `anew` is true. If the database is unavailable, no decision and no
+   * outcome can be written, so the run continues up to its next write.
    */
   async wanted(anew = false): Promise<Wanted> {
     if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
     return this.heardLast();
   }
 
-  /** An operator's decision, always read from the database: a run must not wait because of an old status. Errors: `unavailable`. */
+  /**
+   * An operator's decision, always read from the database: because a run must not wait on account of an old status. Errors: `unavailable`.
+   */
   async askWanted(): Promise<Wanted> {
     await this.#look();
     return this.heardLast();
   }
 
-  /** An operator's decision as received last, however long ago. */
+  /** The operator's decision that was received last, at any time. */
   async heardLast(): Promise<Wanted> {
     if (this.#undoes || !this.#standing) return "goes on";
     const { undo, status, run } = this.#standing;
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
-    // Another run has begun, and waits for the end of this one.
+    // If another run has begun, it waits for the end of this run.
     if (run !== ((await this.heard()) ?? run)) return "stopped";
     return status === "paused" ? "paused" : "goes on";
   }
@@ -109,7 +111,10 @@ export class WhichRun {
     throw new MillraceError("not_retryable", `The instance ${said}, so no further step starts. To repeat its work, retry it.`);
   }
 
-  /** Refuses a replay of an earlier undo (`own`: its id on the platform): effects that a retry has executed again are not undone. */
+  /**
+   * Refuses a replay of an earlier undo, so that effects that a retry has executed again are not undone. `own` is the undo's id on the
+   * platform.
+   */
   async assertUndoes(own: string): Promise<void> {
     await patiently(() => this.number());
     if (this.undo !== null && platformId(this.#instanceId, this.undo) === own) return;

@@ -4,21 +4,21 @@ import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { isScope } from "../contract/token.ts";
 import type { PullContentType } from "./message.ts";
 
-/** A message that its queue no longer delivers. */
+/** A dead letter: a message that its pull queue no longer delivers. */
 export interface PullLetter<Body = unknown> {
   queue: string;
   tenant: string;
-  /** The message id in the deliveries of the letter's message. */
+  /** The id that the message had in its deliveries. */
   id: string;
-  /** The body as it was sent; bytes as an `ArrayBuffer`. */
+  /** The sent body of the message; bytes as an `ArrayBuffer`. */
   body: Body;
   contentType: PullContentType;
   /**
-   * `exhausted`: its leases expired, or it was returned, more often than its retries allow; `expired`: it was in the queue longer than the
-   * retention.
+   * `exhausted`: the message was returned, or its leases expired, more often than the retries allow; `expired`: it was in the queue longer
+   * than the retention.
    */
   reason: "exhausted" | "expired";
-  /** Number of deliveries. */
+  /** Number of deliveries of the message. */
   attempts: number;
   /** The time when the message was sent, in milliseconds since 1970. */
   sentAt: number;
@@ -28,7 +28,10 @@ export interface PullLetter<Body = unknown> {
 
 /** A queue for programs outside Cloudflare, which lease its messages over HTTP. */
 export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
-  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. The name is the `queue_id` of the queue's URL. */
+  /**
+   * The queue's name: at most 63 lower case letters, digits and dashes; the first character is a letter. The name is the `queue_id` of the
+   * queue's URL.
+   */
   name: string;
   retries?: {
     /** Retries after failed deliveries of one message. Default: 3. */
@@ -39,23 +42,23 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
      */
     delay?: Duration;
   };
-  /** Lease duration if the puller names none. Default: 30 seconds; at most 12 hours. */
+  /** Lease duration of a pull request that names no duration. Default: 30 seconds; at most 12 hours. */
   visibility?: Duration;
   /** Longest time of a message in the queue; then it becomes a dead letter. Default: 4 days. */
   retention?: Duration;
-  /** How long an idempotency key is remembered after the send. Default: 1 day; at most 365. */
+  /** How long an idempotency key is remembered after the send. Default: 1 day; at most 365 days. */
   remember?: Duration;
   /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
   scope?: string;
   /**
-   * Receives each dead letter, inside the queue's object. A call that fails is retried with a back-off; after one that succeeds, the queue
-   * deletes the dead letter. A call may take 60 seconds. Default: with the engine, letters become its dead letters; without it, they stay
-   * in the queue until an operator removes them.
+   * A handler that gets each dead letter, inside the queue's Durable Object. A failed call is retried with a back-off; after a successful
+   * call, the queue deletes the dead letter. A call may take 60 seconds. Default: with the engine, they become the engine's dead letters;
+   * without it, they remain in the queue until an operator removes them.
    */
   onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;
 }
 
-/** A pull queue of any body type, for lists. */
+/** A pull queue with any type of body, for lists of queues. */
 export type AnyPullQueue = PullQueueDefinition<never, never>;
 
 const DEFAULT_PULL_RETRIES = { limit: 3, delay: 0 } as const;
@@ -71,7 +74,6 @@ const MAX_RETENTION_MS = 365 * 86_400_000;
 const MIN_RETENTION_MS = 60_000;
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
-/** Declares a pull queue. */
 export function definePullQueue<Body = unknown, E = Cloudflare.Env>(
   definition: PullQueueDefinition<Body, E>,
 ): PullQueueDefinition<Body, E> {
@@ -120,10 +122,10 @@ function planOf(queue: AnyPullQueue): PullPlan {
   };
 }
 
-/** The plans of queues by name. Errors: `config_invalid`, also for two queues of one name. */
+/** The definitions of queues with all defaults, by name. Errors: `config_invalid`, also for two queues of one name. */
 export function plansOf(queues: readonly AnyPullQueue[]): ReadonlyMap<string, PullPlan> {
   const plans = new Map(queues.map((queue) => [queue.name, planOf(queue)]));
   if (plans.size === queues.length) return plans;
   const twice = queues.find(({ name }, at) => queues.findIndex((other) => other.name === name) !== at);
-  throw new MillraceError("config_invalid", `Two pull queues are called "${twice?.name}": give each its own name.`);
+  throw new MillraceError("config_invalid", `Two pull queues are called "${twice?.name}": rename one of them.`);
 }

@@ -10,23 +10,23 @@ import type { PullContentType } from "./message.ts";
 
 const PULL = "pull:";
 
-/** The pull queue of a dead letter's queue; undefined for other queues. */
+/** The pull queue that a dead letter's queue name denotes; undefined for the name of another queue. */
 export function pullIn(queue: string): string | undefined {
   return queue.startsWith(PULL) ? queue.slice(PULL.length) : undefined;
 }
 
-/** The message of a pull queue in its dead letter: as it was sent, bytes in base64. */
+/** The stored form of a pull queue's message in a dead letter: the sent message, with bytes in base64. */
 interface PulledBody {
   content_type: PullContentType;
   body: unknown;
 }
 
 const WHY = {
-  exhausted: "It was returned, or its lease expired, more often than the queue's retries allow.",
-  expired: "It was in the queue longer than the queue's retention.",
+  exhausted: "The message was returned, or its lease expired, more often than the queue's retries allow.",
+  expired: "The message was in the queue longer than the queue's retention.",
 } as const;
 
-/** Stores a pull queue's letter with the engine's dead letters. A repeated hand-off writes the same row. */
+/** Stores a pull queue's dead letter with the engine's dead letters. A repeated hand-off writes the same row. */
 export async function keepLetter(letter: PullLetter, env: EngineEnv): Promise<void> {
   const { tenant: tenantId, id, body, contentType, reason, attempts, sentAt: firstAt } = letter;
   const queue = PULL + letter.queue;

@@ -1,4 +1,4 @@
-/** Messages that were pulled together, and the end of their lease. */
+/** The lease of messages that were pulled together, with its end. */
 interface Lease {
   until: number;
   sequences: readonly number[];
@@ -10,7 +10,7 @@ interface LeaseRow extends Record<string, SqlStorageValue> {
   sequences: string;
 }
 
-/** A lease and its remaining messages. The lease ends when no message remains. */
+/** The changed leases with their remaining messages. A lease ends when no message remains. */
 type Left = ReadonlyMap<string, Lease>;
 
 /** The id of one message's lease. The id is valid for this delivery only, until the lease ends. */
@@ -51,7 +51,7 @@ export class LeaseBook {
     return this.#holders.has(sequence);
   }
 
-  /** The message of a lease id; undefined after its lease. */
+  /** The message that a lease id identifies; undefined after the lease has ended. */
   heldBy(leaseId: string): number | undefined {
     const [, lease, sequence] = /^([0-9a-f]{24})\.(\d{1,15})$/.exec(leaseId) ?? [];
     return this.#holders.get(Number(sequence)) === lease && lease !== undefined ? Number(sequence) : undefined;
@@ -66,12 +66,12 @@ export class LeaseBook {
     for (const sequence of sequences) this.#holders.set(sequence, id);
   }
 
-  /** The messages of expired leases. */
+  /** Returns the messages whose lease has expired. */
   ranOut(now: number): number[] {
     return [...this.#leases.values()].filter(({ until }) => until <= now).flatMap(({ sequences }) => sequences);
   }
 
-  /** The remaining leases without these messages. */
+  /** The leases of the given messages, with the messages that remain in each lease. */
   without(sequences: readonly number[]): Left {
     const over = new Set(sequences);
     const touched = new Set(sequences.map((sequence) => this.#holders.get(sequence)).filter((id) => id !== undefined));

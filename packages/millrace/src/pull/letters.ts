@@ -3,13 +3,13 @@ import type { PullLetter, PullPlan } from "./definition.ts";
 import type { PullContentType } from "./message.ts";
 import type { PullName } from "./pull-name.ts";
 
-/** A dead letter in its queue, and the state of its hand-off. */
+/** A dead letter of a pull queue, and the state of its hand-off. */
 export interface KeptPullLetter extends PullLetter {
   /** Failed hand-offs. */
   tries: number;
-  /** When the next hand-off is due; null if the queue has no handler. */
+  /** When the next hand-off of the dead letter is due; null if the queue has no handler. */
   dueAt: number | null;
-  /** The error of the last hand-off. */
+  /** The error of the dead letter's last hand-off; null without a failure. */
   handOffError: string | null;
 }
 
@@ -27,16 +27,16 @@ interface LetterRow extends Record<string, SqlStorageValue> {
   error: string | null;
 }
 
-/** Longest call of `onDeadLetter`. */
+/** Longest call of `onDeadLetter`, in milliseconds. */
 const HAND_OFF_LIMIT_MS = 60_000;
-/** Hand-offs in one round: an alarm may run for 15 minutes. */
+/** Maximum number of hand-offs in one run of the alarm, which may take 15 minutes. */
 const HANDED_AT_ONCE = 10;
 
 const COLUMNS = "sequence, id, type, body, reason, attempts, sent_at, dead_at, tries, due_at, error";
 
 /**
- * The dead letters of one queue. Each letter stays until its hand-off succeeds or an operator removes it. The queue does not wait for its
- * dead letters.
+ * The dead letters of one queue. Each dead letter remains until its hand-off succeeds or an operator removes it. The queue does not wait
+ * for its dead letters.
  */
 export class PullLetters {
   readonly #sql: SqlStorage;
@@ -50,7 +50,7 @@ export class PullLetters {
     return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM pull_letters").one().count;
   }
 
-  /** Letters in the order in which their messages were sent, after an id. */
+  /** Returns dead letters in the order in which their messages were sent, after an id. */
   list(name: PullName, after: string | undefined, most: number): KeptPullLetter[] {
     const sql = `SELECT ${COLUMNS} FROM pull_letters
       WHERE sequence > coalesce((SELECT sequence FROM pull_letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`;
@@ -60,13 +60,13 @@ export class PullLetters {
       .map((row) => read(name, row));
   }
 
-  /** Removes a letter and returns it; undefined for an unknown id. */
+  /** Removes a dead letter and returns it; undefined for an unknown id. */
   remove(name: PullName, id: string): KeptPullLetter | undefined {
     const [row] = this.#sql.exec<LetterRow>(`DELETE FROM pull_letters WHERE id = ? RETURNING ${COLUMNS}`, id).toArray();
     return row && read(name, row);
   }
 
-  /** Hands over due letters, one after another. A failure delays only that letter. */
+  /** Hands off due dead letters, one after another. A failed hand-off delays only its dead letter. */
   async handOff(name: PullName, { onDeadLetter }: PullPlan, env: unknown): Promise<void> {
     if (this.#underWay || !onDeadLetter) return;
     this.#underWay = true;

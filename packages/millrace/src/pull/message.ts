@@ -4,7 +4,7 @@ import { jsonOf } from "../contract/plain.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { characterCount } from "../contract/text.ts";
 
-/** The encoding of a body, by Cloudflare's names. */
+/** The encoding of a message's body, by Cloudflare's names. */
 export type PullContentType = "json" | "text" | "bytes";
 
 export interface PullSendOptions {
@@ -12,7 +12,10 @@ export interface PullSendOptions {
   contentType?: PullContentType | undefined;
   /** The earliest delivery, in seconds from now. The delay is at most 12 hours. Default: 0. */
   delaySeconds?: number | undefined;
-  /** Identifies the message: a message that is sent again while its queue remembers the key is a duplicate. 1 to 500 characters. */
+  /**
+   * The key that identifies the message: a message that is sent again while its queue remembers the key is a duplicate. 1 to 500
+   * characters.
+   */
   idempotencyKey?: string | undefined;
 }
 
@@ -21,7 +24,7 @@ export interface PullMessage<Body> extends PullSendOptions {
   body: Body;
 }
 
-/** A message as it is sent to its queue's object: JSON as text. */
+/** A message in the form in which it is sent to the queue's Durable Object, with JSON as text. */
 export interface Posted {
   type: PullContentType;
   body: string | ArrayBuffer;
@@ -35,15 +38,15 @@ export interface PullSent {
   duplicate: boolean;
 }
 
-/** A leased message, as its puller gets it. */
+/** A leased message in the form that the puller gets. */
 export interface Leased {
   id: string;
   leaseId: string;
   type: PullContentType;
-  /** JSON as text. */
+  /** The body of the message; JSON as text. */
   body: string | ArrayBuffer;
   sentAt: number;
-  /** Number of deliveries, including this one. */
+  /** Number of the message's deliveries, including the present one. */
   attempts: number;
 }
 

@@ -10,7 +10,7 @@ export function objectName({ queue, tenant }: PullName): string {
   return objectNameOf([queue, tenant]);
 }
 
-/** The reverse of `objectName`; undefined for a name in another format. */
+/** Parses the name that `objectName` made; undefined for a name in another format. */
 export function pullNameOf(name: string | undefined): PullName | undefined {
   const [queue, tenant] = partsOf(name, 2) ?? [];
   return typeof queue === "string" && typeof tenant === "string" ? { queue, tenant } : undefined;

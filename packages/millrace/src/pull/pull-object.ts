@@ -15,7 +15,7 @@ export interface PullRequest {
   visibilityMs?: number | undefined;
 }
 
-/** The results for leased messages. */
+/** A puller's results for leased messages. */
 export interface Settlement {
   /** Lease ids of messages that are done. */
   acks: readonly string[];
@@ -23,17 +23,17 @@ export interface Settlement {
   retries: readonly { leaseId: string; delayMs?: number | undefined }[];
 }
 
-/** The result of a settlement. An ended lease is no error: another puller has its message, or it is done. */
+/** The result of a settlement. An ended lease is no error, because its message is done, or another puller has it. */
 export interface Settled {
   acked: number;
   retried: number;
-  /** Lease ids of ended leases, for which nothing was done. */
+  /** Ids of ended leases, whose messages remain unchanged. */
   over: string[];
 }
 
 /** The current state of a queue. */
 export interface PullLook extends PullName {
-  /** Messages that are neither acknowledged nor dead letters: leased, delayed and available ones. */
+  /** Messages that are neither acknowledged nor dead letters: leased, delayed and available messages. */
   depth: number;
   leased: number;
   /** Messages that are delayed, or wait for a retry. */
@@ -46,12 +46,12 @@ export interface PullLook extends PullName {
 
 type SendAnswer = { sent: PullSent[] } | { full: number };
 
-/** An object may store 10 GB. */
+/** The size of the storage in bytes from which a queue is full. A Durable Object may store 10 GB. */
 const FULL_BYTES = 9_000_000_000;
 
 /**
- * A tenant's queue. Messages are on disk before their sender gets a response, a lease before its puller does. The alarm ends expired
- * leases, retires old messages and hands over dead letters; any call sets it again if it was lost.
+ * A tenant's pull queue. Messages are on disk before their sender gets a response, and a lease before its puller gets a response. The alarm
+ * ends expired leases, retires old messages and hands off dead letters. Any call sets a lost alarm again.
  */
 export class PullObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, PullPlan> = new Map();
@@ -59,7 +59,7 @@ export class PullObject extends DurableObject {
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #letters = new PullLetters(this.ctx.storage.sql);
   #alarmAt: number | undefined;
-  /** When expired keys are searched next. */
+  /** When the object next searches for expired keys, in milliseconds since 1970. */
   #forgetAt = 0;
 
   constructor(ctx: DurableObjectState, env: never) {
@@ -69,7 +69,7 @@ export class PullObject extends DurableObject {
     });
   }
 
-  /** Stores messages, all or none. Errors: `config_invalid` if the object has no such queue. */
+  /** Stores all given messages or none of them. Errors: `config_invalid` if the object has no such queue. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const { plan, name } = this.#asked();
     if (this.#messages.bytes > FULL_BYTES) return { full: this.#messages.bytes };
@@ -124,7 +124,7 @@ export class PullObject extends DurableObject {
     };
   }
 
-  /** The dead letters in order, after an id. */
+  /** Returns the queue's dead letters in order, after an id. */
   letters({ after, limit = 100 }: { after?: string; limit?: number } = {}): KeptPullLetter[] {
     return this.#messages.made ? this.#letters.list(this.#self().name, after, Math.min(limit, 1000)) : [];
   }
@@ -134,14 +134,14 @@ export class PullObject extends DurableObject {
     return this.#messages.made ? this.#letters.remove(this.#self().name, id) : undefined;
   }
 
-  /** Requeues a dead letter's message as a new one at the end; false for an unknown id. */
+  /** Requeues a dead letter's message as a new message at the end; false for an unknown id. */
   replayLetter(id: string): boolean {
     const revived = this.#messages.revive(id, Date.now());
     if (revived) this.#arm();
     return revived;
   }
 
-  /** Deletes everything, including dead letters and keys. The deletion of a tenant uses this call. */
+  /** Deletes all data of the queue, including dead letters and keys. The deletion of a tenant uses this call. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#alarmAt = undefined;
@@ -173,7 +173,7 @@ export class PullObject extends DurableObject {
     this.#messages.settle([], [{ sequences: ranOut, dueAt: now + plan.retryDelayMs }], plan, now);
   }
 
-  /** The queue of the current call. Errors: `config_invalid` if it is not in the object's list. */
+  /** The queue of the current call. Errors: `config_invalid` if the queue is not in the object's list. */
   #asked(): { name: PullName; plan: PullPlan } {
     const { name, plan } = this.#self();
     if (plan) return { name, plan };
@@ -181,7 +181,7 @@ export class PullObject extends DurableObject {
     throw new MillraceError("config_invalid", said);
   }
 
-  /** The queue and tenant of this object. An object that is woken by its alarm does not get its name. */
+  /** The queue and tenant of this object. The name is stored, because an object that its alarm starts does not get its name. */
   #self(): { name: PullName; plan: PullPlan | undefined } {
     const name = pullNameOf(this.ctx.id.name) ?? this.ctx.storage.kv.get<PullName>("name") ?? { queue: "", tenant: "" };
     const plan = this.plans.get(name.queue);
@@ -189,7 +189,7 @@ export class PullObject extends DurableObject {
     return { name, plan: { ...plan, onDeadLetter: (letter, env) => keepLetter(letter, env as EngineEnv) } };
   }
 
-  /** Sets the alarm for the next due work. An alarm is a written row, so an earlier alarm is kept. */
+  /** Sets the alarm for the next due work. An alarm costs a written row, so an alarm that is early enough is kept. */
   #arm(): void {
     const { plan } = this.#self();
     if (!plan) return;
@@ -203,7 +203,7 @@ export class PullObject extends DurableObject {
   }
 }
 
-/** The object class of these queues: `export class PullQueues extends pullObject([renders]) {}`. Errors: `config_invalid`. */
+/** Creates the object class of the given queues: `export class PullQueues extends pullObject([renders]) {}`. Errors: `config_invalid`. */
 export function pullObject(queues: readonly AnyPullQueue[]): typeof PullObject {
   const plans = plansOf(queues);
   return class extends PullObject {

@@ -13,14 +13,14 @@ interface Row extends Record<string, SqlStorageValue> {
   attempts: number;
 }
 
-/** Returned messages of a lease, and their next due time. */
+/** Messages that a puller returned, and the time of their next delivery. */
 interface Returned {
   sequences: readonly number[];
   dueAt: number;
 }
 
 /**
- * `due_at` is set while a message is delayed or waits for a retry, and NULL while it is new or leased. The index therefore holds only
+ * `due_at` is set while a message is delayed or waits for a retry, and NULL while it is new or leased. The index therefore contains only
  * exceptions: a message that is sent, leased and acknowledged is written once and deleted once.
  */
 const SCHEMA = `
@@ -35,12 +35,12 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS pull_letters_due ON pull_letters (due_at) WHERE due_at IS NOT NULL;`;
 
 const COLUMNS = "sequence, id, type, body, sent_at, attempts";
-/** Most messages that one check of the retention retires. */
+/** Maximum number of messages that one check of the retention retires. */
 const RETIRED_AT_ONCE = 100;
 
 /**
- * The messages of one queue and their leases. Each change is one atomic write. Memory also holds which messages are leased, and from which
- * one on all are new; the first call reads both from disk.
+ * The messages of one queue and their leases. Each change is one atomic write. Which messages are leased, and from which message on all are
+ * new, is also in memory. The first call reads both from disk.
  */
 export class PullStorage {
   readonly #storage: DurableObjectStorage;
@@ -48,7 +48,7 @@ export class PullStorage {
   readonly #book: LeaseBook;
   readonly #keys: PullKeys;
   #made: boolean;
-  /** No message up to this one is new. */
+  /** The number up to which no message is new. */
   #cursor = 0;
   #last = 0;
   #depth = 0;
@@ -66,7 +66,7 @@ export class PullStorage {
     this.#last = Math.max(last("pull_messages"), last("pull_letters"));
   }
 
-  /** False until the first message: an unused queue creates no tables. */
+  /** True after the first message. An unused queue creates no tables. */
   get made(): boolean {
     return this.#made;
   }
@@ -94,7 +94,7 @@ export class PullStorage {
     return this.#made ? (this.#head()?.sent_at ?? null) : null;
   }
 
-  /** Messages that are delayed or wait for a retry. */
+  /** The number of messages that are delayed or wait for a retry. */
   waiting(now: number): number {
     return this.#made ? this.#number("SELECT count(*) FROM pull_messages WHERE due_at > ?", now) : 0;
   }
@@ -147,7 +147,7 @@ export class PullStorage {
     }));
   }
 
-  /** The message of a lease id; undefined after its lease. */
+  /** The message that a lease id identifies; undefined after the lease has ended. */
   heldBy(leaseId: string): number | undefined {
     return this.#book.heldBy(leaseId);
   }
@@ -170,12 +170,12 @@ export class PullStorage {
     this.#book.close(left);
   }
 
-  /** The messages of expired leases. */
+  /** Returns the messages whose lease has expired. */
   ranOut(now: number): number[] {
     return this.#book.ranOut(now);
   }
 
-  /** Retires messages beyond the retention, except leased ones. Returns true if there may be further messages to retire. */
+  /** Retires messages beyond the retention, except leased ones. Returns true if more messages may be due for retirement. */
   retire({ retentionMs, onDeadLetter }: PullPlan, now: number): boolean {
     if (!this.#made) return false;
     const old: number[] = [];
@@ -188,7 +188,7 @@ export class PullStorage {
     return old.length === RETIRED_AT_ONCE;
   }
 
-  /** When work is due next, in milliseconds since 1970: the end of a lease, the expiry of a message, the hand-off of a letter. */
+  /** When work is due next, in milliseconds since 1970: the end of a lease, the expiry of a message, the hand-off of a dead letter. */
   nextAt(plan: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     if (!this.#made) return undefined;
     const letter = this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM pull_letters WHERE due_at IS NOT NULL").one().due;
@@ -197,7 +197,7 @@ export class PullStorage {
     return known.length > 0 ? Math.min(...known) : undefined;
   }
 
-  /** Requeues a letter's message as a new one at the end; false for an unknown id. */
+  /** Requeues a dead letter's message as a new message at the end; false for an unknown id. */
   revive(id: string, now: number): boolean {
     if (!this.#made) return false;
     const sequence = this.#last + 1;
@@ -230,7 +230,7 @@ export class PullStorage {
   }
 
   /**
-   * When the next message may expire. Leased messages are not retired, so the query is more precise for messages that are already too old.
+   * When the next message may expire. Leased messages are not retired, so the query excludes them among messages that are already too old.
    */
   #expiresAt({ retentionMs }: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     for (const { sequence, sent_at } of this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence")) {

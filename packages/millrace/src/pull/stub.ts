@@ -17,7 +17,7 @@ export type PullStub = {
   ) => Promise<Awaited<ReturnType<PullObject[Name]>>>;
 };
 
-/** A queue's object, for reading and operating. A queue that was never used counts as empty. */
+/** The Durable Object of a pull queue, for reading and operating. A queue that was never used counts as empty. */
 export function pullObjectOf(env: PullEnv, name: PullName): PullStub {
   return objectBinding<PullObject>(env, "PULL_QUEUES").getByName(objectName(name), placed(env)) as unknown as PullStub;
 }

@@ -19,9 +19,9 @@ import {
 import type { Check, Checked, Divergence } from "./check.ts";
 
 const HOUR_MS = 3_600_000;
-/** Time limit in one round. */
+/** Time limit of the checks in one round, in milliseconds. */
 const BUDGET_MS = 400;
-/** Time limit of one slice, so that a hanging slice does not delay the next. */
+/** Time limit of one slice in milliseconds, so that a hanging slice does not delay the next check. */
 const SLICE_LIMIT_MS = 10_000;
 /** Maximum number of due rechecks in one round. */
 const LOOKS = 100;
@@ -34,7 +34,7 @@ interface Turn {
   from: string | null;
 }
 
-/** The checks of one keeper round: first recheck earlier findings, then continue the scans. Findings get their own log lines. */
+/** The checks of one keeper round: first recheck earlier findings, then continue the scans. Each finding has a log line. */
 export async function walk(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[]): Promise<void> {
   const until = Date.now() + BUDGET_MS;
   await lookAgain(env, checks, until);
@@ -47,7 +47,7 @@ interface Due extends DivergenceKey {
   state: DivergenceState;
 }
 
-/** Rechecks due divergences. A divergence that a slice from its place does not find again is gone. */
+/** Rechecks due divergences. A divergence that a slice from its position does not find again no longer exists. */
 async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
   const due = await query<Due>(env.DB, selectDueLooks(LOOKS));
   const met = new Set<string>();
@@ -85,7 +85,7 @@ async function goOn(storage: DurableObjectStorage, env: EngineEnv, checks: reado
   if (slices > 0) await storage.put("reconcile", turns);
 }
 
-/** Runs one slice, records its findings, and repairs those found a second time. Undefined when the check failed. */
+/** Runs one slice, records its findings, and repairs divergences found a second time. Returns undefined when the check failed. */
 async function seeFrom(env: EngineEnv, check: Check, from: string | null): Promise<Checked | undefined> {
   try {
     const checked = await within(check.slice(env as unknown as Cloudflare.Env, from), SLICE_LIMIT_MS);
@@ -114,7 +114,7 @@ async function note(env: EngineEnv, check: Check, found: readonly Divergence[]):
   if (mended.length > 0) await query(env.DB, noteMended(mended.map(({ kind, what }) => ({ kind, what }))));
 }
 
-/** Kinds at the maximum of recorded examples. */
+/** The kinds of divergence that have the maximum number of recorded examples. */
 async function fullKinds(env: EngineEnv, found: readonly Divergence[]): Promise<ReadonlySet<string>> {
   const kinds = [...new Set(found.map(({ kind }) => kind))];
   const counts = await query<{ kind: string; count: number }>(env.DB, countWatched(kinds, MAX_WATCHED));

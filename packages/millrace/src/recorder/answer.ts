@@ -4,24 +4,24 @@ import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import type { Standing } from "../store/instances/run.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** The writes of one attempt, all or none. */
+/** The writes of one attempt, which are committed together. */
 export interface Outcome {
   output: string | null;
   outputRef: string | null;
   statements: readonly Statement[];
   messages: readonly Outgoing[];
-  /** Set if the effect happened and its output cannot be stored. */
+  /** The error of an effect that happened but whose output cannot be stored; null for other effects. */
   error: string | null;
 }
 
-/** An entry, and whether the requesting attempt holds it. */
+/** An inbox entry, and whether the requesting attempt holds it. */
 export interface Answer {
   mine: boolean;
-  /** Null if the inbox has no entry, because another replay has written. */
+  /** The inbox entry; null if the inbox has none, because another replay has written. */
   entry: Entry | null;
-  /** The instance's status at the write. The status includes an operator's decision without another round trip. */
+  /** The instance's status at the write. This status tells the replay of an operator's decision without another round trip. */
   standing?: Standing | undefined;
-  /** Rows that the app's own statements wrote, as D1 bills them; only if this write committed them. */
+  /** Rows that the app's own statements wrote, as D1 bills them; undefined unless this write committed them. */
   appRows?: number;
 }
 
@@ -39,7 +39,7 @@ export function onlyEntry(rows: Row[] | undefined): Entry | null {
   return (rows?.[0] ?? null) as Entry | null;
 }
 
-/** The answer for an outcome that exists already: the attempt's own, after an ambiguous commit, or another attempt's. */
+/** The answer for an outcome that exists already: an outcome of this attempt, after an ambiguous commit, or of another attempt. */
 export function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
   return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
 }

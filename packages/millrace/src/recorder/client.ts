@@ -6,7 +6,7 @@ import { recorderName, shardsOf } from "../contract/recorder-name.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** Every call may be repeated: the statements name their row and are fenced. */
+/** The client of a recorder. Every call may be repeated, because the statements address their row by key and are fenced. */
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [
@@ -28,12 +28,12 @@ const METHODS = [
   "finish",
 ] as const satisfies (keyof Recorder)[];
 
-/** Enough time for an object to restart, and less than the 15 s that a step's timeout leaves for recording after an effect. */
+/** Retries while a recorder restarts. They take less than the 15 s that a step's timeout reserves for the record of an effect. */
 const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, maxRetryTime: 10_000 };
 
 /**
- * A client for the recorder of an instance. Repeats calls while the object restarts, and after the delay that the object or the database
- * requests. Fatal errors are not repeated. Errors: `unavailable`, with a retry time.
+ * A client for the recorder of an instance. Calls are repeated while the object restarts, and after the delay that the object or the
+ * database requests. Fatal errors are not repeated. Errors: `unavailable`, with a retry time.
  */
 export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   const objects = objectBinding(env, "RECORDER");

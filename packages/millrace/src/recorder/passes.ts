@@ -1,10 +1,10 @@
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 
-/** How long a replay is remembered at least. Replays ask only while their instance is younger than `FRESH_MS` by their own clock. */
+/** Minimum time in milliseconds for which a replay is remembered. A replay asks only while its instance is younger than `FRESH_MS`. */
 const REMEMBERED_MS = 60_000;
 
 /**
- * The recent replays, in the memory of the one object that all replays of an instance ask. Instances created before this memory existed may
+ * The recent replays, in the memory of the recorder that all replays of an instance ask. Instances created before this memory existed may
  * have been replayed already.
  */
 export class KnownPasses {
@@ -13,10 +13,10 @@ export class KnownPasses {
   #before = new Map<string, string>();
   #turnedAt = this.#since;
 
-  /** True if the replay is the first of its instance, also if it asks again. */
+  /** True if the replay is the first of its instance, also when the same replay asks again. */
   isFirst(instanceId: string, pass: string, createdMs: number): boolean {
     const at = Date.now();
-    // The object was created while the clock was ahead: use the current time.
+    // If the object was created while the clock was ahead, the current time replaces that time.
     this.#since = Math.min(this.#since, at);
     if (at - this.#turnedAt > REMEMBERED_MS || at < this.#turnedAt) {
       this.#before = this.#lately;

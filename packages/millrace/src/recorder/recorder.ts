@@ -35,9 +35,9 @@ import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
 
 /**
- * The writer of step outcomes. Receives outcomes of many instances, commits them in groups, and sends the committed messages from memory.
- * All its state is in D1, so it may end at any time, and any number of recorders may exist. Callers repeat calls, the fence rejects
- * duplicates, and the keeper sends unsent messages.
+ * The writer of step outcomes. The recorder receives outcomes of many instances, commits them in groups, and sends the committed messages
+ * from memory. All state of a recorder is in D1, so the object may end at any time, and any number of recorders may exist. Callers repeat
+ * calls, the fence rejects duplicates, and the keeper sends unsent messages.
  */
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #counts = new GatheredCounts(this.env);
@@ -52,8 +52,8 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /**
    * All entries of an instance without outputs, because outputs may exceed the limit of one answer (32 MiB). `left`: the information that
-   * earlier runs left (see `LeftBehind`), as JSON; null for none. `lost`: steps without a record, because the database was restored to an
-   * earlier time.
+   * earlier runs left (see `LeftBehind`), as JSON; null without such information. `lost`: steps without a record, because the database was
+   * restored to an earlier time.
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null }> {
     return this.#commits.commit({
@@ -65,7 +65,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** The output of one entry, as JSON; null if it has none, or its output is in R2. */
+  /** The output of one entry, as JSON; null for an entry without an output, or with an output in R2. */
   output(key: EntryKey): Promise<string | null> {
     return this.#commits.commit({
       statements: [selectOutput(key)],
@@ -74,8 +74,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Claims an effect's key, if it is free, before the effect runs. For a class without claims: sets another attempt's expired claim to
-   * `in_doubt`.
+   * Claims an effect's key, if the key is free, before the effect runs. For a class without claims, the call sets another attempt's expired
+   * claim to `in_doubt`.
    */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
     const claim = CLAIMED.has(attempt.class) ? claimEntry(attempt, leaseMs, input) : doubtClaim(attempt);
@@ -115,7 +115,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: refuseSkip(given), read: () => undefined });
   }
 
-  /** Stops a commit that was given up from writing later. Returns the commit's entry if the commit has been written before. */
+  /** Prevents a later write of a commit whose step has failed. Returns the commit's entry if the commit was written before. */
   fence(attempt: Attempt): Promise<Entry | null> {
     return this.#commits.commit({
       statements: [fenceCommit(attempt), selectEntry(attempt.key)],
@@ -123,7 +123,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Sets a hanging effect whose step was given up to `in_doubt`. */
+  /** Sets a hanging effect whose step has failed to `in_doubt`. */
   async doubtHanging(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
     return this.#commits.commit({ statements: [doubtHanging(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
@@ -139,10 +139,14 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements, read: () => undefined });
   }
 
-  /** Commits an outcome with its rows and messages, then relays the messages. If another attempt was first, returns its stored outcome. */
+  /**
+   * Commits an outcome with its rows and messages, then relays the messages. If another attempt was first, the call returns the stored
+   * outcome of that attempt.
+   */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const answer = await this.#write(attempt, outcome);
-    // The first write sets the row to "running", unless the row has an end: its message may have failed while the instance was started. In
+    // The first write sets the row to "running", unless the row has an end status, because the message may have failed while the instance
+    // was started. In
     // that case the row is reopened after the outcome; also if a lost answer left the status unknown.
     const { mine, standing } = answer;
     if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId);
@@ -180,7 +184,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     }
     const about = { step: labelOf(attempt.key.step, attempt.key.item), messages: outcome.messages };
     await crashPoint("O01 committed, not relayed", instanceId, about);
-    // Wait, so that the lane gets these messages before those of the next step.
+    // The wait ensures that the lane gets these messages before the messages of the next step.
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", instanceId, about);
@@ -204,8 +208,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Records the end of a run. Returns before the commit, unless `certain`: if the write is lost, the keeper polls the platform and repeats
-   * it.
+   * Records the end of a run. Returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the platform and
+   * repeats it.
    */
   async finish(end: End, certain = false): Promise<void> {
     const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });

@@ -7,9 +7,11 @@ import { checkedRoomName, checkedText, MAX_ROOM_KEY_CHARACTERS } from "./room-na
 import { type RoomEnv, roomObjectOf } from "./stub.ts";
 
 export interface RoomSendOptions {
-  /** Identifies the message: a message that is sent again while the room remembers the key is a duplicate. 1 to 200 characters. */
+  /**
+   * The key that identifies the message: a message that is sent again while the room remembers the key is a duplicate. 1 to 200 characters.
+   */
   idempotencyKey?: string | undefined;
-  /** The author's name. Default: null, the app itself. */
+  /** The name of the message's author. Default: null, which means the app. */
   from?: string | null | undefined;
 }
 

@@ -3,9 +3,12 @@ import { assertDeclared, isFields, isSchema } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { isScope } from "../contract/token.ts";
 
-/** A kind of rooms; each room has a key. Clients in a room receive its messages live. */
+/** The definition of a kind of rooms. Each room has a key, and the clients in a room receive its messages live. */
 export interface RoomDefinition<Body = unknown> {
-  /** Lower case letters, digits and dashes, at most 63; the first character is a letter. The name is part of the rooms' URL. */
+  /**
+   * The name of the kind of rooms: at most 63 lower case letters, digits and dashes; the first character is a letter. The name is part of
+   * the rooms' URL.
+   */
   name: string;
   scopes?: {
     /** The scope that a token needs to join. Default: `read`. */
@@ -15,7 +18,7 @@ export interface RoomDefinition<Body = unknown> {
   };
   /** The schema of clients' messages. Default: any JSON. */
   message?: ZodType<Body>;
-  /** Largest message from any sender, in bytes of JSON. Default: 16 KB; at most 128 KB. */
+  /** Maximum size of a message from any sender, in bytes of JSON. Default: 16 KB; at most 128 KB. */
   maxBytes?: number;
   /** Rate limit of one socket: frames at once, and frames per second. Default: 10 and 5; each at most 10,000. */
   rate?: { burst: number; perSecond: number };
@@ -23,15 +26,18 @@ export interface RoomDefinition<Body = unknown> {
   history?: { messages?: number; bytes?: number };
   /** Origins, besides the room's own, from which browsers may connect, such as `https://console.example.com`. Default: none. */
   origins?: readonly string[];
-  /** Up to this many sockets, each is notified of joins and leaves; 0 turns presence off. Default: 100. */
+  /** Number of sockets up to which each socket is notified of joins and leaves; 0 turns these notices off. Default: 100. */
   presence?: number;
-  /** Most sockets of one room. Default: 10,000; at most 30,000. */
+  /** Maximum number of sockets of one room. Default: 10,000; at most 30,000. */
   maxSockets?: number;
-  /** Most sockets of one name in a room. The name is the actor of a token or the name on a ticket. Default: 100; at most 30,000. */
+  /**
+   * Maximum number of sockets of one name in a room. The name is the actor of a token or the name on a ticket. Default: 100; at most
+   * 30,000.
+   */
   maxSocketsPerName?: number;
 }
 
-/** A room of any message type, for lists. */
+/** A kind of rooms with any message type, for lists. */
 export type AnyRoom = RoomDefinition<unknown>;
 
 /** A definition with all defaults. */
@@ -63,17 +69,16 @@ const DEFAULT_ROOM = {
 const MOST = { maxBytes: 128 * 1024, rate: 10_000, messages: 500, bytes: 1024 * 1024, maxSockets: 30_000 };
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
-/** Declares a kind of rooms. */
 export function defineRoom<Body = unknown>(definition: RoomDefinition<Body>): RoomDefinition<Body> {
   return definition;
 }
 
-/** The plans of kinds of rooms by name. Errors: `config_invalid`, with the necessary change; also for two of one name. */
+/** The definitions of kinds of rooms with all defaults, by name. Errors: `config_invalid`, also for two kinds of one name. */
 export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan> {
   const plans = new Map(rooms.map((room) => [room.name, planOf(room)]));
   if (plans.size === rooms.length) return plans;
   const twice = rooms.find(({ name }, at) => rooms.findIndex((other) => other.name === name) !== at);
-  throw new MillraceError("config_invalid", `Two kinds of rooms are called "${twice?.name}": give each its own name.`);
+  throw new MillraceError("config_invalid", `Two kinds of rooms are called "${twice?.name}": rename one of them.`);
 }
 
 function planOf(room: AnyRoom): RoomPlan {

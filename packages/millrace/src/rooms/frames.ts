@@ -6,31 +6,31 @@ import { MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
 export type RoomFrame =
   | {
       type: "welcome";
-      /** The client's own name. */
+      /** The name of the client that joined. */
       you: string;
-      /** The number of the room's last message: pass it as `since` to join again. */
+      /** The number of the room's last message: a client passes it as `since` to join again. */
       sequence: number;
-      /** Messages before the join, or after `since`, in order. */
+      /** Messages from before the join, or after `since`, in order. */
       messages: RoomMessage[];
       /** True if more messages followed `since` than `messages` contains. */
       missed: boolean;
-      /** All clients in the room, including this one: the total, and up to 500 names. */
+      /** The clients in the room, including the client that joined: the total, and up to 500 names. */
       present: { count: number; names: string[] };
     }
-  /** `key`: present on the client's own message if it was sent with one. */
+  /** `key`: the key of a message that this client sent with a key. */
   | ({ type: "message"; key?: string } & RoomMessage)
   | { type: "joined" | "left"; who: string }
   /** The client's message was refused. The socket stays open. */
   | { type: "refused"; code: string; message: string; key?: string };
 
-/** A frame from a client: a message, with a key if the client may send it again. */
+/** The schema of a frame from a client: a message, with a key if the client may send the message again. */
 export const saidSchema = z.strictObject({
   type: z.literal("send"),
   body: z.json(),
   key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).optional(),
 });
 
-/** The key of a refused frame, if it has a valid one. */
+/** The key of a refused frame; undefined for a frame without a valid key. */
 export function keyIn(frame: string): string | undefined {
   try {
     return saidSchema.shape.key.safeParse(JSON.parse(frame)?.key).data;
@@ -39,20 +39,20 @@ export function keyIn(frame: string): string | undefined {
   }
 }
 
-/** Longest JSON escape of one byte: `\u0041` is an A. */
+/** Length of the longest JSON escape of one byte: `\u0041` is an A. */
 const MAX_ESCAPED_BYTES = 6;
-/** Bytes for the frame around a message: field names, key and blanks. */
+/** Maximum size of a frame without its message in bytes: field names, key and blanks. */
 const AROUND_BYTES = 500;
 
-/** Largest frame, in bytes. The size fits every valid message in any JSON notation. */
+/** Maximum size of a frame in bytes, which is enough for every valid message in any JSON notation. */
 export function maxFrameBytes({ maxBytes }: { maxBytes: number }): number {
   return (maxBytes + 2 * MAX_ROOM_KEY_CHARACTERS + AROUND_BYTES) * MAX_ESCAPED_BYTES;
 }
 
-/** Close codes, in addition to WebSocket's own: 1003 for bytes, 1007 for invalid JSON, 1009 for too large. */
+/** Close codes of a socket. WebSocket defines 1003 for bytes, 1007 for invalid JSON, and 1009 for a frame that is too large. */
 export const CLOSE = { notText: 1003, notJson: 1007, tooLarge: 1009, tokenEnded: 4401, dismissed: 4403, tooFast: 4429 } as const;
 
-/** Longest reason of a close, in bytes. */
+/** Maximum length of a close reason, in bytes. */
 const MAX_REASON_BYTES = 123;
 
 export function reasonOf(text: string): string {

@@ -11,7 +11,7 @@ export interface RoomSent {
 export interface RoomMessage {
   /** The message's number in the room: the last number plus one. */
   sequence: number;
-  /** The author: the actor of a token, or the name that the app gave; null is the app itself. */
+  /** The author: the actor of a token, or the name that the app gave; null for the app. */
   from: string | null;
   /** The time when the message was sent, in milliseconds since 1970. */
   at: number;
@@ -36,7 +36,7 @@ interface Row extends Record<string, SqlStorageValue> {
 const SCHEMA = `CREATE TABLE IF NOT EXISTS room_messages (
   slot INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, sender TEXT, at INTEGER NOT NULL, key TEXT, body TEXT NOT NULL)`;
 
-/** Keys are remembered for this many times the history, because a step may retry after further messages. */
+/** Keys are remembered for this many times the messages of the history, because a step may retry after further messages. */
 const REMEMBERED_TIMES = 4;
 const LEAST_REMEMBERED = 200;
 
@@ -53,12 +53,12 @@ export class RoomHistory {
     this.#last = sql.exec<{ last: number }>("SELECT coalesce(max(sequence), 0) AS last FROM room_messages").one().last;
   }
 
-  /** The number of the last message; 0 before the first. */
+  /** The number of the room's last message; 0 before the first message. */
   get last(): number {
     return this.#last;
   }
 
-  /** Stores a message unless its key is known. */
+  /** Stores a message unless the room remembers its key. */
   keep({ from, text, key }: RoomPost, { history }: RoomPlan, at: number): RoomSent {
     if (!this.#made) this.#sql.exec(SCHEMA);
     this.#made = true;
@@ -73,13 +73,13 @@ export class RoomHistory {
     return { sequence, duplicate: false };
   }
 
-  /** The message of a number; undefined if it is no longer stored. */
+  /** The message with a number; undefined if it is no longer stored. */
   find(sequence: number): RoomMessage | undefined {
     const sql = "SELECT sequence, sender, at, body FROM room_messages WHERE sequence = ?";
     return this.#sql.exec<Row>(sql, sequence).toArray().map(read)[0];
   }
 
-  /** The messages after `since` in order, within the room's history limits; `missed` if there were more. */
+  /** The messages after `since` in order, within the room's history limits; `missed` is true if more messages followed. */
   after(since: number | undefined, { history }: RoomPlan): { messages: RoomMessage[]; missed: boolean } {
     const from = since === undefined || since > this.#last ? 0 : since;
     const messages: RoomMessage[] = [];

@@ -1,6 +1,6 @@
 import type { Seats } from "./seat.ts";
 
-/** The open sockets of a room by name. A socket that this side has closed is not counted any more. */
+/** The open sockets of a room by name. A socket that the room has closed does not count. */
 export class Present {
   readonly #seats: Seats;
   readonly #sockets = new Set<WebSocket>();
@@ -15,7 +15,7 @@ export class Present {
     return this.#sockets;
   }
 
-  /** Number of different names. */
+  /** Number of different names in the room. */
   get count(): number {
     return this.#names.size;
   }
@@ -28,7 +28,7 @@ export class Present {
     return this.#names.get(name) ?? 0;
   }
 
-  /** Returns true for the first socket of its name. */
+  /** Adds a socket. Returns true for the first socket of a name. */
   enter(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = this.#names.get(name) ?? 0;
@@ -37,7 +37,7 @@ export class Present {
     return others === 0;
   }
 
-  /** Returns true for the last socket of its name. A socket that woke the room by its close may not have been counted. */
+  /** Removes a socket. Returns true for the last socket of a name. A socket whose close woke the room may not have been counted. */
   leave(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = (this.#names.get(name) ?? 0) - (this.#sockets.delete(socket) ? 1 : 0);

@@ -18,7 +18,7 @@ export function checkedRoomName({ room, tenant, key }: RoomName): RoomName {
   return { room, tenant: checkedTenant(tenant), key: checkedText(room, "key", key, MAX_ROOM_KEY_CHARACTERS) };
 }
 
-/** Checks a text of a room's caller. Errors: `invalid_payload`, with the field's name. */
+/** Checks a text that a caller of a room passes. Errors: `invalid_payload`, with the field's name. */
 export function checkedText(room: string, path: string, text: string, most: number): string {
   if (text !== "" && characterCount(text) <= most && text.isWellFormed()) return text;
   const message = `must be a well-formed text of 1 to ${most} characters`;
@@ -29,7 +29,7 @@ export function objectName({ room, tenant, key }: RoomName): string {
   return objectNameOf([room, tenant, key]);
 }
 
-/** The reverse of `objectName`; undefined for a name in another format. */
+/** Parses the name that `objectName` made; undefined for a name in another format. */
 export function roomNameOf(name: string | undefined): RoomName | undefined {
   const [room, tenant, key] = partsOf(name, 3) ?? [];
   return typeof room === "string" && typeof tenant === "string" && typeof key === "string" ? { room, tenant, key } : undefined;

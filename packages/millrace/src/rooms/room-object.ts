@@ -14,30 +14,30 @@ import { afterFrame, Seats } from "./seat.ts";
 /** The current state of a room. */
 export interface RoomLook extends RoomName {
   sockets: number;
-  /** The number of the last message. */
+  /** The number of the room's last message. */
   sequence: number;
-  /** Number of different names. */
+  /** Number of different names in the room. */
   present: number;
-  /** The size of the room's storage. The number of kept messages limits it. */
+  /** The size of the room's storage. The number of stored messages limits it. */
   bytes: number;
 }
 
 type SendAnswer = { sent: RoomSent } | { unknownRoom: true } | { maxBytes: number };
 
-/** Most names in the list at the join. */
+/** Maximum number of names in the list that a joining client gets. */
 const LISTED_NAMES = 500;
-const TOKEN_ENDED = "The token has expired: connect again with a new one.";
+const TOKEN_ENDED = "The token has expired: connect again with a new token.";
 
 /**
- * One room. The platform keeps its sockets while it hibernates and answers `ping` with `pong` without waking it. The object has no timers
- * or alarms. A message is on disk before it is sent to clients.
+ * The Durable Object of one room. While it hibernates, the platform keeps the sockets and answers `ping` with `pong`. The object has no
+ * timers or alarms. A message is on disk before it is sent to clients.
  */
 export class RoomObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, RoomPlan> = new Map();
   #history = new RoomHistory(this.ctx.storage.sql);
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #seats = new Seats();
-  /** The sockets by name; undefined until first needed. */
+  /** The sockets of the room by name; undefined until they are first needed. */
   #present: Present | undefined;
 
   constructor(ctx: DurableObjectState, env: never) {
@@ -55,7 +55,7 @@ export class RoomObject extends DurableObject {
     const { name, maySend, until, since, protocol } = arrival;
     if (present.sockets.size >= plan.maxSockets) return new Response("The room is full.", { status: 429 });
     if (present.socketsOf(name) >= plan.maxSocketsPerName) {
-      return new Response(`Your name has ${plan.maxSocketsPerName} sockets in the room, the maximum: close one.`, { status: 429 });
+      return new Response(`Your name has ${plan.maxSocketsPerName} sockets in the room, the maximum: close one of them.`, { status: 429 });
     }
     const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     this.ctx.acceptWebSocket(socket);
@@ -103,7 +103,6 @@ export class RoomObject extends DurableObject {
     const now = Date.now();
     const seat = this.#seats.of(socket);
     const plan = this.plans.get(seat.kind);
-    // A dismissed client may still send, and its earlier frames may arrive later.
     if (!plan || seat.hasLeft) return;
     const after = afterFrame(seat, plan.rate, now);
     if (after) this.#seats.take(socket, after);
@@ -114,7 +113,7 @@ export class RoomObject extends DurableObject {
 
   override webSocketClose(socket: WebSocket, code: number, reason: string): void {
     this.#leave([socket]);
-    // The client's close code may be one that cannot be sent (1005, 1006); that must not fail here.
+    // The client's close code may be one that cannot be sent (1005, 1006); such a code must not throw.
     attempt(() => socket.close(code, reason));
   }
 
@@ -144,7 +143,7 @@ export class RoomObject extends DurableObject {
     }
   }
 
-  /** Stores a message and sends it to all. A duplicate is sent again only to its sender. */
+  /** Stores a message and sends it to all sockets. A duplicate is sent again only to its sender. */
   #say(post: RoomPost, plan: RoomPlan, by?: { socket: WebSocket; key: string | undefined }): RoomSent {
     const at = Date.now();
     const sent = this.#history.keep(post, plan, at);
@@ -156,7 +155,7 @@ export class RoomObject extends DurableObject {
     return sent;
   }
 
-  /** Sends a frame to all sockets but one. Sockets with an expired token get nothing. */
+  /** Sends a frame to all sockets but one. A socket with an expired token gets no frame. */
   #tellAll(frame: RoomFrame, except: WebSocket | undefined): void {
     const text = JSON.stringify(frame);
     const now = Date.now();
@@ -173,7 +172,7 @@ export class RoomObject extends DurableObject {
     if (this.#presence().sockets.size <= plan.presence) this.#tellAll(frame, except);
   }
 
-  /** Closes sockets. The sockets leave the room now, whether or not their clients close them too. */
+  /** Closes sockets. The sockets leave the room at once, whether or not their clients close them too. */
   #close(sockets: readonly WebSocket[], code: number, reason: string): void {
     for (const socket of sockets) attempt(() => socket.close(code, reason));
     this.#leave(sockets);
@@ -210,7 +209,7 @@ export class RoomObject extends DurableObject {
   }
 }
 
-/** The close code and reason for an invalid frame. */
+/** The close code and reason for an invalid frame; undefined for a valid frame. */
 function refusalOf(
   data: string | ArrayBuffer,
   plan: RoomPlan,
@@ -231,7 +230,7 @@ function tell(socket: WebSocket, frame: RoomFrame): void {
   attempt(() => socket.send(JSON.stringify(frame)));
 }
 
-/** A failure of one socket must not affect the others. */
+/** Calls a socket's method and ignores errors, because a failure of one socket must not affect other sockets. */
 function attempt(act: () => void): void {
   try {
     act();

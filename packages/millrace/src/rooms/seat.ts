@@ -1,26 +1,26 @@
 /** The state of one socket. The platform stores it with the socket while the object hibernates. */
 export interface Seat {
-  /** The kind of the room: an object that a socket wakes does not get its own name. */
+  /** The kind of the room: a room's object that a socket wakes does not get its name. */
   kind: string;
   /** The actor of the token, or the name that the app gave. */
   name: string;
   maySend: boolean;
-  /** When the token ends, in milliseconds since 1970; null for never. */
+  /** When the token ends, in milliseconds since 1970; null for a token without an end. */
   until: number | null;
-  /** Frames that may be sent at once, as of `at`. */
+  /** The number of frames that the client may send at once, at the time `at`. */
   room: number;
   at: number;
-  /** True after its close by either side: later events of the socket are ignored. */
+  /** True after either side has closed the socket, so that later events of the socket are ignored. */
   hasLeft?: true;
 }
 
-/** The seat after one more frame; undefined if that exceeds the rate. */
+/** The state of a socket after one more frame; undefined if the frame exceeds the rate. */
 export function afterFrame(seat: Seat, rate: { burst: number; perSecond: number }, now: number): Seat | undefined {
   const room = Math.min(rate.burst, seat.room + (Math.max(0, now - seat.at) / 1000) * rate.perSecond);
   return room < 1 ? undefined : { ...seat, room: room - 1, at: now };
 }
 
-/** The seats of open sockets: read from the platform once, then cached. */
+/** The states of open sockets, which are read from the platform once and then cached. */
 export class Seats {
   readonly #seats = new WeakMap<WebSocket, Seat>();
 

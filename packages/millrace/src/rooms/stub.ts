@@ -14,7 +14,7 @@ export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
   erase(): Promise<void>;
 }
 
-/** A room's object, for reading and operating. */
+/** The Durable Object of a room, for reading and operating. */
 export function roomObjectOf(env: RoomEnv, name: RoomName): RoomStub {
   return objectBinding<RoomObject>(env, "ROOMS").getByName(objectName(name), placed(env)) as unknown as RoomStub;
 }

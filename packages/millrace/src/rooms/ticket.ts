@@ -8,7 +8,7 @@ import { checkedRoomName, type RoomName } from "./room-name.ts";
 
 /** A guest whom the app admits to a room. */
 export interface RoomGuest {
-  /** The name that others see: 1 to 100 characters, at least one of them visible. */
+  /** The guest's name that other clients see: 1 to 100 characters, at least one of them visible. */
   name: string;
   /** True if the guest may send messages. Default: false. */
   maySend?: boolean | undefined;
@@ -18,21 +18,21 @@ export interface RoomGuest {
 
 const MAX_GUEST_NAME_CHARACTERS = 100;
 
-/** A ticket can open a socket for this long after it is made. */
+/** How long a new ticket can open a socket, in milliseconds. */
 const TICKET_VALID_MS = 30_000;
 
 const ticketSchema = z.strictObject({
   room: z.string(),
   tenant: z.string(),
   key: z.string(),
-  name: chosenName(MAX_GUEST_NAME_CHARACTERS).refine(isVisible, "must have a character that can be seen"),
+  name: chosenName(MAX_GUEST_NAME_CHARACTERS).refine(isVisible, "must have a visible character"),
   maySend: z.boolean(),
   until: z.number().nullable(),
   expires: z.number(),
 });
 
 /**
- * Makes a ticket to a tenant's room for a guest that the app itself authenticates. For 30 seconds it opens sockets of this room, as the
+ * Creates a ticket to a tenant's room for a guest that the app authenticates. For 30 seconds the ticket opens sockets of this room, as the
  * WebSocket subprotocol `ticket.<text>` beside `millrace.room`. The ticket is signed, and not stored. Errors: `config_invalid` without
  * MILLRACE_KEY; `invalid_payload` for an invalid key, tenant, name or `until`.
  */
@@ -52,7 +52,7 @@ export function roomTicket(
   return sealed(env.MILLRACE_KEY, "room ticket", ticket.data);
 }
 
-/** The guest and room of a ticket; undefined for an invalid or expired one. */
+/** The guest and room of a ticket; undefined for an invalid or expired ticket. */
 export function readTicket(env: { MILLRACE_KEY: string }, ticket: string): (RoomName & Required<RoomGuest>) | undefined {
   const ticketed = ticketSchema.safeParse(unsealed(env.MILLRACE_KEY, "room ticket", ticket));
   if (!ticketed.success || ticketed.data.expires <= Date.now()) return undefined;

@@ -36,13 +36,13 @@ export type ScheduleRequest = Pick<StoredSchedule, "cron" | "timeZone" | "comman
 const MAX_SCHEDULES = 1000;
 /** Maximum number of attempts of a change. An attempt fails when another caller or the keeper changes the row meanwhile. */
 const TRIES = 5;
-/** Maximum payload of a schedule: a hundred of them are read at once. */
+/** Maximum size of a schedule's payload in bytes, because a hundred payloads are read at once. */
 const MAX_PAYLOAD_BYTES = 32 * 1024;
 
 /**
- * Creates a schedule, or replaces its settings; a paused schedule stays paused. The next time is the first one from now.
+ * Creates a schedule, or replaces its settings; a paused schedule stays paused. The next time is the first due time from now.
  *
- * Errors: `invalid_payload`, `unknown_message_type` and `forbidden` for a command that could not run, or not with this token;
+ * Errors: `invalid_payload`, `unknown_message_type` and `forbidden` for a command that could not run, or that the token may not send;
  * `payload_too_large`; `invalid_transition` above the maximum number, and when the schedule has changed since `revision`.
  */
 export async function putSchedule(
@@ -78,7 +78,7 @@ async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: 
   return payloadAsStored(catalog, command, payload, before?.payload);
 }
 
-/** A change by another caller must not be overwritten unnoticed. */
+/** Refuses a change that is based on an older revision, so that no change of another caller is overwritten unnoticed. */
 function assertRevision(name: string, asked: number | undefined, before: StoredSchedule | undefined): void {
   const revision = before?.revision ?? 0;
   if (asked === undefined || asked === revision) return;
@@ -97,7 +97,9 @@ async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
   throw new MillraceError("invalid_transition", "This schedule is being changed by other requests: read it, then send your change again.");
 }
 
-/** Writes the settings over the row that was read. False if the row has changed, or the tenant has the maximum number of schedules. */
+/**
+ * Writes the settings over the row that was read. Returns false if the row has changed, or the tenant has the maximum number of schedules.
+ */
 async function writeOver(
   env: EngineEnv,
   by: Operator,
@@ -112,7 +114,7 @@ async function writeOver(
   const after = settingOf({ ...request, state: before?.state ?? "active" });
   const detail = { cron, time_zone: timeZone, command };
   const action = { ...scheduleAction("schedule", name, reason), detail, before: before && settingOf(before), after };
-  const passed = before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : [];
+  const passed = before ? notePassed(before, `${by.actor} changed the schedule before the run was started.`, at) : [];
   const change = [...passed, writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES)];
   return (await act(env, by, action, { change })).isApplied;
 }
@@ -128,11 +130,11 @@ function assertSmall(payload: unknown): void {
   if (byteLength(JSON.stringify(payload)) <= MAX_PAYLOAD_BYTES) return;
   throw new MillraceError(
     "payload_too_large",
-    `The payload of a schedule has at most ${MAX_PAYLOAD_BYTES} bytes. Store it yourself and schedule a reference to it.`,
+    `The payload of a schedule has at most ${MAX_PAYLOAD_BYTES} bytes. Store a larger payload in your own storage, and schedule a reference to it.`,
   );
 }
 
-/** Throws if the tenant has the maximum number of schedules. The write itself enforces the limit. */
+/** Throws if the tenant has the maximum number of schedules. The write also enforces the limit. */
 async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
   const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId, MAX_SCHEDULES)} AS room`);
   if (found?.room === 1) return;
@@ -140,8 +142,8 @@ async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
 }
 
 /**
- * A schedule that is created in the same write as something else, not counted against the tenant's maximum. An existing schedule with this
- * name remains unchanged.
+ * The statement that creates a schedule within another write. The schedule does not count against the tenant's maximum. An existing
+ * schedule with this name remains unchanged.
  */
 export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
   const at = Date.now();
@@ -152,17 +154,17 @@ function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleReq
   return { tenantId, name, ...request, nextAt, changedAt: at, changedBy: actor };
 }
 
-/** Pauses a schedule. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
+/** Pauses a schedule. Errors: `schedule_not_found`, `invalid_transition` for a paused schedule. */
 export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "paused", reason }, (before, at) => ({
-    passed: notePassed(before, `${by.actor} paused it before it was started.`, at),
+    passed: notePassed(before, `${by.actor} paused the schedule before the run was started.`, at),
     nextAt: null,
   }));
 }
 
 /**
- * Resumes a schedule from now. Times during the pause are recorded and not run. Errors: `schedule_not_found`, `invalid_transition` when it
- * is active already, `forbidden` for a command that the token may not send.
+ * Resumes a schedule from now. Times during the pause are recorded and not run. Errors: `schedule_not_found`, `invalid_transition` for an
+ * active schedule, `forbidden` for a command that the token may not send.
  */
 export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "active", reason }, (before, at) => {
@@ -178,14 +180,14 @@ export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
   await tried(async () => {
     const before = await storedSchedule(env, by, name);
-    const passed = notePassed(before, `${by.actor} ended it before it was started.`, Date.now());
+    const passed = notePassed(before, `${by.actor} deleted the schedule before the run was started.`, Date.now());
     const action = { ...scheduleAction("unschedule", name, reason), before: settingOf(before) };
     const { isApplied } = await act(env, by, action, { change: [...passed, removeSchedule(before)] });
     return isApplied || undefined;
   });
 }
 
-/** Pauses or resumes a schedule. Without a change of state nothing is recorded: its due times are still to be processed. */
+/** Pauses or resumes a schedule. Without a change of state, no due time is recorded, because the due times are still to be processed. */
 function moveState(
   env: EngineEnv,
   by: Operator,
@@ -207,8 +209,8 @@ function moveState(
 }
 
 /**
- * Records due times without a command, before a change drops them: as missed for an active schedule, with the reason; as paused for a
- * paused one.
+ * Records due times without a command, before a change drops them: as missed for an active schedule, with the reason, and as paused for a
+ * paused schedule.
  */
 function notePassed(schedule: StoredSchedule, reason: string, at: number): Statement[] {
   const paused = schedule.state === "paused";
@@ -217,12 +219,12 @@ function notePassed(schedule: StoredSchedule, reason: string, at: number): State
   const { last, earlier } = passedSince(schedule, first, at);
   const run = { dueAt: first, untilAt: last, times: (earlier?.count ?? 0) + 1, instanceId: null };
   const said = paused
-    ? ({ state: "paused", reason: `${schedule.changedBy} had paused it.` } as const)
+    ? ({ state: "paused", reason: `${schedule.changedBy} had paused the schedule.` } as const)
     : ({ state: "missed", reason } as const);
   return [insertRun(schedule, { ...run, ...said }, at, isUnmoved(schedule))];
 }
 
-/** The settings in the audit: without the payload. */
+/** The settings of a schedule for the audit, without the payload. */
 function settingOf({ cron, timeZone, command, lateMs, state }: Omit<ScheduleRequest, "payload"> & Pick<StoredSchedule, "state">) {
   return { cron, time_zone: timeZone, command, late_seconds: lateMs / 1000, state };
 }

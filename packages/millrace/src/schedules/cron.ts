@@ -5,11 +5,11 @@ import { beginning } from "../contract/text.ts";
 /** A cron pattern of five fields (minute, hour, day of the month, month, day of the week) in a time zone. */
 export interface Timing {
   cron: string;
-  /** An IANA name, such as `Europe/Berlin`. */
+  /** The IANA name of a time zone, such as `Europe/Berlin`. */
   timeZone: string;
 }
 
-/** Due times in the past. */
+/** The due times of a schedule that have passed. */
 export interface Passed {
   last: number;
   /** The number of due times before the last one, and the latest of them. */
@@ -17,21 +17,21 @@ export interface Passed {
 }
 
 /**
- * Maximum number of counted due times, at a tenth of a millisecond each: above it the count is a lower bound. A pattern that is due each
- * minute reaches it after five hours.
+ * Maximum number of due times that are counted, which takes a tenth of a millisecond each. Above it the count is a lower bound. A pattern
+ * that is due each minute reaches the maximum after five hours.
  */
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after `at`; null when there is none. A minute and an hour of numbers, lists and ranges are a time of day. A time of
- * day that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first time. A wildcard or a step
- * in either field is an interval: it is due each time that the clock shows it.
+ * The first due time after `at`; null for a pattern without a further due time. A minute and an hour of numbers, lists and ranges are a
+ * time of day. A time of day that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first
+ * time. A wildcard or a step in either field is an interval: such a pattern is due each time that the clock shows the time.
  */
 export function nextAfter(timing: Timing, at: number): number | null {
   return clockOf(timing).after(at);
 }
 
-/** The due times from `first`, which is one of them, until now. */
+/** The due times from the due time `first` until now. */
 export function passedSince(timing: Timing, first: number, now: number): Passed {
   const clock = clockOf(timing);
   const times = [first];
@@ -58,18 +58,18 @@ const FIELDS = [
   "day of the week: 0 to 7, or SUN to SAT",
 ];
 
-/** Errors: `invalid_payload` with the invalid field. */
+/** Validates a cron pattern and its time zone. Errors: `invalid_payload` with the invalid field. */
 export function checkTiming({ cron, timeZone }: Timing): void {
-  // The runtime also accepts offsets, but those have no daylight saving time.
+  // The runtime also accepts offsets as time zones, but offsets have no daylight saving time.
   if (!/^[A-Za-z]/.test(timeZone) || !isTimeZone(timeZone))
     throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
-  // A name such as @daily, or five fields: croner also accepts a single date, which is due once.
+  // A pattern is a name such as @daily, or five fields. croner also accepts a single date, which would be due only once.
   if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
   if (!isPattern(cron)) throw invalid("cron", wrongField(cron) ?? NOT_CRON);
   if (nextAfter({ cron, timeZone }, Date.now()) === null) throw invalid("cron", "is never due: no such day comes");
 }
 
-/** The first invalid field: each is tested with wildcards in the other four. */
+/** The first invalid field of a pattern: each field is tested with wildcards in the other four. */
 function wrongField(cron: string): string | undefined {
   const fields = cron.split(/\s+/);
   const at = fields.findIndex((field, index) => !isPattern(fields.map((_, place) => (place === index ? field : "*")).join(" ")));
@@ -91,7 +91,7 @@ function cronOf({ cron, timeZone }: Timing): Cron {
 /** The due times of a pattern, in milliseconds. */
 interface DueTimes {
   after(at: number): number | null;
-  /** The last two until now, the older one first. */
+  /** The last two due times until now, the older one first. */
   lastTwo(now: number): number[];
 }
 
@@ -115,7 +115,8 @@ function intervals(timing: Timing): DueTimes {
 
 /**
  * croner drops a time of day in a gap that ends on another date, such as 23:30 when the clock jumps from 23:00 to midnight. Therefore
- * croner computes local times, as if they were in UTC, and `dueAt` converts each. A later local time is never due before an earlier one.
+ * croner computes local times, as if they were in UTC, and `dueAt` converts each local time. A later local time is never due before an
+ * earlier one.
  */
 function timesOfDay({ cron: pattern, timeZone }: Timing): DueTimes {
   const cron = cronOf({ cron: pattern, timeZone: "UTC" });

@@ -14,9 +14,9 @@ import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
 import { type StoredSchedule, storedSchedules } from "./schedule.ts";
 
-/** Schedules per query. */
+/** Maximum number of due schedules per query. */
 const LOOK = 100;
-/** Maximum number of queries in one call, within the platform's limit; the rest is due in the next call. */
+/** Maximum number of queries in one call, within the platform's limit; other schedules are started by the next call. */
 const LOOKS = 4;
 /** The reason when a due time's key belongs to another command. */
 const KEY_TAKEN = "The key of this due time belongs to an earlier command with another payload, which was sent manually.";
@@ -49,8 +49,8 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
 }
 
 /**
- * Due schedules, each tenant's longest due first, tenants in turn, so that no tenant delays another. Materialized from the index before the
- * numbering, which would otherwise scan all schedules. The Worker that performs a command starts its schedules.
+ * Due schedules, each tenant's longest due schedule first, tenants in turn, so that no tenant delays another. The rows are materialized
+ * from the index before the numbering, which would otherwise scan all schedules. The Worker that performs a command starts its schedules.
  */
 function dueBy(at: number, { commands }: Elsewhere): Statement {
   return sql`
@@ -61,7 +61,10 @@ function dueBy(at: number, { commands }: Elsewhere): Statement {
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }
 
-/** Returns whether a command was accepted. Every write requires that the schedule is still as it was read. */
+/**
+ * Starts a due schedule, and returns whether a command was accepted. Every write requires that the schedule has not changed since it was
+ * read.
+ */
 async function startOne(env: EngineEnv, catalog: Catalog, schedule: StoredSchedule, at: number): Promise<boolean> {
   const passed = passedSince(schedule, schedule.nextAt ?? at, at);
   const late = at - passed.last > schedule.lateMs;
@@ -117,7 +120,7 @@ function doorClosed(catalog: Catalog, { command }: StoredSchedule): MillraceErro
 function noteMissed(schedule: StoredSchedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
   const missed = late ? { count: (earlier?.count ?? 0) + 1, until: last } : earlier;
   if (missed === null || schedule.nextAt === null) return [];
-  const reason = late ? "The keeper did not run in time to start it." : "The keeper did not run before the next due time.";
+  const reason = late ? "The keeper did not run in time to start the run." : "The keeper did not run before the next due time.";
   const run = { dueAt: schedule.nextAt, untilAt: missed.until, times: missed.count, instanceId: null, reason };
   return [insertRun(schedule, { ...run, state: "missed" }, at, isUnmoved(schedule))];
 }

@@ -11,7 +11,7 @@ import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { findHandRun, storedSchedule } from "./schedule.ts";
 
-/** The instance of a run, and whether it existed before. */
+/** The instance of a schedule's run, and whether it existed before. */
 type Run = Pick<Accepted, "instanceId" | "replayed" | "status">;
 
 /**
@@ -47,17 +47,17 @@ export async function runSchedule(
     if (accepted instanceof MillraceError) throw accepted;
     return accepted;
   }
-  // A concurrent request for the same occasion was first, and the schedule changed between the two.
+  // A concurrent request for the same occasion was first, and the schedule changed between the two requests.
   const other = await findHandRun(env, named, occasion);
   if (other !== undefined) return { ...other, replayed: true };
   throw keyKnown(name);
 }
 
-/** The record of the run was pruned, or another command has its key. */
+/** The error for a manual run whose record was pruned, or whose key another command has. */
 function keyKnown(name: string): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
     `The Idempotency-Key belongs to an earlier run of the schedule "${name}", with another payload: use a new key for a new run.`,
-    { issues: [{ path: "idempotency_key", message: "is taken by another payload" }] },
+    { issues: [{ path: "idempotency_key", message: "belongs to a run with another payload" }] },
   );
 }

@@ -17,8 +17,8 @@ export const ScheduleRun = z
   .object({
     due_at: timestamp,
     state: z.enum(["started", "by_hand", "refused", "missed", "paused"]),
-    until: timestamp.meta({ description: "The last of the covered times." }),
-    times: z.int().meta({ description: `The number of covered times; ${COUNTED_TIMES} means at least this number.` }),
+    until: timestamp.meta({ description: "The last due time that the record covers." }),
+    times: z.int().meta({ description: `The number of due times that the record covers; ${COUNTED_TIMES} means at least this number.` }),
     instance_id: z.string().nullable(),
     reason: z.string().nullable(),
     noted_at: timestamp,
@@ -35,7 +35,7 @@ export const Schedule = z
     command: z.object({ type: z.string(), payload: z.unknown() }),
     late_seconds: z.int(),
     state: z.enum(["active", "paused"]),
-    next_at: timestamp.nullable().meta({ description: "Null while it is paused." }),
+    next_at: timestamp.nullable().meta({ description: "The next due time; null while the schedule is paused." }),
     last_run: ScheduleRun.nullable(),
     revision: z.int(),
     changed_at: timestamp,
@@ -60,7 +60,7 @@ export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { 
   );
 }
 
-/** Errors: `schedule_not_found`, also for another tenant's schedule. */
+/** Reads a schedule. Errors: `schedule_not_found`, also for another tenant's schedule. */
 export async function getSchedule(env: EngineEnv, by: Operator, name: string): Promise<Schedule> {
   const [found] = await selectRows(
     env.DB,
@@ -90,7 +90,7 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
   );
 }
 
-/** A schedule as its changes and its runs read it. */
+/** A schedule in the form that changes and runs of schedules read. */
 export interface StoredSchedule {
   tenantId: string;
   name: string;
@@ -98,15 +98,15 @@ export interface StoredSchedule {
   timeZone: string;
   command: string;
   payload: unknown;
-  /** A run that would start later than this is missed. In milliseconds. */
+  /** Maximum delay of a run after its due time, in milliseconds. A run with a longer delay is recorded as missed. */
   lateMs: number;
   state: ScheduleState;
-  /** Null while it is paused, and when its pattern has no further due time. */
+  /** The next due time; null while the schedule is paused, and for a pattern without a further due time. */
   nextAt: number | null;
   revision: number;
   changedAt: number;
   changedBy: string;
-  /** The last time with a recorded run: with another clock it may be in the future, and must not become due again. */
+  /** The last due time with a recorded run, which must not become due again. It may be in the future if the clock was set back. */
   takenUntil: number;
 }
 
@@ -130,7 +130,7 @@ export async function storedSchedule(env: EngineEnv, by: Operator, name: string)
   return found ?? unknownSchedule(name);
 }
 
-/** The run of a manual request; undefined if there is none, or its record was pruned. */
+/** The run of a manual request; undefined for an unknown request, and for a run whose record was pruned. */
 export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occasion: string): Promise<HandRun | undefined> {
   const [found] = await query<HandRun>(
     env.DB,

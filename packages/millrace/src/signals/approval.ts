@@ -8,7 +8,7 @@ import { query } from "../store/d1/retry.ts";
 import { markAnswered, waitForAnswer } from "../store/instances/wait.ts";
 import { HELD, type Held } from "./held.ts";
 
-/** The id of an approval: its instance and a digest of its step. */
+/** The id of an approval: the instance's id and a digest of the step. */
 export function approvalId(instanceId: string, label: string): string {
   return `${instanceId}-${digest("approval", label).slice(0, 16)}`;
 }
@@ -30,7 +30,7 @@ export interface Asker {
   env: EngineEnv;
   tenantId: string;
   instanceId: string;
-  /** The step's name on the platform. */
+  /** The name of the approval's step on the platform. */
   label: string;
 }
 
@@ -45,33 +45,35 @@ export interface Question {
 
 export interface Approval {
   approved: boolean;
-  /** The operator; null when the deadline passed without a decision. */
+  /** The operator who decided; null when the deadline passed without a decision. */
   by: string | null;
   /** The operator's reason. */
   reason: string | null;
 }
 
-/** Minimum wait: the platform's timers have one-second resolution. */
+/** Minimum duration of a wait in milliseconds, because the platform's timers have one-second resolution. */
 export const SHORTEST_WAIT_MS = 1000;
 
-/** Remaining time, and the database time of that reading: a later replay gets it from the step's result, with less time left. */
+/**
+ * The remaining time of a wait, and the time of that reading. A later replay gets both from the step's result, and less time remains then.
+ */
 export interface Left {
   leftMs: number;
-  /** Missing in results of older deployments. */
+  /** When the remaining time was read; undefined in results of older deployments. */
   at?: number;
 }
 
-/** The remaining time now. */
+/** The present remaining time of a wait, in milliseconds. */
 export function leftNow({ leftMs, at = Date.now() }: Left): number {
   return Math.min(leftMs, Math.max(SHORTEST_WAIT_MS, leftMs + at - Date.now()));
 }
 
-/** The state of an approval: decided, or the remaining time. */
+/** The state of an approval: the decision, or the remaining time of a pending approval. */
 export type Standing = Approval | Left;
 
 /**
- * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned as it is, with the remaining
- * part of its first deadline, also after a restart. Returns `Held` if an operator paused the instance before.
+ * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned unchanged, with the remaining
+ * part of its first deadline, also after a restart. The result is `Held` if an operator paused the instance before.
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;
@@ -84,10 +86,10 @@ export async function askQuestion(asker: Asker, asked: Question): Promise<Standi
   return question[0] ? standing(question[0]) : HELD;
 }
 
-/** Maximum lead of the platform's timer over the database's clock. */
+/** Maximum time by which the platform's timer is ahead of the database's clock, in milliseconds. */
 export const TIMER_SKEW_MS = 1000;
 
-/** Ends a wait without a decision: if the deadline has passed, it decides the approval. An earlier decision of an operator wins. */
+/** Ends a wait without a decision: a passed deadline decides the approval. An earlier decision of an operator wins. */
 export async function settleQuestion(asker: Asker): Promise<Standing> {
   const { question } = await namedBatch(asker.env.DB, {
     overdue: settleOverdue(asker, TIMER_SKEW_MS),
@@ -97,7 +99,7 @@ export async function settleQuestion(asker: Asker): Promise<Standing> {
   return standing(question[0]);
 }
 
-/** The earlier decision, without creating an approval; undefined if there is none. */
+/** The earlier decision, without creating an approval; undefined without a decision. */
 export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
   const [row] = await query(asker.env.DB, selectQuestion(asker));
   const found = row && standing(row);
@@ -122,7 +124,7 @@ export interface Answered {
   reason: string | null;
 }
 
-/** The result that the instance receives. */
+/** The result of an approval that the instance receives. */
 export function asApproval({ state, decided_by, reason }: Omit<Answered, "id">): Approval {
   return { approved: state === "approved", by: decided_by, reason };
 }

@@ -30,7 +30,7 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 }
 
 /**
- * Assigns events to matching waits (see `assignEvents`). The statements also make the keeper check those instances, in case they cannot be
+ * Assigns events to matching waits (see `assignEvents`). The statements also make the keeper check those instances, because some may not be
  * notified now. The first statement returns the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
@@ -43,7 +43,7 @@ const TOLD_AT_ONCE = 100;
 
 /**
  * Sends waiting instances their events, and returns the notified instances. The keeper notifies the remaining instances later: the rows
- * contain the events. `known` are events that need not be read again.
+ * contain the events. `known` contains events that need not be read again.
  */
 export async function wake<Waiting extends Assigned>(
   env: EngineEnv,
@@ -84,7 +84,7 @@ async function tell(
   }
 }
 
-/** The events of the waits, by id: each is read once. */
+/** The events that are assigned to the waits, by id. Each event is read once. */
 async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: readonly Envelope[]): Promise<ReadonlyMap<string, object>> {
   const events = new Map<string, object>(known.map((event) => [signalId(event), event]));
   const others = new Set(assigned.map((one) => one.signal_id).filter((id) => !events.has(id)));
@@ -95,8 +95,8 @@ async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: re
 }
 
 /**
- * Sends instances the events of their waits that are not marked as sent: the first attempt may have been lost. Returns the instances that
- * could not be notified. An event sent to a run that a retry has replaced meanwhile does not count as sent.
+ * Sends instances the events of their waits that are not marked as sent, because the first attempt may have been lost. Returns the
+ * instances that could not be notified. An event sent to a run that a retry has replaced meanwhile does not count as sent.
  */
 export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<ReadonlySet<string>> {
   if (instanceIds.length === 0) return new Set();

@@ -24,18 +24,18 @@ export interface Waiter {
   readonly envelope: Envelope;
 }
 
-/** The end of a wait: its event as the envelope's JSON, or a timeout. */
+/** The end of a wait: the received event as the envelope's JSON, or a timeout. */
 export type WaitEnd = { event: string } | { over: true };
 
-/** The state of a wait: ended, or the remaining time. */
+/** The state of a wait: its end, or the remaining time of an open wait. */
 type WaitStanding = WaitEnd | Left;
 
 /**
- * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. Returns `Held` if an operator paused
- * the instance before.
+ * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. The result is `Held` if an operator
+ * paused the instance before.
  *
- * The row makes the wait durable across restarts: it returns the same event again, or the same timeout, and the time limit counts from the
- * first call. An event is assigned to at most one wait of an instance.
+ * The row makes the wait durable across restarts: a restarted run gets the same event again, or the same timeout, and the time limit counts
+ * from the first call. An event is assigned to at most one wait of an instance.
  */
 export async function registerWait(
   run: Waiter,
@@ -57,8 +57,8 @@ export async function registerWait(
 }
 
 /**
- * Handles the platform's timeout of a wait. The row decides: it already has an event, or the wait is closed and accepts no event, or the
- * platform's timer was early.
+ * Handles the platform's timeout of a wait. The row of the wait decides: it already has an event, or the wait is closed and accepts no
+ * event, or the platform's timer was early.
  */
 export async function closeWait(run: Waiter, label: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;
@@ -70,7 +70,7 @@ export async function closeWait(run: Waiter, label: string, timeoutMs: number): 
   return standing(wait[0], timeoutMs);
 }
 
-/** The event of a wait, as JSON; undefined without one. */
+/** The event that a wait has received, as JSON; undefined without an event. */
 export async function heldSignal({ env, instanceId }: Waiter, label: string): Promise<string | undefined> {
   const [row] = await query(env.DB, selectWait(instanceId, label, 0));
   const envelope = row?.envelope;
@@ -99,9 +99,9 @@ export interface AwaitedStep {
   eventType: string | null;
   subject: string | null;
   approvalId: string | null;
-  /** The time of the first call. */
+  /** When the code first called the wait, in milliseconds since 1970. */
   since: number;
-  /** The time limit, in milliseconds since 1970; null for a wait of an older deployment. */
+  /** When the wait times out, in milliseconds since 1970; null for a wait of an older deployment. */
   until: number | null;
 }
 

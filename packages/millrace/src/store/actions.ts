@@ -8,9 +8,9 @@ export interface Operator {
   tenantId: string;
   /** The token's name, for the audit. */
   actor: string;
-  /** The token; none for a user authenticated otherwise, and for direct access to the database. */
+  /** The id of the operator's token; undefined for another authentication, and for direct access to the database. */
   tokenId?: string | undefined;
-  /** The scopes of the token that the request needed, separated by spaces. */
+  /** The token's scopes that the request needed, separated by spaces. */
   scope?: string | undefined;
   /** Set when a bulk action acts for the operator: its id, and the id of its action on this item. */
   bulk?: { readonly id: string; readonly actionId: string };
@@ -26,14 +26,14 @@ export function actionIdOf({ bulk }: Operator): string {
   return bulk?.actionId ?? crypto.randomUUID();
 }
 
-/** The id of a bulk action's action on one item: the same for every retry of the chunk. */
+/** The id of a bulk action's action on one item: every retry of the chunk uses the same id. */
 export function bulkActionId(bulkId: string, target: string): string {
   return digest("bulk item", bulkId, target);
 }
 
 /**
- * The actions of operators on an effect, a dead letter, a lane, a schedule, an approval, a token, a lock or an alert. The declarations of
- * `operate/instances` have the verbs of those on an instance.
+ * The actions of operators on an effect, a dead letter, a lane, a schedule, an approval, a token, a lock or an alert. The declarations in
+ * `operate/instances` have the verbs of actions on an instance.
  */
 export const VERBS = [
   "confirm",
@@ -63,16 +63,16 @@ export const VERBS = [
   "reveal",
 ] as const;
 
-/** The engine's verbs, and an app's own. */
+/** A verb of the engine or of an app. */
 type Verb = (typeof VERBS)[number] | (string & {});
 
 /**
- * The result of an action. `no_change`: there was nothing to do. `failed`: the action could not be applied for a day. `refused`: the action
- * was not started.
+ * The result of an action. `no_change`: the action found nothing to change. `failed`: the action could not be applied for a day. `refused`:
+ * the action was not started.
  */
 export type ActionResult = "applied" | "no_change" | "failed" | "refused";
 
-/** The changed state, as small as possible: a status, a setting. The state contains no payload or secret. */
+/** The part of a target's state that an action changes, such as a status or a setting, without payloads and secrets. */
 type Standing = Readonly<Record<string, unknown>>;
 
 export interface Action {
@@ -82,11 +82,11 @@ export interface Action {
   instanceId: string | null;
   reason: string;
   detail?: Record<string, unknown>;
-  /** A query for a JSON object, merged into the detail when the row is written. */
+  /** A query for a JSON object, which is merged into the detail when the audit row is written. */
   found?: Statement | undefined;
-  /** The state before; stored when the action was applied. */
+  /** The target's state before the action; stored when the action was applied. */
   before?: Standing | undefined;
-  /** The state after. */
+  /** The target's state after the action. */
   after?: Standing | undefined;
 }
 
@@ -94,7 +94,7 @@ const COLUMNS = fragment(
   `id, tenant_id, actor, token_id, scope, verb, target, instance_id, reason, detail, before, after, result, at, due_at, applied_at`,
 );
 
-/** The values of an action's first columns. */
+/** The values of the first columns of an action's audit row. */
 function said({ tenantId, actor, tokenId, scope }: Operator, { id, verb, target, instanceId, reason, detail, found }: Action): Statement {
   return sql`${id}, ${tenantId}, ${actor}, ${tokenId ?? null}, ${scope ?? null}, ${verb}, ${target}, ${instanceId}, ${reason},
     ${found ? withFound(detail, found) : asJson(detail)}`;
@@ -104,11 +104,11 @@ const withFound = (detail: object | undefined, found: Statement): Statement => s
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
 /**
- * Audits an action, directly after the statement that applies it: the result says whether that statement changed a row. The statement is
- * idempotent, for a repeat after a lost response. An applied action that the platform must also receive stays open (`applied_at` is empty)
- * until then; the keeper retries it when the lease is over. A bulk action's action that is already recorded refuses its whole batch
- * (`isOnRecord`), because the item may be in the same state again by now. `provided` is the condition for the row. Errors: `invariant` for
- * an action without the id of its bulk action.
+ * Audits an action, directly after the statement that applies it: the row's result says whether that statement changed a row. The statement
+ * is idempotent, because a lost response causes a repeat. An applied action that the platform must also receive stays open (`applied_at` is
+ * empty) until then; the keeper retries it when the lease is over. A bulk action's action that is already recorded refuses its whole batch
+ * (`isOnRecord`), because the item may have the same state again. `provided` is the condition for the audit row. Errors: `invariant` for an
+ * action without the id of its bulk action.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
   const { bulk } = by;
@@ -125,7 +125,7 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean, prov
     WHERE ${provided} ${bulk ? sql`` : sql`ON CONFLICT (id) DO NOTHING`}`;
 }
 
-/** True when a bulk action's action was refused because it is already recorded. */
+/** True when a bulk action's action was refused because the action is already recorded. */
 export function isOnRecord(error: unknown): boolean {
   return error instanceof Error && error.message.includes("UNIQUE constraint failed: millrace_actions.id");
 }
@@ -136,8 +136,8 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 }
 
 /**
- * Audits a completed action: in the same transaction, or later from an object that stores its pending audit rows. Idempotent. The audit may
- * precede the statement that applies the action: `provided` is the condition for the row.
+ * Audits a completed action: in the same transaction, or later from an object that stores its pending audit rows. The statement is
+ * idempotent. It may precede the statement that applies the action: `provided` is the condition for the audit row.
  */
 export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
@@ -169,7 +169,7 @@ export function selectRunBegun(tenantId: string, instanceId: string, run: number
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND result = 'applied' AND detail->>'run' = ${run}`;
 }
 
-/** The time of an action. */
+/** Selects the time of an action. */
 export function selectAskedAt(id: string | null): Statement {
   return sql`SELECT at FROM millrace_actions WHERE id = ${id}`;
 }
@@ -180,8 +180,9 @@ export function noteCutOff(id: string, labels: readonly string[]): Statement {
 }
 
 /**
- * The steps that were cut off before an undo started (its action's id, which may be a cancel), by that or another action. A step that was
- * recorded since then has an entry. A step that an earlier undo has undone starts again. Each step has the time of that undo's action.
+ * The steps that were cut off before an undo started (`undo` is the id of its action), by that action or another one. A step that was
+ * recorded since then has an entry. A step that an earlier undo has undone may be cut off again. Each step has the time of that undo's
+ * action.
  */
 export function selectCutOff(undo: string | null): Statement {
   return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM millrace_actions WHERE id = ${undo}`);
@@ -205,24 +206,23 @@ function cutOffBefore(undo: Statement): Statement {
         AND back.detail->>'run' >= a.detail->>'run' AND back.detail->>'run' < u.run)`;
 }
 
-/** The lease of an open action: longer than the calls that apply it may take together. */
+/** The lease of an open action in milliseconds, which is longer than all calls that apply the action may take. */
 const LEASE_MS = 30_000;
-/** The delay after the first failed attempt; doubled each time. */
+/** The delay after the first failed attempt; doubled after each further failure. */
 const FIRST_PAUSE_MS = 5000;
-/** Interval for polling whether the platform has ended a run that has reported its end. */
+/** Interval in milliseconds of polls whether the platform has ended a run that has reported its end. */
 const ENDING_PAUSE_MS = 10_000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
- * An action that starts a run, such as a retry, is marked `failed` after this time, so that operators see it: its workflow may have been
- * renamed. An answer to an approval or an unknown outcome never fails, because it could not be given again: it is retried once a day.
+ * An action that starts a run, such as a retry, is marked `failed` after this time, so that operators see it: the workflow may have been
+ * renamed. An answer to an approval or an unknown outcome could not be given again, so it never fails and is retried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
 const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'skip_step')");
 
 /**
- * Leases open actions that are not leased: two that restart the same run would interrupt each other's effects. `which` is a condition on
- * `a`. Actions on workflows of other Workers are left to these. The statement returns the ids of the leased
- * actions.
+ * Leases open actions that are not leased: two actions that restart the same run would interrupt each other's effects. `which` is a
+ * condition on `a`. Actions on workflows of other Workers are not leased. The statement returns the ids of the leased actions.
  */
 export function takeActions(which: Statement, elsewhere: ReadonlySet<string>): Statement {
   return sql`
@@ -258,7 +258,7 @@ export function noteKept(ids: readonly string[]): Statement {
     WHERE id IN ${among(ids)} AND applied_at IS NULL`;
 }
 
-/** An action that could not be applied now. */
+/** An open action that could not be applied now. */
 interface Failed {
   readonly id: string;
   /** True when the platform only has to end the failed run. */
@@ -266,7 +266,7 @@ interface Failed {
   readonly why: string | null;
 }
 
-/** Delays actions, each with its own backoff. */
+/** Delays open actions, each with a separate backoff. */
 export function putOff(failed: readonly Failed[]): Statement {
   return sql`
     UPDATE millrace_actions SET attempts = attempts + 1, lease_until = 0, error = f.value->>'why',
@@ -283,7 +283,7 @@ export function giveUpActions(failed: readonly Failed[]): Statement {
       AND ${BEGINS_RUN}`;
 }
 
-/** Old audit rows, except open actions of any age. The query reads a table that grows with operator actions. */
+/** Selects old audit rows, except open actions of any age. The query scans the table of actions. */
 export function selectOldActions(keepMs: number, limit: number): Statement {
   return sql`SELECT id FROM millrace_actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
 }

@@ -4,45 +4,45 @@ import { among, fragment, now, rowChunks, type Statement, sql } from "../contrac
 export const SEVERITIES = ["warning", "critical"] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
-/** The states of an alert: pending (not long enough yet), firing (notified), resolved. */
+/** The states of an alert: pending (the condition is too recent), firing (notified), resolved. */
 export const ALERT_STATES = ["pending", "firing", "resolved"] as const;
 export type AlertState = (typeof ALERT_STATES)[number];
 
 /** The alert of a rule for one group of samples. All times are milliseconds since 1970. */
 export interface Alert {
-  /** 32 hex characters. */
+  /** The id of the alert: 32 hex characters. */
   readonly id: string;
   readonly rule: string;
-  /** The group's labels. */
+  /** The labels of the alert's group. */
   readonly labels: Readonly<Record<string, string>>;
   readonly state: AlertState;
   readonly severity: Severity;
-  /** The last value. */
+  /** The last observed value. */
   readonly value: number;
-  /** Number of occurrences; null when the rule is about a level. */
+  /** The number of occurrences of an event; null for a rule about a level. */
   readonly count: number | null;
   /** At most three ids of affected instances or messages: the first ones. */
   readonly examples: readonly string[];
-  /** Start of the condition. */
+  /** When the condition began. */
   readonly since: number;
-  /** Start of the critical condition; null while it is not critical. */
+  /** When the condition became critical; null while it is not critical. */
   readonly criticalSince: number | null;
   /** When a critical alert fell below the critical bound. */
   readonly milderSince: number | null;
   /** When the condition ended. */
   readonly quietSince: number | null;
   readonly firedAt: number | null;
-  /** The last notification; null before the first one. */
+  /** The last notification; null before the first notification. */
   readonly told: { readonly at: number; readonly severity: Severity } | null;
-  /** Last observation; for events, the last occurrence. */
+  /** The last observation of the condition, or the last occurrence of an event. */
   readonly lastAt: number;
   /** The time when the alert's row was last written. */
   readonly updatedAt: number;
   readonly resolvedAt: number | null;
-  /** No notifications before this time. */
+  /** The time until which the alert is muted. */
   readonly mutedUntil: number | null;
   readonly muteReason: string | null;
-  /** Incremented by each write: of two writes based on the same version, the second is refused. */
+  /** The row's version, which each write increments. Of two writes based on the same version, the second is refused. */
   readonly version: number;
 }
 
@@ -54,7 +54,7 @@ export function groupOf(labels: Alert["labels"]): string {
 /** The value of every label in the group that collects all groups above the maximum. */
 export const OTHERS = "others";
 
-/** An alert as stored in its row. */
+/** An alert in the form of its row. */
 export interface AlertRow extends Omit<Alert, "labels" | "examples" | "told"> {
   readonly labels: string;
   readonly examples: string;
@@ -66,13 +66,13 @@ const COLUMNS = fragment(`id, rule, labels, state, severity, value, count, examp
     milder_since AS milderSince, quiet_since AS quietSince, fired_at AS firedAt, told_at AS toldAt, told_severity AS toldSeverity,
     last_at AS lastAt, updated_at AS updatedAt, resolved_at AS resolvedAt, muted_until AS mutedUntil, mute_reason AS muteReason, version`);
 
-/** A field that a manual `UPDATE` made unreadable becomes empty. */
+/** Converts a row to an alert. A field that a manual `UPDATE` made unreadable becomes empty. */
 export function asAlert({ labels, examples, toldAt, toldSeverity, ...row }: AlertRow): Alert {
   const told = toldAt === null || toldSeverity === null ? null : { at: toldAt, severity: toldSeverity };
   return { ...row, labels: labelsIn(labels) ?? {}, examples: examplesIn(examples) ?? [], told };
 }
 
-/** True for a row that a manual write has made unusable. */
+/** True for an alert's row that a manual write has made unusable. */
 export function isSpoiled({ labels, examples, value, version, ...row }: AlertRow): boolean {
   const times = [row.since, row.criticalSince, row.milderSince, row.quietSince, row.firedAt, row.toldAt, row.lastAt, row.updatedAt];
   const isReadable = labelsIn(labels) !== undefined && examplesIn(examples) !== undefined;
@@ -107,7 +107,7 @@ function jsonIn(text: string): unknown {
   }
 }
 
-/** The alerts that a round starts from: open ones, and resolved ones with a mute. */
+/** Selects the alerts that a round starts with: open alerts, and resolved alerts with a mute. */
 export function selectKnown(): Statement {
   return sql`
     SELECT ${COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_open WHERE state <> 'resolved'
@@ -116,8 +116,8 @@ export function selectKnown(): Statement {
 }
 
 /**
- * Writes the alerts of a round. The whole batch is refused (`isOvertaken`) when another round or an operator has written one of them since,
- * or has opened another one with the same rule and group.
+ * Writes the alerts of a round. The whole batch is refused (`isOvertaken`) when another round or an operator has written one of these
+ * alerts since, or has opened another alert with the same rule and group.
  */
 export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   const rows = alerts.map(({ labels, told, ...alert }) => ({
@@ -145,7 +145,7 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   );
 }
 
-/** Removes unusable rows: if the condition persists, a new alert starts. */
+/** Removes unusable rows of alerts: if the condition persists, a new alert starts. */
 export function removeSpoiled(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_alerts WHERE id IN ${among(ids)}`;
 }
@@ -158,13 +158,13 @@ export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): St
       (SELECT value->>'id', value->>'version' FROM json_each(${JSON.stringify(rows)}))`;
 }
 
-/** True for the refusal of a round, because its alerts were written meanwhile. */
+/** True for D1's refusal of a round's alerts because they were written meanwhile. */
 export function isOvertaken(error: unknown): boolean {
   return /constraint failed: millrace_alerts\.(state|rule)/.test(messageOf(error));
 }
 
 /**
- * Mutes an alert, and later ones with the same rule and group, until `until`. Mutes of older alerts in that group end, so that the latest
+ * Mutes an alert, and later alerts with the same rule and group, until `until`. Mutes of older alerts in that group end, so that the latest
  * mute is in effect.
  */
 export function muteAlert(id: string, until: number, reason: string): Statement[] {
@@ -176,7 +176,7 @@ export function muteAlert(id: string, until: number, reason: string): Statement[
   ];
 }
 
-/** Unmutes an alert, and later ones with the same rule and group. */
+/** Unmutes an alert, and later alerts with the same rule and group. */
 export function unmuteAlert(id: string): Statement {
   return sql`${UNMUTE} AND (id = ${id} OR ${holdsForNext(id)})`;
 }
@@ -184,7 +184,7 @@ export function unmuteAlert(id: string): Statement {
 const UNMUTE = fragment(`UPDATE millrace_alerts SET muted_until = NULL, mute_reason = NULL, version = version + 1
   WHERE muted_until IS NOT NULL`);
 
-/** The condition that a row's mute applies to the next alert with the same rule and group. */
+/** The condition that an alert's mute applies to the next alert with the same rule and group. */
 function holdsForNext(id: string): Statement {
   return sql`(state = 'resolved' AND (rule, labels) IN (SELECT a.rule, a.labels FROM millrace_alerts a WHERE a.id = ${id}))`;
 }

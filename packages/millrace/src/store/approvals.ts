@@ -15,7 +15,7 @@ export interface NewQuestion {
   readonly question: string;
   /** JSON. */
   readonly details: string | null;
-  /** The decision at the deadline. */
+  /** The decision when the deadline passes without an answer. */
   readonly otherwise: "approve" | "reject";
   readonly timeoutMs: number;
 }
@@ -37,7 +37,7 @@ interface Asked {
   readonly label: string;
 }
 
-/** Decides an approval at its deadline. `skewMs`: maximum lead of the platform's timer. */
+/** Decides an approval at its deadline. `skewMs`: the maximum time by which the platform's timer is ahead. */
 export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: number): Statement {
   return sql`
     UPDATE millrace_approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
@@ -45,11 +45,11 @@ export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: nu
       AND due_at <= ${now} + ${skewMs}`;
 }
 
-/** The condition that a decision can still be used: the run is neither over nor undone. */
+/** The condition that a decision on an approval can still be used: the run is neither over nor undone. */
 export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM millrace_instances i
     WHERE i.id = millrace_approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ${SETTLED.fragment})`);
 
-/** For a pending approval that accepts no decision any more: the status of its instance, as a column. NULL for all other approvals. */
+/** A column for a pending approval that accepts no decision any more: the status of the instance; NULL for all other approvals. */
 export const OVER_AS = fragment(`(
     SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM millrace_instances i
     WHERE i.id = instance_id AND state = 'pending' AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);
@@ -63,7 +63,7 @@ interface Answer {
   readonly reason: string;
 }
 
-/** Decides an approval, if it is pending, its deadline has not passed, and its run can continue. */
+/** Decides a pending approval, if its deadline has not passed and its run can continue. */
 export function answerQuestion({ id, instanceId, tenantId, approved, by, reason }: Answer): Statement {
   return sql`
     UPDATE millrace_approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}
@@ -71,7 +71,7 @@ export function answerQuestion({ id, instanceId, tenantId, approved, by, reason 
       AND ${SOMEBODY_WAITS}`;
 }
 
-/** Removes approvals with their instances. */
+/** Removes approvals whose instances are removed. */
 export function removeQuestions(whose: Statement): Statement {
   return sql`DELETE FROM millrace_approvals WHERE ${whose}`;
 }

@@ -6,11 +6,11 @@ import { OVER } from "./instances/status.ts";
  * running → complete          all items were processed, and have settled or reached the time limit
  * running → stopped           too many failures in a stage
  * running → aborted           stopped by an operator
- * stopped, aborted → running  resumed by an operator, with the next pass; also when its instance has ended
+ * stopped, aborted → running  resumed by an operator, with a new instance; also when the former instance has ended
  */
 export type BulkState = "running" | "complete" | "stopped" | "aborted";
 
-/** The options of a request, besides verb and reason: stored as JSON. */
+/** The options of a request for a bulk action, without verb and reason, which are stored as JSON. */
 export interface BulkAsked {
   /** The filter of the verb; null if ids were given. */
   readonly filter: Readonly<Record<string, unknown>> | null;
@@ -21,7 +21,7 @@ export interface BulkAsked {
   readonly ratePerSecond: number;
   readonly stopAtErrorRate: number;
   readonly settleWithinSeconds: number;
-  /** False: completed effects are kept. Absent for a verb without undo. */
+  /** False: completed effects of the instances remain. Undefined for a verb without undo. */
   readonly undo?: boolean;
 }
 
@@ -34,14 +34,14 @@ export interface NewBulk {
   readonly instanceId: string;
 }
 
-/** Maximum number of running bulk actions per tenant: each uses database and platform capacity. */
+/** Maximum number of running bulk actions per tenant, because each uses database and platform capacity. */
 export const MAX_RUNNING = 5;
 
-/** Time within which a pass starts after the previous one. */
+/** Time within which the next instance of a bulk action starts after the previous one, in milliseconds. */
 const BEGINS_WITHIN_MS = 600_000;
 
 /**
- * The condition that no instance processes a bulk action any more, regardless of its row's state: its instance has failed, was ended
+ * The condition that no instance processes a bulk action any more, regardless of the row's state: the instance has failed, was ended
  * manually, or was never created. `b` is the row of the bulk action, and `i` its instance, which may be missing.
  */
 export const IS_LEFT = fragment(`(i.status IN ${OVER.fragment}
@@ -69,17 +69,17 @@ export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statem
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** The condition that the bulk action exists. */
+/** The condition that a bulk action exists. */
 export function isMade(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId})`;
 }
 
-/** The condition that the bulk action is new: its list has not been counted. */
+/** The condition that a bulk action is new: the items of its list were not counted. */
 export function isUncounted(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL)`;
 }
 
-/** Counts the items, once, after the list is written. Without items the bulk action is complete. */
+/** Counts the items of a bulk action once, after its list is written. A bulk action without items is complete. */
 export function countList(tenantId: string, id: string): Statement {
   const hasList = sql`EXISTS (SELECT 1 FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id})`;
   return sql`
@@ -101,12 +101,13 @@ export function stoodAtBegin(bulkId: string): Statement {
   return sql`millrace_inbox.updated_at <= (SELECT created_at FROM millrace_bulk_actions WHERE id = ${bulkId})`;
 }
 
-/** The progress of a pass. */
+/** The progress of a bulk action's instance after a chunk of items. */
 export interface BulkStep {
   readonly id: string;
   readonly tenantId: string;
   /**
-   * The pass, and the number of items processed before: a different pass, or a chunk that was already recorded, refuses the whole write.
+   * The number of the bulk action's instance, and of items processed before. Another number, or a chunk that was already recorded, refuses
+   * the whole write.
    */
   readonly pass: number;
   readonly from: number;
@@ -117,14 +118,17 @@ export interface BulkStep {
   readonly turned: number;
   readonly looked: number;
   readonly stage: { readonly from: number; readonly skipped: number; readonly failed: number };
-  /** The new state, unless an operator has aborted it meanwhile. */
+  /** The new state of the bulk action, unless an operator has aborted it meanwhile. */
   readonly state: Exclude<BulkState, "aborted">;
   readonly why: string | null;
-  /** The instance of the next pass. */
+  /** The next instance that processes the bulk action; null if the present one continues. */
   readonly next: string | null;
 }
 
-/** Records a chunk. For another pass or a repeated chunk `done` is set to NULL, which its NOT NULL constraint refuses. */
+/**
+ * Records a chunk of items. For another instance's number or a repeated chunk, `done` is set to NULL, which its NOT NULL constraint
+ * refuses.
+ */
 export function recordStep(step: BulkStep): Statement {
   const { id, tenantId, pass, from, stage, state } = step;
   return sql`
@@ -141,11 +145,11 @@ export function recordStep(step: BulkStep): Statement {
 
 export function abortBulk({ tenantId, actor }: Operator, id: string): Statement {
   return sql`
-    UPDATE millrace_bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: no further items are started, and completed ones are kept. A resume continues with the rest.`}, ended_at = ${now}, updated_at = ${now}
+    UPDATE millrace_bulk_actions SET state = 'aborted', why = ${`Aborted by ${actor}: no further items are started, and completed items are kept. A resume continues with the remaining items.`}, ended_at = ${now}, updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 
-/** Resumes a bulk action with the next pass. The error rate is counted from the resume on. */
+/** Resumes a bulk action with a new instance. The error rate is computed from the resume on. */
 export function resumeBulk({ tenantId }: Operator, id: string, pass: number, instanceId: string): Statement {
   return sql`
     UPDATE millrace_bulk_actions SET state = 'running', why = NULL, ended_at = NULL, pass = ${pass}, instance_id = ${instanceId},
@@ -154,10 +158,7 @@ export function resumeBulk({ tenantId }: Operator, id: string, pass: number, ins
       AND (state IN ('stopped', 'aborted') OR ${isLeft(id)}) AND ${HAS_ROOM(tenantId)}`;
 }
 
-/**
- * Removes bulk actions that ended long ago and have no items and lists left. The table is small. The statement returns a row for each
- * removed row.
- */
+/** Removes bulk actions that ended long ago and whose items and lists are removed. The statement returns a row for each removed row. */
 export function removeEndedBulk(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_bulk_actions WHERE id IN (

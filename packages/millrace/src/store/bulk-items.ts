@@ -2,15 +2,15 @@ import { now, type Statement, sql } from "../contract/sql.ts";
 import type { BulkKey } from "./bulk-lists.ts";
 
 /**
- * The result of one item.
- * - `done`: applied, and no failure since
- * - `skipped`: nothing was left to do
- * - `failed`: refused, or failed again. A `done` item becomes `failed` when that is detected.
+ * The result of one item of a bulk action.
+ * - `done`: the action was applied, and the item has not failed since
+ * - `skipped`: the action had nothing to do
+ * - `failed`: the action was refused, or the item failed again. A `done` item becomes `failed` when that is detected.
  */
 export const BULK_RESULTS = ["done", "skipped", "failed"] as const;
 export type BulkResult = (typeof BULK_RESULTS)[number];
 
-/** A processed item. */
+/** A processed item of a bulk action. */
 export interface BulkItem {
   /** The item's position in the list. */
   readonly n: number;
@@ -28,7 +28,7 @@ export function insertItems({ tenantId, id }: BulkKey, items: readonly BulkItem[
     FROM json_each(${JSON.stringify(items)})`;
 }
 
-/** Marks `done` items as failed. */
+/** Marks `done` items of a bulk action as failed. */
 export function turnFailed({ tenantId, id }: BulkKey, failed: readonly Pick<BulkItem, "n" | "code" | "why">[]): Statement {
   return sql`
     UPDATE millrace_bulk_items SET result = 'failed', code = f.value->>'code', why = f.value->>'why'
@@ -36,14 +36,14 @@ export function turnFailed({ tenantId, id }: BulkKey, failed: readonly Pick<Bulk
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n = f.value->>'n'`;
 }
 
-/** The `done` items from a position on, with their times. */
+/** Selects the `done` items of a bulk action from a position on, with their times. */
 export function selectDone({ tenantId, id }: BulkKey, from: number, limit: number): Statement {
   return sql`
     SELECT n, target, at, ${now} - at AS "ageMs" FROM millrace_bulk_items
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n >= ${from} ORDER BY n LIMIT ${limit}`;
 }
 
-/** The number of items that failed with a code. */
+/** Counts the items of a bulk action that failed with an error code. */
 export function countFailed({ tenantId, id }: BulkKey, code: string): Statement {
   return sql`
     SELECT count(*) AS count FROM millrace_bulk_items

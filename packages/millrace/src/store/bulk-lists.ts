@@ -1,10 +1,10 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { isUncounted } from "./bulk-actions.ts";
 
-/** Maximum number of items of one bulk action: a larger request must narrow its filter. */
+/** Maximum number of items of one bulk action. A larger request must narrow its filter. */
 export const MAX_MATCHED = 100_000;
 
-/** Ids per row: at most 130 KB. */
+/** Number of items' ids in one row of a list, which has at most 130 KB. */
 export const LISTED_TOGETHER = 1000;
 
 export interface BulkKey {
@@ -13,8 +13,8 @@ export interface BulkKey {
 }
 
 /**
- * Stores the list of a new bulk action, the oldest first: the current result of `members`, so that later items are not included. The
- * statement must follow the insert of the bulk action.
+ * Stores the item list of a new bulk action, the oldest item first. The list is the present result of `members`, so that it excludes later
+ * items. The statement must follow the insert of the bulk action.
  */
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
@@ -24,7 +24,7 @@ export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atM
     WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${LISTED_TOGETHER}`;
 }
 
-/** Stores the list of a new bulk action from given ids: lists as JSON, `LISTED_TOGETHER` each. */
+/** Stores the list of a new bulk action from given ids, as JSON lists of `LISTED_TOGETHER` ids. */
 export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Statement {
   const lists = Array.from({ length: Math.ceil(ids.length / LISTED_TOGETHER) }, (_, n) =>
     ids.slice(n * LISTED_TOGETHER, (n + 1) * LISTED_TOGETHER),
@@ -34,7 +34,7 @@ export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Stat
     SELECT ${tenantId}, ${id}, l.key, l.value FROM json_each(${JSON.stringify(lists)}) l WHERE ${isUncounted(tenantId, id)}`;
 }
 
-/** The list that contains a position. */
+/** Selects the row of a bulk action's list that contains a position. */
 export function selectList({ tenantId, id }: BulkKey, place: number): Statement {
   return sql`
     SELECT n, ids FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id}

@@ -1,34 +1,34 @@
 import { among, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** The period of one row of counts. */
+/** The period that one row of counts covers. */
 export type Span = "minute" | "hour" | "ever";
 
 export const SPAN_MS = { minute: 60_000, hour: 3_600_000 } as const;
 
-/** All counts of one period. */
+/** The row of all counts of one period. */
 export interface CountsRow {
   readonly span: Span;
   /** The start of the period in milliseconds since 1970; 0 for `ever`. */
   readonly at: number;
   /** JSON. */
   readonly body: string;
-  /** Only for `ever`: number of imports of tallies. */
+  /** The number of imports of tallies; used only for the period `ever`. */
   readonly version: number;
 }
 
 const COLUMNS = fragment("span, at, body, version");
 
-/** The counts of all time. */
+/** Selects the counts of all time. */
 export function selectEver(): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = 'ever' AND at = 0`;
 }
 
-/** The rows that start at these times. */
+/** Selects the rows of counts whose periods start at the given times. */
 export function selectCountsAt(span: Span, times: readonly number[]): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at IN ${among(times)}`;
 }
 
-/** Count rows from one time until before another, oldest first. */
+/** Selects the rows of counts from one time until before another, oldest first. */
 export function selectCountsBetween(span: Span, from: number, to: number): Statement {
   return sql`SELECT ${COLUMNS} FROM millrace_counts WHERE span = ${span} AND at >= ${from} AND at < ${to} ORDER BY at`;
 }
@@ -41,15 +41,15 @@ export function writeCounts(span: Span, at: number, body: string): Statement {
 }
 
 /**
- * Replaces the counts of all time. Refuses its whole batch when other tallies were imported since `version` was read: the version is set to
- * NULL, which its NOT NULL constraint refuses.
+ * Replaces the counts of all time. The whole batch is refused when other tallies were imported since `version` was read: then the version
+ * is set to NULL, which its NOT NULL constraint refuses.
  */
 export function writeEver(body: string, version: number): Statement {
   return sql`UPDATE millrace_counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL)
     WHERE span = 'ever' AND at = 0`;
 }
 
-/** Removes old rows. The statement returns a row for each removed row. */
+/** Removes old rows of counts. The statement returns a row for each removed row. */
 export function removeCounts(span: "minute" | "hour", keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_counts WHERE (span, at) IN

@@ -9,7 +9,9 @@ export interface DeadLetter {
   readonly queue: string;
   /** The received message, as JSON text. */
   readonly body: string;
-  /** Null for an invalid or missing tenant: only operators with access to unattributed dead letters see it. */
+  /**
+   * The tenant of the message; null for an invalid or missing tenant. Only operators with the scope `unattributed` see such a dead letter.
+   */
   readonly tenantId: string | null;
   readonly messageType: string | null;
   readonly idempotencyKey: string | null;
@@ -23,26 +25,26 @@ export interface DeadLetter {
   /** The step that failed, if the error has one. */
   readonly step: string | null;
   readonly upstreamStatus: number | null;
-  /** The id of its cause, shared with other failures for the same reason (`causeId`). */
+  /** The id of the dead letter's cause (`causeId`). Failures for the same reason have the same cause. */
   readonly cause: string;
   /** Time of the first failed attempt; null if unknown. */
   readonly firstAttemptAt: number | null;
-  /** Time of the last failed attempt; null for now. */
+  /** Time of the last failed attempt; null means the present time. */
   readonly lastAttemptAt: number | null;
 }
 
-/** An open dead letter is settled once by an operator, finally. */
+/** The state of a dead letter. An open dead letter is settled once, finally. */
 export type LetterState = "open" | "replayed" | "skipped";
 
-/** The result of a dead letter's one automatic repair. */
+/** The result of a dead letter's only automatic repair. */
 export interface TriedRepair {
   /** The repair's name in its queue's consumer. */
   readonly name: string;
   /** `sent`: the repaired message is on its queue. `refused`: the repaired message is invalid. `failed`: the repair threw. */
   readonly outcome: "sent" | "refused" | "failed";
-  /** In milliseconds since 1970. */
+  /** The time of the repair, in milliseconds since 1970. */
   readonly at: number;
-  /** The changed fields: dotted paths, such as `payload_inline.keyword`; at most 20. */
+  /** The changed fields of the message: dotted paths, such as `payload_inline.keyword`; at most 20. */
   readonly changed: readonly string[];
   /** The reason for `refused` or `failed`; null for `sent`. */
   readonly error: string | null;
@@ -62,38 +64,38 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Settles an open dead letter. The action's result is whether a row changed: a second one finds it settled. */
+/** Settles an open dead letter. The statement changes a row only once, so a second action has no effect. */
 export function settleLetter(id: string, state: Exclude<LetterState, "open">): Statement {
   return sql`UPDATE millrace_dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
 }
 
-/** Escalates an open dead letter, once: the first note remains. The result of the action says whether a row changed. */
+/** Escalates an open dead letter, once: the first note remains. A second escalation changes no row. */
 export function escalateLetter(id: string, by: string, note: string): Statement {
   return sql`
     UPDATE millrace_dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
     WHERE id = ${id} AND state = 'open' AND escalated_at IS NULL`;
 }
 
-/** Open escalated dead letters of all tenants, up to a limit. */
+/** Selects open escalated dead letters of all tenants, up to a limit. */
 export function selectEscalated(limit: number): Statement {
   return sql`
     SELECT id, queue, reason, escalated_at AS at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_escalated
     WHERE escalated_at IS NOT NULL AND state = 'open' LIMIT ${limit}`;
 }
 
-/** The operator and note of escalated dead letters. */
+/** Selects the operator and the note of escalated dead letters. */
 export function selectEscalations(ids: readonly string[]): Statement {
   return sql`
     SELECT id, escalated_by AS saidBy, escalation AS note FROM millrace_dead_letters
     WHERE id IN ${among(ids)} AND escalated_at IS NOT NULL`;
 }
 
-/** The open dead letters among these without a repair. */
+/** Selects the open dead letters without a repair among the given ids. */
 export function selectUnrepaired(ids: readonly string[]): Statement {
   return sql`SELECT id FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +state = 'open' AND repair IS NULL`;
 }
 
-/** Records a failed repair. Returns the id, unless a repair was recorded before. */
+/** Records a failed repair. The statement returns the dead letter's id, unless a repair was recorded before. */
 export function noteRepair(id: string, repair: TriedRepair): Statement {
   return sql`
     UPDATE millrace_dead_letters SET repair = ${JSON.stringify(repair)}

@@ -10,7 +10,7 @@ import { fragment, now, type Statement, sql } from "../contract/sql.ts";
  */
 export type DivergenceState = "suspected" | "mending" | "open" | "mended" | "gone";
 
-/** A divergence found by a check. */
+/** A divergence that a check has found. */
 export interface Sighting {
   readonly kind: string;
   readonly what: string;
@@ -18,7 +18,7 @@ export interface Sighting {
   readonly foundBy: string;
   readonly place: string;
   readonly detail: string;
-  /** True when its kind is at the maximum of recorded examples: a new one is not stored. */
+  /** True when the kind has the maximum number of recorded examples, so that a new divergence is not stored. */
   readonly isOneTooMany: boolean;
 }
 
@@ -27,7 +27,10 @@ export interface DivergenceKey {
   readonly what: string;
 }
 
-/** The delay before a suspected divergence is checked again: by then work in progress has completed, or the keeper has handled it. */
+/**
+ * The delay before a suspected divergence is checked again, in milliseconds. By then, work in progress has completed, or the keeper has
+ * handled it.
+ */
 const CONFIRM_MS = 120_000;
 /** The interval between checks of an open divergence. */
 const LOOK_MS = 3_600_000;
@@ -35,8 +38,8 @@ const LOOK_MS = 3_600_000;
 const IS_DUE = fragment(`(millrace_divergences.look_at IS NULL OR millrace_divergences.look_at <= ${now.fragment})`);
 
 /**
- * Records findings: a new divergence is suspected, a divergence due for a check is confirmed, and one found moments ago remains unchanged.
- * The statement returns the confirmed divergences.
+ * Records findings: a new divergence is suspected, a divergence due for a check is confirmed, and a divergence found moments ago remains
+ * unchanged. The statement returns the confirmed divergences.
  */
 export function noteSeen(sightings: readonly Sighting[]): Statement {
   return sql`
@@ -57,7 +60,9 @@ export function noteSeen(sightings: readonly Sighting[]): Statement {
     RETURNING kind, what, state, mends`;
 }
 
-/** Records repairs: a check follows soon. A divergence that was repaired before and is found again stays open. */
+/**
+ * Records repairs of divergences, each of which is checked again soon. A divergence that was repaired before and is found again stays open.
+ */
 export function noteMended(mended: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET mends = mends + 1, state = iif(mends = 0, 'mending', state), look_at = iif(mends = 0,
@@ -67,14 +72,14 @@ export function noteMended(mended: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.state = 'open'`;
 }
 
-/** Removes suspicions that a second check does not confirm. */
+/** Removes suspected divergences that a second check does not confirm. */
 export function dropSuspicions(unseen: readonly DivergenceKey[]): Statement {
   return sql`
     DELETE FROM millrace_divergences
     WHERE (kind, what) IN (SELECT value->>'kind', value->>'what' FROM json_each(${JSON.stringify(unseen)})) AND state = 'suspected'`;
 }
 
-/** Ends divergences that are not found any more. */
+/** Ends divergences that a check does not find any more. */
 export function noteGone(unseen: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET state = iif(mends > 0, 'mended', 'gone'), look_at = NULL, ended_at = ${now}
@@ -83,7 +88,7 @@ export function noteGone(unseen: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.state IN ('mending', 'open')`;
 }
 
-/** Delays the check of divergences after the check failed, or if it is not deployed any more. */
+/** Delays the check of divergences after the check failed, or when the deployment no longer has the check. */
 export function putLookOff(keys: readonly DivergenceKey[]): Statement {
   return sql`
     UPDATE millrace_divergences SET look_at = ${now} + ${LOOK_MS}
@@ -92,20 +97,20 @@ export function putLookOff(keys: readonly DivergenceKey[]): Statement {
       AND millrace_divergences.look_at IS NOT NULL`;
 }
 
-/** Divergences due for a check, the longest overdue first. */
+/** Selects divergences due for a check, the longest overdue first. */
 export function selectDueLooks(limit: number): Statement {
   return sql`
     SELECT kind, what, found_by AS "foundBy", place, state FROM millrace_divergences
     WHERE look_at <= ${now} ORDER BY look_at LIMIT ${limit}`;
 }
 
-/** Number of open divergences by kind, up to a limit. */
+/** Counts open divergences by kind, up to a limit. */
 export function countOpen(limit: number): Statement {
   return sql`
     SELECT kind, count(*) AS value FROM (SELECT kind FROM millrace_divergences WHERE state = 'open' LIMIT ${limit}) GROUP BY kind`;
 }
 
-/** Number of recorded examples by kind, up to a limit. */
+/** Counts recorded examples of divergences by kind, up to a limit. */
 export function countWatched(kinds: readonly string[], limit: number): Statement {
   return sql`
     SELECT k.value AS kind, (

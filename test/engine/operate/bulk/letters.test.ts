@@ -32,7 +32,7 @@ it("a bulk replay of the dead letters of one cause runs in stages of 1, 10 and t
   expect(await ask(`/v1/bulk-actions/${body.id}/abort`, { reason: "lunch" })).toMatchObject({ status: 202, body: { state: "aborted" } });
   expect(await reaches(body.instance_id, "complete")).toBe("complete");
   const halted = balanced(await show(body.id));
-  expect(halted).toMatchObject({ state: "aborted", why: expect.stringMatching(/^Aborted by tess: .*completed ones are kept/), failed: 0 });
+  expect(halted).toMatchObject({ state: "aborted", why: expect.stringMatching(/^Aborted by tess: .*completed items are kept/), failed: 0 });
   expect(halted.left).toBeGreaterThan(0);
   expect(await lettersIn(tenantId, "replayed")).toBe(halted.done);
 

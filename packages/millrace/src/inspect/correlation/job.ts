@@ -9,13 +9,13 @@ import { instanceMember, letterMember, type Member, selectInstances, selectLette
 import type { JobNode } from "./node.ts";
 import { countInstances, countLetters, type JobSummary, summaryOf } from "./summary.ts";
 
-/** A page of a job: a graph. The edges are the causes of its nodes. */
+/** A page of a job's graph: messages and instances are the nodes, their causes are the edges. */
 export interface JobPage {
-  /** Only on the first page. */
+  /** The summary of the job, on the first page only. */
   summary: JobSummary | undefined;
-  /** Causes before their effects; the messages of an instance directly after it. */
+  /** Nodes in order: causes before their effects, and each instance's messages directly after it. */
   nodes: JobNode[];
-  /** Counts of messages without a node, of instances that emitted many. */
+  /** Counts of the messages that have no node, for instances that emitted many messages. */
   collapsed: Collapsed[];
   next: string | null;
 }

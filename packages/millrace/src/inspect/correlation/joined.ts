@@ -55,7 +55,7 @@ function startedBy(tenantId: string, { kind, messageType, key }: JobNode, workfl
   return workflows.filter(({ on }) => on.type === messageType && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
 }
 
-/** The message's id in the outbox; "" for other nodes. */
+/** The id of a message's row in the outbox; "" for nodes that are no message. */
 function sentAs(tenantId: string, { kind, messageType, key, causationId }: JobNode): string {
   if (kind === "instance" || kind === "dead_letter" || messageType === null || key === null || causationId === null) return "";
   return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });

@@ -3,11 +3,11 @@ import type { Position } from "../../store/d1/paging.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import { type Addressed, causeOf, type JobNode, messageNode } from "./node.ts";
 
-/** Entries of an instance that are searched for emitted messages. */
+/** Maximum number of an instance's inbox entries that are searched for emitted messages. */
 const READ_ENTRIES = 500;
-/** Messages of an instance with a node each; the others are counted by type. */
+/** Maximum number of an instance's messages with a node each; further messages are counted by type. */
 export const TOLD_MESSAGES = 20;
-/** Characters of a dead letter that are parsed for its cause. */
+/** Maximum length of a dead letter that is parsed for its cause, in characters. */
 const READ_CHARACTERS = 200_000;
 
 const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM millrace_inbox
@@ -143,7 +143,7 @@ function timeOf(said: unknown): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-/** At least 0, because clocks may differ slightly. */
+/** The latency in milliseconds; at least 0, because clocks may differ slightly. */
 function since(cause: number | undefined, at: number): number | null {
   return cause === undefined ? null : Math.max(0, at - cause);
 }

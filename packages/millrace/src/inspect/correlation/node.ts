@@ -2,32 +2,34 @@ import { messageId } from "../../contract/ids.ts";
 
 /** A member of a job: an instance, a message that one of its steps emitted, or a dead letter. */
 export interface JobNode {
-  /** Its name within the job: an instance's id, an event's key, a command's digest, a letter's id. */
+  /** The node's name within the job: an instance's id, an event's key, a command's digest, a dead letter's id. */
   node: string;
   kind: "instance" | "command" | "event" | "dead_letter";
-  /** The type of the message; of an instance, the type of its command or event. */
+  /** The type of the message; for an instance, the type of the command or event that started it. */
   messageType: string | null;
   /** The idempotency key of the message; null for a removed instance. */
   key: string | null;
-  /** The workflow of an instance, the queue of a letter; null for a message. */
+  /** The workflow of an instance, the queue of a dead letter; null for a message. */
   name: string | null;
-  /** The status of an instance; `on_its_way` or `taken` for a message; the state of a letter; `gone` for a removed instance. */
+  /** The status of an instance; `on_its_way` or `taken` for a message; the state of a dead letter; `gone` for a removed instance. */
   status: string;
   subject: string | null;
-  /** When it was accepted, emitted or captured, in milliseconds since the epoch. Null for a removed instance. */
+  /**
+   * When the instance was accepted, the message emitted or the dead letter captured, in milliseconds since the epoch; null for a removed
+   * instance.
+   */
   at: number | null;
-  /** The node that caused it. Null for a cause outside the job, which `causationId` names. */
+  /** The node that caused this node; null for a cause outside the job, which `causationId` names. */
   cause: string | null;
   causationId: string | null;
-  /** The instance that emitted it or caused it, and the step. */
+  /** The instance that emitted this message or caused this instance, and the step. */
   fromInstance: string | null;
   step: string | null;
   /**
-   * Milliseconds since its cause: from the message's creation to an instance's acceptance, or from the instance's acceptance to its
-   * message.
+   * Milliseconds from the creation of a message to the acceptance of its instance, or from the acceptance of an instance to its message.
    */
   latencyMs: number | null;
-  /** The instances that a message starts, derived from its key. */
+  /** The instances that a message starts; their ids are derived from its key. */
   leadsTo: { instanceId: string; status: string }[];
 }
 
@@ -38,7 +40,7 @@ export interface Addressed {
   readonly causationId: string;
 }
 
-/** The name of a message within its job. An event's name is its key, which its consequences have as their cause. */
+/** The name of a message within its job. The name of an event is its key, which its consequences record as their cause. */
 export function messageNode(tenantId: string, { kind, messageType, key, causationId }: Addressed): string {
   if (kind === "event") return key;
   return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });

@@ -4,15 +4,15 @@ import { MAX_COUNTED } from "../../store/health.ts";
 import { type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
 
 export interface JobSummary {
-  /** Instances by status, workflow and the type of their message. */
+  /** The number of instances by status, workflow and message type. */
   instances: { status: InstanceStatus; workflow: string; messageType: string; count: number }[];
   deadLetters: { state: string; count: number }[];
-  /** True if the first 10,000 of each kind do not include all. */
+  /** True if the summary covers only the first 10,000 instances, messages or dead letters of the job. */
   more: boolean;
-  /** When its first instance was accepted and its last changed, in milliseconds; null without instances. */
+  /** When the first instance of the job was accepted and the last one changed, in milliseconds; null without instances. */
   firstAt: number | null;
   lastAt: number | null;
-  /** True while one of its instances has not ended. */
+  /** True while an instance of the job has not ended. */
   isOpen: boolean;
 }
 

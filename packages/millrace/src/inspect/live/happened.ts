@@ -9,7 +9,7 @@ export const LIVE_KINDS = ["instance", "dead_letter", "doubt", "approval", "acti
 export type LiveKind = (typeof LIVE_KINDS)[number];
 
 export interface Happened {
-  /** By the database's clock, in milliseconds since the epoch. */
+  /** The time of the event by the database's clock, in milliseconds since the epoch. */
   readonly at: number;
   readonly kind: LiveKind;
   readonly id: string;
@@ -24,18 +24,18 @@ export interface Doubt {
   readonly effectClass: string;
 }
 
-/** A position in the order of events. All earlier events were returned. */
+/** A position in the order of events. All events before the position were returned. */
 export interface Place extends Pick<Happened, "at"> {
-  /** The last returned event of that millisecond; without it, none of them was returned. */
+  /** The last returned event of the millisecond `at`; undefined if no event of that millisecond was returned. */
   readonly last?: Pick<Happened, "kind" | "id">;
 }
 
 export interface Seen {
-  /** Oldest first: all events after the place and before `upTo`, or the newest of them. */
+  /** All events between the position and `upTo`, oldest first, or the newest of these events. */
   readonly happened: Happened[];
-  /** True if a query's limit was reached. */
+  /** True if a query reached its limit, so that more events exist. */
   readonly more: boolean;
-  /** The database's clock: earlier events are final, because no later write has an earlier time. */
+  /** The time by the database's clock before which all events are known, because no later write has an earlier time. */
   readonly upTo: number;
 }
 
@@ -43,9 +43,9 @@ export interface Seen {
 const LOOKED_AT = 1000;
 
 /**
- * The events of a tenant after a place, in one statement. It finds changes of the newest 1,000 instances and questions, because an index by
- * time of change would cost a written row for each. Older instances are found when they fail, become in doubt or have an action. Every part
- * reads an index.
+ * The events of a tenant after a position, in one statement. It finds changes of the newest 1,000 instances and questions only: an index by
+ * time of change would cost a written row for each. Older instances are found when they fail, become `in_doubt` or get an operator action.
+ * Every part of the statement reads an index.
  */
 export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]): Promise<Seen> {
   const asked = kinds.flatMap((kind) => SOURCES[kind](tenantId, place.at).map((source) => ({ kind, source })));
@@ -98,7 +98,7 @@ function changed(tenantId: string, since: number): Statement {
     WHERE updated_at >= ${since}`;
 }
 
-/** Reads the failures of all tenants since then: the index has no tenant. */
+/** Selects the failures since a time. The query reads those of all tenants, because the index has no tenant. */
 function failed(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told
@@ -112,7 +112,7 @@ function captured(tenantId: string, since: number, state: "open" | "replayed" | 
     WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
 }
 
-/** Reads the unknown outcomes of all tenants since then: the index has no tenant. */
+/** Selects the unknown outcomes since a time. The query reads those of all tenants, because the index has no tenant. */
 function doubted(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told

@@ -15,14 +15,14 @@ export interface LeanEvent {
   readonly place: LeanPlace;
 }
 
-/** Steps per query; the next query returns the rest. */
+/** Maximum number of steps per query; the next query returns the following steps. */
 const MOST_STEPS = 250;
-/** Per step: attempt started, attempt completed. */
+/** Number of events of an inline step: its attempt started, and its attempt completed. */
 const EVENTS = 2;
 
 /**
  * The events of an instance's inline steps after a position, in the order of their records, because a step is unknown before its record.
- * Events of the current millisecond are left to the next query, unless the instance has ended: more may follow.
+ * While the instance runs, the next query returns the events of the current millisecond, because more such events may follow.
  */
 export async function leanStepsBehind(
   env: Pick<EngineEnv, "DB">,

@@ -7,11 +7,12 @@ import { IS_FREE } from "../../store/inbox/outcome.ts";
 import { type HeldState, type Hold, heldState, selectHold } from "../held-steps.ts";
 import type { StepRecord } from "../history.ts";
 
-/** The state of a step that is not done although its attempt has ended on the platform. */
+/** The state of a step whose attempt has ended on the platform although the step is not done. */
 export type StepEnd = HeldState | "in_doubt" | "waiting";
 
 /**
- * The state of such steps, by the platform's name: from the engine's waits after them in `all`, or from their records if no wait has begun.
+ * The states of steps whose attempt has ended although they are not done, by the platform's step name. A state comes from the engine's wait
+ * after the step in `all`, or from the step's records if no wait has begun.
  */
 export async function stepEnds(
   env: Pick<EngineEnv, "DB">,
@@ -74,7 +75,7 @@ async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, label
   };
 }
 
-/** Each key that a label can mean: a part in brackets at its end may be an item or belong to the name. */
+/** Every step key that a label can mean: brackets at the end of the label may contain an item or belong to the step's name. */
 function keysOf(label: string): { label: string; step: string; item: string }[] {
   const places = label.endsWith("]") ? [...label.matchAll(/ \[/g)].map(({ index }) => index) : [];
   return [{ label, step: label, item: "" }, ...places.map((at) => ({ label, step: label.slice(0, at), item: label.slice(at + 2, -1) }))];

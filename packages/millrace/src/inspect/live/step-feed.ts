@@ -18,18 +18,18 @@ export interface StepPlace {
 
 export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, lean: { at: 0, nth: 0 } };
 
-/** Timeouts for the first event of a history, and for each further one. */
+/** Timeouts for the first event of a history and for each further event, in milliseconds. */
 const FIRST_EVENT_MS = 1000;
 const QUIET_MS = 50;
-/** Events per query; the next query returns the rest. */
+/** Maximum number of events per query; the next query returns the following events. */
 const MOST_EVENTS = 500;
 
 export interface HeardStep {
   readonly event: StepEvent;
   readonly awaited: AwaitedStep | undefined;
-  /** For a completed attempt: the step's state, unless it is done. */
+  /** The state of the step after a completed attempt, if the step is not done. */
   readonly end: StepEnd | undefined;
-  /** The first attempt and all retries; null if unknown. */
+  /** The number of attempts: the first attempt and all retries; null if unknown. */
   readonly maxAttempts: number | null;
   readonly place: StepPlace;
 }
@@ -37,7 +37,7 @@ export interface HeardStep {
 type Subscription = Awaited<ReturnType<typeof subscribe>>;
 
 /**
- * The events of one instance's steps after a position. The platform's history is a stream. It is opened again after each change of the
+ * The events of one instance's steps after a position. The feed reopens the platform's stream of the history after each change of the
  * instance's row, because a restart begins a new history. Events of inline steps come from the inbox. Events before the position are read
  * too, for the state of each step.
  */
@@ -57,7 +57,7 @@ export class StepFeed {
     this.#read = place;
   }
 
-  /** New events. `untilEnd` waits for the end of the history, which the platform reports moments after the run has ended. */
+  /** Returns new events. `untilEnd` waits for the end of the history, which the platform reports moments after the run has ended. */
   async heard(instance: Instance, untilEnd: boolean): Promise<HeardStep[]> {
     const isFresh = await this.#openFor(instance);
     const events: StepEvent[] = [];
@@ -103,7 +103,7 @@ export class StepFeed {
     return isNew;
   }
 
-  /** Resolves when more events are available. Never resolves after the end of the history. */
+  /** Resolves when more events are available. After the end of the history the promise never resolves. */
   async sooner(): Promise<void> {
     const ended = new Promise<never>(() => {});
     await Promise.race([ended, ...this.#open.map(({ next }) => next.then((answer) => (answer && !answer.done ? undefined : ended)))]);

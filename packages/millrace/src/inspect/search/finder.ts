@@ -3,59 +3,59 @@ import type { Statement } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Row } from "../../store/d1/retry.ts";
 
-/** Names of the deployment's workflows and accepted events. Keys are hashed with them. */
+/** Names of the deployment's workflows and accepted events. The search hashes a key with each of these names. */
 export interface KnownNames {
   readonly workflows: readonly string[];
   readonly events: readonly string[];
 }
 
 export interface Sought {
-  /** The trimmed text. A traceparent is replaced by its trace id. */
+  /** The trimmed search text. A traceparent is replaced by its trace id. */
   readonly text: string;
   readonly by: Asker;
   readonly known: KnownNames;
 }
 
 export interface Found {
-  /** Unique with its kind. */
+  /** The id of the found object, unique among objects of its kind. */
   id: string;
-  /** Plain text, never HTML. */
+  /** The title of the found object as plain text, never HTML. */
   title: string;
   status: string | null;
   at: number | null;
-  /** Its route, as a path with a query. */
+  /** The route of the found object, as a path with a query. */
   url: string;
-  /** The name that matches, such as `id` or `subject`. */
+  /** The field that matches the search text, such as `id` or `subject`. */
   by: string;
-  /** `prefix` if the name only begins with the text. */
+  /** `prefix` if the field begins with the search text, `exact` if it equals the text. */
   match: "exact" | "prefix";
 }
 
-/** Finds objects of one kind: one statement that reads an index, for the tenant alone. */
+/** Finds the tenant's objects of one kind, by one statement that reads an index. */
 export interface Finder {
-  /** As in the routes: `instance`, `dead_letter`. */
+  /** The kind of object, as in the routes: `instance`, `dead_letter`. */
   readonly kind: string;
-  /** Undefined if no name of this kind has this form. Returns at most `MOST_OF_A_KIND` + 1 rows. */
+  /** Returns undefined if the search text cannot be a name of this kind. The statement returns at most `MOST_OF_A_KIND` + 1 rows. */
   readonly look: (sought: Sought) => Statement | undefined;
-  /** Undefined for a row that does not match. */
+  /** Converts a row to a found object; undefined for a row that does not match the search. */
   readonly read: (row: Row, sought: Sought) => Found | undefined;
 }
 
-/** Most objects of a kind in one answer. */
+/** Maximum number of objects of one kind in a search result. */
 export const MOST_OF_A_KIND = 5;
 export const ASKED = MOST_OF_A_KIND + 1;
 
-/** Shortest prefix of a name. */
+/** Minimum length of a name's prefix in a search, in characters. */
 const SHORTEST = 3;
-/** Shortest prefix of a hash. Few hashes share it, so no index by tenant is needed. */
+/** Minimum length of a hash's prefix in a search. Few hashes have a common prefix of this length, so no index by tenant is needed. */
 const SHORTEST_HASH = 6;
 
-/** The range of texts with this prefix; only the text itself if it is shorter than the minimum. */
+/** The range of texts that begin with the given text; a text below the minimum length gives a range of only itself. */
 export function beginningWith(text: string): { from: string; to: string } {
   return { from: text, to: text.length < SHORTEST ? `${text}\0` : `${text}\u{10FFFF}` };
 }
 
-/** The range of ids that begin with a hash; undefined if the text is not the beginning of one. */
+/** The range of ids that begin with the given text; undefined if the text cannot be the beginning of a hash. */
 export function hashBeginningWith(text: string): { from: string; to: string } | undefined {
   const hash = text.toLowerCase();
   return hash.length >= SHORTEST_HASH && /^[0-9a-f][0-9a-f-]{0,63}$/.test(hash) ? { from: hash, to: `${hash}~` } : undefined;

@@ -8,12 +8,12 @@ const COLUMNS = fragment("id, tenant_id, workflow, status, idempotency_key, subj
 /** The ids of an instance's events, questions and messages begin with its id. */
 const OF_INSTANCE = /^([0-9a-f]{32})(?:[./-].*)?$/s;
 
-/** Most hashes with the same prefix, including other tenants', which are removed afterwards. */
+/** Maximum number of hashes with the same prefix that a search reads. They include other tenants' hashes, which are removed afterwards. */
 const ALIKE = 100;
 
 /**
- * Newest instances that are searched for a subject or a trace. An index by either would cost a written row per instance. The list of
- * instances continues from there.
+ * Number of newest instances that are searched for a subject or a trace, because an index by either would cost a written row per instance.
+ * The list of instances searches older ones.
  */
 export const LOOKED_BACK = 2000;
 
@@ -63,12 +63,12 @@ export const recent: Finder = {
   read: (row, { text }) => found(row, row.subject === text ? "subject" : "trace_id", "exact"),
 };
 
-/** The end of the search in the newest instances; no row if the tenant has fewer. */
+/** Selects the acceptance time of the oldest instance that was searched; no row if the tenant has fewer instances. */
 export const lookedBackTo = ({ by }: Pick<Sought, "by">) => sql`
   SELECT accepted_at AS at FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
   ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_BACK - 1}`;
 
-/** The platform's id of an undo is a hash of the instance's id and the action's. */
+/** Finds an instance by the id of its undo on the platform, which is a hash of the instance's id and the action's id. */
 export const byUndo: Finder = {
   kind: "instance",
   look: ({ text, by }) =>
@@ -82,7 +82,7 @@ export const byUndo: Finder = {
   read: (row, { text }) => (platformId(String(row.id), String(row.undo)) === text ? found(row, "platform_id", "exact") : undefined),
 };
 
-/** 32 hex characters: an instance's id or a trace id. */
+/** True for 32 hex characters, which may be an instance's id or a trace id. */
 function isTraceId(text: string): boolean {
   return /^[0-9a-f]{32}$/.test(text);
 }

@@ -36,7 +36,7 @@ export const letterByKey: Finder = {
   read: (row, sought) => ({ ...letter(row), by: "idempotency_key", match: matchOf(row.name, sought) }),
 };
 
-/** Messages of an event from outside have the event's own name, so the key of the request is looked up. */
+/** Finds dead letters of events from outside. Their messages have the event's id as key, so the query looks up the key of the request. */
 export const letterByStatedKey: Finder = {
   kind: "dead_letter",
   look: ({ text, by, known }) => sql`
@@ -46,7 +46,7 @@ export const letterByStatedKey: Finder = {
   read: (row) => ({ ...letter(row), by: "idempotency_key", match: "exact" }),
 };
 
-/** Open dead letters by the subject of their message. The state and the index's expression are literal text, as in the partial index. */
+/** Finds open dead letters by the subject of their message. SQLite uses the partial index only if state and expression are literal text. */
 export const letterBySubject: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => sql`
@@ -74,7 +74,7 @@ function letter(row: Record<string, unknown>) {
   };
 }
 
-/** Events that a step has emitted. Their key begins with the instance's id. */
+/** Finds events that a step has emitted. The key of such an event begins with the instance's id. */
 export const emitted: Finder = {
   kind: "event",
   look: ({ text, by }) => {

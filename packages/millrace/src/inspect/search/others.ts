@@ -6,7 +6,7 @@ import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf 
 
 const ALIKE = 100;
 
-/** Jobs by their correlation id. Skips from one id to the next in the index, so a job of 10,000 members is one step. */
+/** Finds jobs by correlation id. The query skips from one id to the next in the index, so a job of 10,000 members costs one step. */
 export const jobs: Finder = {
   kind: "correlation",
   look: ({ text, by }) => {
@@ -84,7 +84,7 @@ export const approvals: Finder = {
   }),
 };
 
-/** Operator actions by their id. The result links to the page of the audit that begins with it. */
+/** Finds operator actions by id. Each result links to the page of the audit that begins with the action. */
 export const actions: Finder = {
   kind: "action",
   look: ({ text, by }) => {

@@ -16,17 +16,17 @@ const ENGINE_FINDERS: readonly Finder[] = [
 const MOST = 50;
 
 export interface Findings {
-  /** Exact matches first, then in the order of the finders. */
+  /** Found objects: exact matches first, then in the order of the finders. */
   items: (Found & { kind: string })[];
-  /** Kinds with more matches than the answer has. */
+  /** Kinds of objects with more matches than the result contains. */
   more: string[];
-  /** The number of newest instances that were searched for a subject or a trace. `since` is null if these are all. */
+  /** The number of newest instances that were searched for a subject or a trace. `since` is null if all instances were searched. */
   lookedBack: { instances: number; since: number | null };
 }
 
 /**
- * Finds ids and keys of any kind for the tenant: by exact name, and by prefix where an index has one. One round trip; its cost does not
- * depend on the size of the database. `own`: the app's finders.
+ * Finds the tenant's objects of any kind by exact id or key, and by prefix where an index supports it. The search takes one round trip, and
+ * its cost does not depend on the size of the database. `own` contains the app's finders.
  */
 export async function search(
   env: Pick<EngineEnv, "DB">,

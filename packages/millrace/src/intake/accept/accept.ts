@@ -8,10 +8,10 @@ import type { Outgoing } from "../../store/outbox.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { prove } from "./proof.ts";
 
-/** A message and the instance that it becomes. */
+/** An accepted message as the instance that it becomes. */
 export interface Acceptance extends NewInstance {
   readonly delaySeconds: number;
-  /** The instance's fields as JSON, for the insert. */
+  /** The instance's fields as JSON, for the insert of the row. */
   readonly row: string;
 }
 
@@ -33,7 +33,7 @@ export function acceptance({ name: workflow, deadline }: Performer, message: Env
   return { ...accepted, row: JSON.stringify(accepted) };
 }
 
-/** A message without the engine's internal fields. Checking first is several times faster than copying without them. */
+/** A message without the engine's internal fields. A check for these fields is several times faster than a copy. */
 function unmarked(message: Envelope): Envelope {
   if (message.acceptance === undefined && message.replay === undefined) return message;
   const { acceptance: _proof, replay: _mark, ...envelope } = message;
@@ -47,8 +47,8 @@ function deadlineOf({ must_end_by: asked }: Envelope, deadline: AnyWorkflow["dea
 }
 
 /**
- * The queue message of an accepted command, with a proof that its row is committed. A delayed message has no proof: an operator may cancel
- * or pause it before it is due, so its consumer checks the row. Neither has one whose workflow or queue is paused.
+ * The queue message of an accepted command, with a proof that the command's row is committed. A delayed message has no proof: an operator
+ * may cancel or pause it before it is due, so its consumer checks the row. A message of a paused workflow or queue has no proof either.
  */
 export function outgoing(secret: string, accepted: Acceptance, isHeld = false): Outgoing {
   const { envelope, queue, delaySeconds } = accepted;
@@ -56,7 +56,7 @@ export function outgoing(secret: string, accepted: Acceptance, isHeld = false): 
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 
-/** Acceptances as JSON texts for `json_each`: one text, or a few when they are large. */
+/** Acceptances as JSON texts for `json_each`. Large acceptances are split into several texts. */
 export function acceptanceChunks(all: readonly Acceptance[]): string[] {
   return textChunks(all.map(({ row }) => row));
 }

@@ -7,17 +7,20 @@ import { query } from "../../store/d1/retry.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
-/** Options of a request about the end of its instance. */
+/** Options of a request for the end of its instance: a deadline and a callback. */
 export interface AskedEnd {
   /** The deadline: an ISO time with its offset, or a duration from now, such as `"2 hours"`. */
   readonly mustEndBy?: string | undefined;
-  /** The address to call at each end of the instance. Refused when the deployment has no callbacks, and when the address is not allowed. */
+  /**
+   * The address to call at each end of the instance. The address is refused when the deployment has no callbacks or does not allow the
+   * address.
+   */
   readonly callbackUrl?: string | undefined;
   /** Names of the fields for deadline and callback in error messages. Default: the names of the API. */
   readonly called?: Readonly<Record<"mustEndBy" | "callbackUrl", string>>;
 }
 
-/** Validates the calendar day: `Date.parse` alone reads 30 February as 2 March. */
+/** This schema also validates the calendar day: `Date.parse` alone reads 30 February as 2 March. */
 const time = z.iso.datetime({ offset: true });
 const CALLED = { mustEndBy: "must_end_by", callbackUrl: "callback_url" } as const;
 

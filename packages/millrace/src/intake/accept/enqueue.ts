@@ -25,10 +25,10 @@ import { keyReused, sameWork } from "./reuse.ts";
 interface RequestOptions extends DraftOptions, AskedEnd {
   /** Identifies the work; default: derived from the payload by the command's `key`. 1 to 500 characters. */
   idempotencyKey?: string | undefined;
-  /** The correlation id. Default: the id that the command derives from its payload, else a new one. */
+  /** The correlation id. Default: the id that the command derives from its payload, or else a new id. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
-  /** W3C trace context of the caller. Default, and if invalid: a new trace. */
+  /** W3C trace context of the caller. A missing or invalid context begins a new trace. */
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
   /**
@@ -41,7 +41,7 @@ interface RequestOptions extends DraftOptions, AskedEnd {
 /** A command requested by the deployment's own code. The compiler checks the payload against the command. */
 export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, "called"> {
   /** The result of `defineCommand`, or the `command` of a workflow with an `input`. */
-  // biome-ignore lint/suspicious/noExplicitAny: the parsed payload is on both sides of functions here; only the given one is inferred
+  // biome-ignore lint/suspicious/noExplicitAny: only the given payload is inferred, because the type uses the parsed one in both directions
   command: CommandDefinition<any, string, Payload>;
   payload: NoInfer<Payload>;
 }
@@ -50,9 +50,9 @@ export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, 
 export interface UntypedRequest extends RequestOptions {
   type: string;
   payload: unknown;
-  /** The version of the payload; default: the present one. */
+  /** The version of the payload; default: the present version. */
   schemaVersion?: number | undefined;
-  /** True: unknown fields of the payload are refused. By default unknown fields are dropped. */
+  /** True: a payload with unknown fields is refused. By default unknown fields are dropped. */
   exact?: boolean;
 }
 
@@ -69,8 +69,8 @@ export interface Accepted {
   /** True when the command had been accepted before: no new instance was started. */
   replayed: boolean;
   /**
-   * The status of the instance with this key: `accepted` for a new one. `pruned`: the instance has ended, and its row was removed. A repeat
-   * of an `errored` or `terminated` instance starts nothing: retry that instance.
+   * The status of the instance with this key: `accepted` for a new instance. `pruned`: the instance has ended, and its row was removed. A
+   * repeat of an `errored` or `terminated` instance starts nothing: retry that instance.
    */
   status: KeyHolder["status"];
   /** The due time of a delayed command, in milliseconds; null without a delay, and when its instance has ended. */
@@ -83,8 +83,8 @@ export interface Accepted {
  * dies before it is sent. Returns one result or error per request, in order; a refused command changes nothing.
  *
  * `also`: statements of the app, made with `sql`, in the same batch:
- * - at least one command is new: all of `also` is written, before the commands' rows;
- * - every command is a repeat, or is refused: none of `also` is written;
+ * - at least one command is new: the batch contains all statements of `also`, before the commands' rows;
+ * - every command is a repeat or is refused: no statement of `also` is executed;
  * - a statement fails: no command is accepted, and the error of D1 is thrown.
  *
  * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
@@ -107,8 +107,8 @@ export function enqueue<const Payloads extends readonly unknown[]>(
 }
 
 /**
- * Accepts one command. `also` is written in the same D1 batch if the command is new, as with `enqueue`: both, or neither. A repeat of the
- * command returns `replayed: true` and writes nothing. Errors: as `enqueue`, thrown.
+ * Accepts one command. `also` is written in the same D1 batch if the command is new, as with `enqueue`. A repeat of the command returns
+ * `replayed: true` and writes nothing. Errors: as `enqueue`, thrown.
  */
 export async function enqueueOne<Payload>(
   env: EngineEnv,
@@ -126,7 +126,7 @@ function untyped<Payload>({ command, ...rest }: CommandRequest<Payload>): Untype
   return { type: command.type, ...rest };
 }
 
-/** Errors: `config_invalid` for a missing field, `invalid_payload` for an invalid tenant. */
+/** Validates the requester of a command. Errors: `config_invalid` for a missing field, `invalid_payload` for an invalid tenant. */
 function checkedRequester(by: Requester): Requester {
   const isGiven = typeof by?.tenantId === "string" && typeof by.source === "string";
   assertDeclared(isGiven, "Pass { tenantId, source } to enqueue a command: the tenant, and the name of the calling code, both strings.");
@@ -160,10 +160,10 @@ export async function acceptCommand(
 }
 
 function rowIsLost(): MillraceError {
-  return new MillraceError("invariant", "A row that was just committed is not there. Please report this.");
+  return new MillraceError("invariant", "The database lacks the row of a command that was committed moments ago. Please report this.");
 }
 
-/** Statements to commit before a command's own row, and the condition for all of them. */
+/** Statements to commit before a command's own row, and the condition for these statements and the row. */
 export interface Hinge {
   also: readonly Statement[];
   provided: Statement;
@@ -204,7 +204,7 @@ async function accept(
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
-  // The first of equal requests is the new one; the others, also in the same batch, are reported as repeats.
+  // Of equal requests, also in the same batch, the first one is new; the others are reported as repeats.
   const begun = new Set(firstOf(acceptances.filter((one) => fresh.has(one))));
   await begin(env, [...begun], ({ id }) => heldNow.has(id));
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
@@ -225,7 +225,7 @@ async function accept(
   });
 }
 
-/** Commits the rows of commands, and the statements with them. Writes nothing if every command is a repeat. */
+/** Commits the rows of commands with the caller's statements. The function writes nothing if every command is a repeat. */
 async function commit(
   env: EngineEnv,
   acceptances: readonly Acceptance[],
@@ -244,7 +244,7 @@ async function commit(
 }
 
 /**
- * Starts high-priority commands directly. All other commands, those that must not start yet, and those that the platform could not start,
+ * Starts high-priority commands directly. All other commands, also commands that must not start yet or that the platform could not start,
  * are sent to their queue.
  */
 async function begin(env: EngineEnv, accepted: readonly Prepared[], isHeld: (one: Prepared) => boolean): Promise<void> {
@@ -262,8 +262,8 @@ interface Prepared extends Acceptance {
 }
 
 /**
- * The acceptances with the same request as their rows: the same fingerprint, or the same fingerprint under the deployment that accepted it,
- * which had another version of the payload or other defaults.
+ * Returns the acceptances whose request equals the request of the stored row. Two requests are equal if their fingerprints are, also when
+ * an earlier deployment had another payload version or other defaults.
  */
 async function repeatsAmong(
   env: EngineEnv,
@@ -278,7 +278,7 @@ async function repeatsAmong(
     if (one instanceof MillraceError) continue;
     const row = rows.get(one.id);
     if (row === undefined) continue;
-    // A pruned instance has no payload left to read with the present definition.
+    // The payload of a pruned instance is gone, so it cannot be compared under the present definition.
     const isRepeat =
       row.fingerprint === one.fingerprint || (row.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
     if (isRepeat) repeats.add(one);
@@ -291,7 +291,7 @@ async function repeatsAmong(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: UntypedRequest): Promise<Prepared> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
-  // Missing bindings and keys are refused here, before the row is written, because the caller can read the error.
+  // A missing binding or key is refused before the row is written, because the caller can read the error.
   assertReady(env);
   if (!isElsewhere(env, workflow.name, catalog.elsewhere)) workflowBinding(env, workflow.name, catalog.elsewhere);
   assertSendable(env, definition.queue);
@@ -316,7 +316,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
-/** The delay and the priority of a command. Errors: `invalid_payload` for a combination that its queue does not support. */
+/** The delay and the priority of a command. Errors: `invalid_payload` for a combination that the command's queue does not support. */
 function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, priority = "normal" }: UntypedRequest) {
   const delay = checkedDelay(delaySeconds);
   if (priority === "normal") return { goesAhead: false, delaySeconds: delay };
@@ -334,7 +334,7 @@ interface KnownRow extends Identity, KeyHolder {
   correlation_id: string | null;
 }
 
-/** The error of one refused item. A bug of the engine is thrown. */
+/** Returns the error as the refusal of one item. An error that is a bug of the engine is thrown. */
 export function asRefusal(error: unknown): MillraceError {
   if (error instanceof MillraceError && codeOf(error) !== "invariant") return error;
   throw error;

@@ -13,12 +13,12 @@ export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "ide
   return new MillraceError(
     "idempotency_key_reused",
     `The key "${idempotency_key}" belongs to an earlier ${message_type} with another payload. Use a new key for new work; to repeat the earlier work, send its payload.`,
-    { issues: [{ path: "idempotency_key", message: "is taken by another payload" }] },
+    { issues: [{ path: "idempotency_key", message: "belongs to a message with another payload" }] },
   );
 }
 
 /**
- * Finds the repeats of earlier requests among messages with a known key and another fingerprint. A deployment that raised the version of a
+ * Finds repeats of earlier requests among messages whose key is known with another fingerprint. A deployment that raised the version of a
  * payload, or added a default, changes the fingerprint of the same request. Therefore both payloads are compared under the present
  * definition. The function is called only when fingerprints differ. A stored payload that is gone or unreadable counts as different.
  */

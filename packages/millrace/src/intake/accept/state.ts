@@ -21,16 +21,16 @@ export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "ide
   /** Identifies the event among those of its type: the same key is the same event. 1 to 500 characters. */
   idempotencyKey: string;
   /**
-   * True: the record of the key, which is kept longer than the event, has no correlation id, because that may mention a person. A repeat
-   * then gets the event's id instead of the correlation id.
+   * True: the record of the key, which is kept longer than the event, omits the correlation id, which may mention a person. A repeat then
+   * gets the event's id instead of the correlation id.
    */
   uncorrelated?: boolean;
 }
 
 export interface Stated {
-  /** The id of the event: the causation id of its consequences, and the idempotency key of an instance that it starts. */
+  /** The id of the event: the causation id of its consequences, and the idempotency key of an instance that the event starts. */
   eventId: string;
-  /** True when the same event had been accepted before: it has no new consequences. */
+  /** True when the same event had been accepted before. The repeat has no new consequences. */
   replayed: boolean;
   correlationId: string;
 }
@@ -54,7 +54,7 @@ export async function stateEvents(
   if (asked.length === 0) return prepared as MillraceError[];
   const startedAt = Date.now();
 
-  // Of equal keys in one request the first is accepted, as with two requests.
+  // Of events with equal keys in one request the first is accepted, as in two separate requests.
   const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
   await crashPoint("A01 before an event commits");
   const written = await namedBatch(env.DB, { ...insertStated(firsts), known: selectStated(firsts.map(({ id }) => id)) });
@@ -75,7 +75,7 @@ export async function stateEvents(
       const idempotency_key = requests[index]?.idempotencyKey ?? "";
       return keyReused({ idempotency_key, message_type: one.envelope.message_type });
     }
-    // The first of equal events is the new one; the others, also in the same request, are reported as repeats.
+    // Of equal events, also in the same request, the first one is new; the others are reported as repeats.
     const replayed = !fresh.delete(one.id);
     const { envelope, message } = one;
     traceAccepted(env, {

@@ -15,7 +15,7 @@ export interface Statable {
   readonly said: string;
   readonly envelope: Envelope;
   readonly message: Outgoing;
-  /** True: the record of the key has no correlation id. */
+  /** True: the record of the event's key omits the correlation id. */
   readonly isUncorrelated: boolean;
 }
 
@@ -27,7 +27,7 @@ export function statedId(tenantId: string, type: string, key: string): string {
   return digest("stated", tenantId, type, key);
 }
 
-/** The raw request. */
+/** An event from outside, as it was requested. */
 interface Asked {
   readonly schemaVersion?: number | undefined;
   readonly payload: unknown;
@@ -45,14 +45,15 @@ export function statable(id: string, envelope: Envelope, queue: string, asked: A
   };
 }
 
-/** True when the event is a repeat of the known one. */
+/** True when the event is a repeat of the event that has the same key. */
 export function isRepeat({ fingerprint, said }: Statable, known: KnownEvent): boolean {
   return known.fingerprint === fingerprint || known.said === said;
 }
 
 /**
- * Stores events: those with new keys get their rows and their outbox messages; known keys change nothing. The keys of the given events must
- * differ. The outbox statements come first, because their condition is that the key has no row yet. The last statements return the new ids.
+ * Stores events: those with new keys get their rows and their outbox messages; known keys change nothing. All given events must have
+ * different keys. The outbox statements come first, because their condition is that the key has no row yet. The last statements return the
+ * ids of new events.
  */
 export function insertStated(events: readonly Statable[]): { messages: Statement[]; fresh: Statement[] } {
   const messages = rowChunks(events.map(({ id, message }) => ({ id, message })));

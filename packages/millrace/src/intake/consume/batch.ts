@@ -51,7 +51,10 @@ export async function handleBatch(
   return outcomes;
 }
 
-/** The error of messages not accepted within the batch's time limit: they are redelivered, and this never makes them dead letters. */
+/**
+ * The error of messages that the batch did not accept within its time limit. They are redelivered, and this error never makes them dead
+ * letters.
+ */
 function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
   return new MillraceError(
     "unavailable",
@@ -76,12 +79,12 @@ function settle(
     counts[did] = (counts[did] ?? 0) + 1;
     if (did === "retried") message.retry(delays && { delaySeconds: delays.get(message) ?? 1 });
     else message.ack();
-    // Captured messages have their own log line.
+    // A captured message is logged separately.
     if (did === "captured" || did === "refused") continue;
     const hide = hideIn(catalog, queue.name, message.body);
     const why = outcome && "error" in outcome ? causeOf(outcome.error, hide) : {};
     noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, hide, ...why });
   }
-  // A single message's own log line is enough.
+  // A batch of one message needs no summary, because the message is logged.
   if (batch.messages.length > 1) logLine("info", { log: "batch", queue: queue.name, messages: batch.messages.length, ...counts });
 }

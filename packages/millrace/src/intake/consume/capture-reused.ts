@@ -26,8 +26,8 @@ export async function captureReused(intake: Intake, group: readonly Plan[], writ
 }
 
 /**
- * The rows that the insert did not return are repeats of known commands, of pruned keys, or key reuses. Queried only if there are any, so
- * that the usual batch needs no extra query.
+ * The messages without an inserted row are repeats of known commands, repeats of pruned keys, or key reuses. A query distinguishes them
+ * only if there are any, so that the usual batch needs no extra query.
  */
 async function captureCommands(intake: Intake, repeated: readonly { one: Acceptance; plan: Plan }[]): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();
@@ -42,8 +42,8 @@ async function captureCommands(intake: Intake, repeated: readonly { one: Accepta
   );
   const reused = others.filter(({ one }) => !same.has(one));
   const letters = reused.map(({ one, plan: { message, envelope } }): Captured => {
-    // A command that follows from an event is captured as it would have been sent: the event itself is accepted. An event that starts an
-    // instance keeps the mark of its replay: a replay is another message.
+    // A command that follows from an event is captured in the form in which it would have been sent. An event that starts an
+    // instance keeps its `replay` field, because a replay is a different message.
     const body = one.envelope.kind === envelope.kind ? message.body : one.envelope;
     const given = { queue: one.queue ?? consumer.queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
     const letter = deadLetter({ ...given, error: keyReused(one.envelope) });
@@ -53,7 +53,7 @@ async function captureCommands(intake: Intake, repeated: readonly { one: Accepta
   return new Set(reused.map(({ one }) => one));
 }
 
-/** No wait would receive an event with the same key and another payload, so it is captured for an operator. */
+/** Captures events with a known key and another payload for an operator, because no wait would receive such an event. */
 async function captureEvents(intake: Intake, group: readonly Plan[], kept: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   const { env, consumer, takenAt } = intake;
   const anew = new Set(kept);
@@ -73,11 +73,11 @@ async function captureEvents(intake: Intake, group: readonly Plan[], kept: reado
   return reused;
 }
 
-/** A dead letter, and the delivery that it comes from. */
+/** A dead letter and the time of the delivery that failed. */
 interface Captured {
   readonly letter: DeadLetter;
   readonly delivery: Pick<Message, "id" | "body">;
-  /** The time of the delivery; missing for a command that was never delivered. */
+  /** The time of the failed delivery; undefined for a command that was never delivered. */
   readonly takenAt?: number | undefined;
 }
 

@@ -18,7 +18,10 @@ import { failedBy } from "./follow.ts";
 import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 
-/** Sends commands, notifies waits and starts instances after the commit. Only rows that belong to these messages are sent and started. */
+/**
+ * Sends commands, notifies waits and starts instances after the commit. The function sends and starts only rows that belong to these
+ * messages.
+ */
 export async function carryOn(intake: Intake, group: readonly Plan[], written: Written, outcomes: Outcomes): Promise<void> {
   const { env, catalog } = intake;
   const captured = await captureReused(intake, group, written);
@@ -63,7 +66,7 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
   }
 }
 
-/** Returns the ids of the instances that could not be created yet: the keeper starts them. */
+/** Creates instances on the platform. Returns the ids of the instances that could not be created yet, which the keeper starts. */
 async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
   const unseen = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => UNSEEN.has(taken.get(one)?.status ?? "dead"));
   const queued = unseen.filter((one) => taken.get(one)?.status === "queued" && taken.get(one)?.held === 0);
@@ -81,7 +84,7 @@ function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captu
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
-  // Its workflow or queue is paused.
+  // The command's workflow or queue is paused.
   if (taken.get(command)?.status === "accepted") return { did: "put off" };
   if (taken.get(command)?.deliveries !== 1) return { did: "duplicate" };
   return { did: putOff.has(command.id) ? "put off" : "started" };

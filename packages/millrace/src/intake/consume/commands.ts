@@ -19,8 +19,8 @@ import { readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
 /**
- * The consumer of a command queue: parse, derive the id, commit, start, acknowledge. One round trip to D1 and one `createBatch` per
- * workflow for a batch of any size; no round trip for commands that the API or a route has just accepted.
+ * The consumer of a command queue: parse, derive the id, commit, start, acknowledge. A batch of any size costs one round trip to D1 and one
+ * `createBatch` per workflow. Commands that the API or a route has just accepted cost no round trip.
  */
 export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue, starts } = consumer;
@@ -63,9 +63,9 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
 }
 
 /**
- * Starts newly accepted commands without a database query. For commands that have waited since, one query finds the ones stopped by an
- * operator. Commands that cannot be created now are delayed: the keeper starts them from their committed rows. Returns all other commands:
- * without a proof, stopped, or already created.
+ * Starts newly accepted commands without a database query. For commands that have waited since their acceptance, one query finds the
+ * commands stopped by an operator. Commands that cannot be created now are delayed: the keeper starts them from their committed rows.
+ * Returns all other commands: commands without a proof, stopped commands, and commands whose instance exists.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
   const isOwn = ({ message, envelope, instances, move }: Plan) =>

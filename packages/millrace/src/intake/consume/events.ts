@@ -13,9 +13,9 @@ import { nothing, type Plan } from "./plan.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
-/** Maximum time that the events of a batch wait for each other. Slower events are committed later. */
+/** Maximum time that the events of a batch wait for each other. Events that take longer are committed later. */
 const TOGETHER_MS = 500;
-/** Time before the keeper treats a slow event as lost. */
+/** Time after which the keeper treats a slow event as lost, in milliseconds. */
 const SLOW_MS = 60_000;
 
 /**
@@ -45,7 +45,7 @@ export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptu
   };
 }
 
-/** An event and its plan; no plan if planning failed. */
+/** An event and the promise of its plan. */
 interface Planning {
   readonly one: ReadMessage;
   readonly plan: Promise<readonly Plan[]>;
@@ -78,7 +78,7 @@ function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): P
   });
 }
 
-/** The plans that are ready within the time limit, and the slow ones. */
+/** Separates the plans that are ready within the time limit from the slow ones. */
 async function quickAmong(planning: readonly Planning[]): Promise<{ quick: Plan[]; slow: Planning[] }> {
   const plans = await within(
     planning.map(({ plan }) => plan),
@@ -90,7 +90,7 @@ async function quickAmong(planning: readonly Planning[]): Promise<{ quick: Plan[
   };
 }
 
-/** The result of each promise after the time limit, or "slow". */
+/** The result of each promise within the time limit, or "slow" for a promise that takes longer. */
 async function within<T>(promises: readonly Promise<T>[], ms: number): Promise<(T | "slow")[]> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const over = new Promise<"slow">((resolve) => {
@@ -103,7 +103,7 @@ async function within<T>(promises: readonly Promise<T>[], ms: number): Promise<(
   }
 }
 
-/** Keeps the keeper from sending copies of events in progress to the same slow code. */
+/** Delays the keeper's copies of slow events, so that the same slow code does not get them while they are in progress. */
 async function expectSlow({ env }: Intake, slow: readonly ReadMessage[]): Promise<void> {
   const ours = slow.filter(({ envelope }) => envelope.outbox === undefined).map(({ envelope }) => ({ envelope, delayMs: SLOW_MS }));
   if (ours.length > 0) await atomically(env.DB, [expectLater(ours)]).catch(() => undefined);

@@ -16,7 +16,7 @@ import type { Intake, Outcome } from "../consumer.ts";
 import type { Plan } from "./plan.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** An error of a route's code: with any code it counts as a failure of the event. */
+/** An error thrown by a route's code. It counts as a failure of the event, whatever its error code. */
 class ThrownByRoute {
   constructor(readonly error: unknown) {}
 }
@@ -35,7 +35,9 @@ async function ofRoute<T>(code: () => T): Promise<Awaited<T>> {
   }
 }
 
-/** Plans one event, and calls the code of its routes that runs before the commit. Throws `ThrownByRoute` with an error of that code. */
+/**
+ * Plans one event, and calls the code of its routes that runs before the commit. An error of the route's code is thrown as `ThrownByRoute`.
+ */
 export async function follow(
   intake: Intake,
   { message, envelope, definition, payload: inline }: ReadMessage,
@@ -43,11 +45,11 @@ export async function follow(
 ): Promise<Plan> {
   const { env, catalog } = intake;
   const { targets } = catalog.subscribers(definition.type);
-  // An instance validates its payload at its start. A wait keeps its event forever, so the payload must be valid before it is stored.
+  // An instance validates its payload when it starts, but a wait keeps its event, so an event's payload is validated before it is stored.
   const readsPayload = targets.some((target) => target.do !== "start");
   const fetches = readsPayload && envelope.payload_ref !== undefined;
   const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
-  // A route's code cannot change the event for other routes.
+  // Each route gets an event that it cannot change for other routes.
   const event: Routed<unknown> = {
     payload: frozen(payload),
     envelope: Object.freeze({ ...envelope }),
@@ -59,7 +61,7 @@ export async function follow(
   const followed = await Promise.all(targets.filter((target) => !isLate(target)).map(inTurn));
   const all = followed.flatMap(({ instances = [] }) => instances);
   const rows = followed.flatMap(({ rows = [] }) => rows);
-  // Checked here, so that an invalid row fails only this event and not the batch.
+  // Rows are validated before the commit, so that an invalid row fails only this event and not the batch.
   for (const row of rows) {
     assertWellFormed(row);
     bindable(row);
@@ -109,8 +111,8 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
 }
 
 /**
- * Code that hangs delays only its own event, and only until the time limit: then the event is redelivered, while the old call may still be
- * running.
+ * Rejects when a route's code exceeds its time limit. A hanging call delays only its own event, which is redelivered while the old call may
+ * still be running.
  */
 function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
   if (target.do !== "call" && target.do !== "send") return following;
@@ -119,7 +121,7 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
   return within(following, limitMs, () => new MillraceError("route_timeout", said));
 }
 
-/** A command that follows from an event: the event's tenant and correlation id, with the event as its cause. */
+/** A command that a route derives from an event. It has the event's tenant and correlation id, and the event as its cause. */
 async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envelope, laterSeconds: number): Promise<Acceptance> {
   const workflow = catalog.performer(draft.type);
   assertFewHops(catalog, workflow.name, event);
@@ -136,7 +138,7 @@ async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envel
   return acceptance(workflow, envelope, queueFor(draft.queue, envelope), delaySeconds);
 }
 
-/** Caches results by name while the batch is handled. A failed call is repeated by the next caller. */
+/** Caches results by name while the batch is handled. A failed result is not cached. */
 export function memo(): Routed<unknown>["once"] {
   const made = new Map<string, Promise<unknown>>();
   return <T>(name: string, make: () => Promise<T>): Promise<T> => {

@@ -6,21 +6,21 @@ import type { GapRule } from "../../topology/consumer.ts";
 import type { Intake, Outcomes } from "../consumer.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** A message in its stream's order, and the stream's new position. */
+/** A message in the order of its stream, with the stream's new position. */
 export interface InTurn extends ReadMessage {
   readonly move?: StreamMove;
-  /** True when a message with its sequence number was accepted before: it has no consequences. */
+  /** True when a message with the same sequence number was accepted before: this message has no consequences. */
   readonly isOver?: true;
 }
 
 /**
- * Sorts the numbered messages of a batch by stream, and returns the next ones. The queue's gap rule sets the outcome of the others. Without
- * a rule, and without a number, all messages are returned.
+ * Sorts the numbered messages of a batch by stream, and returns the next ones. The queue's gap rule sets the outcome of the others. In a
+ * queue without a gap rule, and for messages without a number, all messages are returned.
  */
 export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
   const { sequence: rule } = consumer;
   if (rule === undefined) return [...read];
-  // A stream is named by the declared queue, so that it continues when its messages arrive through another queue of the same definition.
+  // The stream is named by the declared queue, so that it continues when messages arrive through another queue of the same definition.
   const streamOf = ({ envelope: { tenant_id, source, subject, sequence }, definition: { queue } }: ReadMessage) =>
     sequence === undefined ? undefined : digest("stream", queue.name, tenant_id, source, subject);
   const streams = Map.groupBy(read, streamOf);
@@ -36,7 +36,7 @@ export async function inOrder({ env, consumer }: Intake, read: readonly ReadMess
   return [...free, ...numbered];
 }
 
-/** The messages of one stream that are next, in order. */
+/** Returns the messages that are next in one stream, in order. */
 function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage[], outcomes: Outcomes): InTurn[] {
   const turns: InTurn[] = [];
   let { last } = stream;
@@ -50,7 +50,7 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
       else turns.push({ ...one, isOver: true });
       continue;
     }
-    // The earlier message with this number may not be committed yet: confirming this one could lose both.
+    // The earlier message with this number may not be committed yet: to confirm this repeat could lose both messages.
     if (place <= last) {
       outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
       continue;
@@ -68,7 +68,7 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
   return turns;
 }
 
-/** A stream's sequence numbers may start with 0; its places start with 1. */
+/** The position of a message in its stream, starting at 1. Sequence numbers may start at 0. */
 const placeOf = ({ envelope }: ReadMessage): number => (envelope.sequence ?? 0) + 1;
 
 function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
@@ -76,7 +76,7 @@ function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
   return rule.gap === "skip";
 }
 
-/** The places from `next` up to, but without, `place`; the newest hundred. */
+/** The missing positions from `next` up to the one before `place`; only the newest hundred. */
 function between(next: number, place: number): number[] {
   const first = Math.max(next, place - 100);
   return Array.from({ length: place - first }, (_, index) => first + index);
@@ -88,25 +88,28 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
   const before = last === 0 ? "nothing" : `number ${last - 1}`;
   return new MillraceError(
     OUT_OF_ORDER,
-    `It is number ${envelope.sequence} of "${envelope.source}" for its subject, but there is a gap after ${before}. Send the missing messages.`,
+    `The message has number ${envelope.sequence} of "${envelope.source}" for its subject, but there is a gap after ${before}. Send the missing messages.`,
   );
 }
 
 /** The error of a message before the acceptance of its predecessor in the stream. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
-  return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the message before it is not accepted yet.`);
+  return new MillraceError(
+    OUT_OF_ORDER,
+    `The message has number ${envelope.sequence} of its stream, and the message before it is not accepted yet.`,
+  );
 }
 
 function beforeFirst({ envelope, definition: { queue } }: ReadMessage, { first }: GapRule): MillraceError {
   return new MillraceError(
     OUT_OF_ORDER,
-    `It is number ${envelope.sequence}, but the numbers of ${queue.name} start with ${first}: set "first: 0" in the sequence of its consumer. Replay the message if it is still valid.`,
+    `The message has number ${envelope.sequence}, but the numbers of ${queue.name} start with ${first}: set "first: 0" in the sequence of its consumer. Replay the message if it is still valid.`,
   );
 }
 
 function tooLate({ envelope }: ReadMessage): MillraceError {
   return new MillraceError(
     OUT_OF_ORDER,
-    `It is number ${envelope.sequence} of "${envelope.source}" for its subject, but came too late: later messages were accepted without it. Replay it if it is still valid.`,
+    `The message has number ${envelope.sequence} of "${envelope.source}" for its subject, but came too late: later messages were accepted without it. Replay it if it is still valid.`,
   );
 }

@@ -6,11 +6,11 @@ import type { StreamMove } from "../../store/sequences.ts";
 import type { Acceptance } from "../accept/accept.ts";
 import type { ByIdentity } from "../identity.ts";
 
-/** The consequences of one message: everything that is written at its acceptance. */
+/** The consequences of one message: all rows and messages that its acceptance writes. */
 export interface Plan {
   readonly message: Message;
   readonly envelope: Envelope;
-  /** Started after the commit: the command's instance, or the instances that follow an event. */
+  /** Instances that are started after the commit: the command's instance, or the instances that follow an event. */
   readonly instances: readonly Acceptance[];
   /** Commands that are sent to their own queues after the commit. */
   readonly commands: readonly Acceptance[];
@@ -23,12 +23,12 @@ export interface Plan {
   readonly after?: readonly (() => Promise<unknown>)[];
 }
 
-/** The plan of a message without consequences: it is only confirmed. */
+/** The plan of a message without consequences: the message is only confirmed. */
 export function nothing({ message, envelope }: Pick<Plan, "message" | "envelope">): Plan {
   return { message, envelope, instances: [], commands: [], rows: [], signal: false };
 }
 
-/** The results of the write. */
+/** The results of the write that commits plans. */
 export interface Written {
   /** The rows of accepted instances. */
   readonly taken: ByIdentity<AcceptedRow>;

@@ -8,17 +8,17 @@ export interface ReadMessage {
   readonly message: Message;
   readonly envelope: Envelope;
   readonly definition: MessageDefinition;
-  /** Upcast and validated; undefined for a payload in R2. */
+  /** The upcast and validated payload; undefined for a payload in R2. */
   readonly payload: unknown;
 }
 
-/** An invalid message, and the error. */
+/** An invalid message with its error. */
 export interface RefusedMessage {
   readonly message: Message;
   readonly error: unknown;
 }
 
-/** Parses a batch. `definitionOf` returns the definition of a type, or throws. */
+/** Parses a batch. `definitionOf` returns the definition of a message type, or throws. */
 export function readMessages(
   messages: readonly Message[],
   definitionOf: (type: string) => MessageDefinition,
@@ -36,9 +36,8 @@ export function readMessages(
 }
 
 /**
- * Parses one message: size limits, envelope, definition, then the payload, upcast to the present version. A payload in R2 is validated
- * where it is fetched: by the routes that read it, or in the instance. Errors: `invalid_envelope`, `unknown_message_type`,
- * `invalid_payload`.
+ * Parses one message: size limits, envelope, definition, then the payload, upcast to the present version. A payload in R2 is validated by
+ * the routes or the instance that fetch it. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
  */
 export function readMessage(body: unknown, definitionOf: (type: string) => MessageDefinition): Omit<ReadMessage, "message"> {
   assertBounded(body);

@@ -5,21 +5,24 @@ import { confirmToSenders } from "../../topology/hooks.ts";
 import type { Intake } from "../consumer.ts";
 import { envelopeIn, letterId, textField } from "../letters/letter.ts";
 
-/** A younger message at its first delivery has no older copy that an operator could have settled: it is not looked up. */
+/**
+ * A message younger than this, in milliseconds, has no older copy that an operator could have settled, so its first delivery needs no
+ * query.
+ */
 const YOUNG_MS = 60_000;
-/** Maximum lead of a sender's clock. */
+/** Maximum time by which a sender's clock is ahead, in milliseconds. */
 const CLOCK_SKEW_MS = 5000;
 
 /**
- * Copies of messages with a dead letter that an operator has skipped, or replayed as a new message. Remaining copies in queues and outboxes
- * have no effect, even after a deployment that could process them. The outboxes of these messages get their confirmation again.
+ * Returns the messages whose dead letter an operator has skipped, or replayed as a new message. Remaining copies of these messages in
+ * queues and outboxes have no effect, even after a deployment that could process them. The outboxes get their confirmation again.
  */
 export async function settledBefore(
   { env, consumer: { queue }, catalog }: Intake,
   messages: readonly Message[],
 ): Promise<ReadonlySet<Message>> {
   const old = messages.flatMap((message) => {
-    // Most deliveries are first ones of young messages: these are not parsed twice.
+    // Most deliveries are first deliveries of young messages, so these messages are not parsed twice.
     if (message.attempts === 1 && isYoung(textField(message.body, "created_at"))) return [];
     const envelope = envelopeIn(message.body);
     return envelope === undefined ? [] : [{ message, envelope, letter: letterId(queue.name, envelope) }];
@@ -40,7 +43,7 @@ export async function settledBefore(
   return new Set(copies.map(({ message }) => message));
 }
 
-/** A date in the future is a sender's mistake, and is ignored. */
+/** True for a message created moments ago. A creation date in the future is a sender's mistake, and is ignored. */
 function isYoung(createdAt: string | null): boolean {
   const age = Date.now() - Date.parse(createdAt ?? "");
   return age > -CLOCK_SKEW_MS && age < YOUNG_MS;

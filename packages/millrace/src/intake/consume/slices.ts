@@ -1,6 +1,9 @@
 import type { Acceptance } from "../accept/accept.ts";
 
-/** Limits of one write: D1 runs its statements one after another, and the isolate's 128 MB hold their JSON several times. */
+/**
+ * Maximum number of acceptances in one write: D1 runs its statements one after another, and the isolate's 128 MB hold their JSON several
+ * times.
+ */
 const MAX_ACCEPTANCES = 1000;
 const MAX_CHARACTERS = 2_000_000;
 

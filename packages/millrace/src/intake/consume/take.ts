@@ -18,9 +18,9 @@ import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 
 /**
- * Accepts messages, as many per atomic write as the database allows, then starts, sends and notifies. When the database refuses a write
- * because of one message, the group is halved until that message is isolated. Sets each message's outcome; a message without one is
- * redelivered when this throws.
+ * Accepts messages, as many per atomic write as the database allows. Then starts instances, sends messages and notifies waits. When the
+ * database refuses a write because of one message, the group is halved until that message is isolated. Sets each message's outcome; a
+ * message without one is redelivered when this throws.
  */
 export async function takeAllIn(intake: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<void> {
   for (const group of slices(plans, (plan) => [...plan.instances, ...plan.commands])) await takeGroupIn(intake, group, outcomes);
@@ -47,7 +47,7 @@ function becauseOf(error: unknown): Outcome {
   return { did: isRefusedRow(error) ? "refused" : "retried", error };
 }
 
-/** One move per stream in a group: from the first message's position to the last one's. */
+/** The moves of streams in a group, one per stream: from the first message's position to the last message's position. */
 function movesOf(group: readonly Plan[]): StreamMove[] {
   const moves = group.flatMap(({ move }) => move ?? []);
   return [...Map.groupBy(moves, ({ id }) => id)].map(([id, all]) => ({
@@ -68,7 +68,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   const signals = group.flatMap(({ signal, envelope }) => (signal ? [envelope] : []));
   const answered = await namedBatch(env.DB, {
     taken: acceptanceChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
-    // An event whose code runs after the commit is confirmed after that.
+    // An event whose route code runs after the commit is confirmed after that code.
     confirmed: confirm(group.filter(({ after = [] }) => after.length === 0).map(({ envelope }) => envelope)),
     kept: insertSignals(signals),
     waits: signals.length > 0 ? assignSignals(signals) : [],
@@ -84,7 +84,10 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   };
 }
 
-/** Commands above the limit of one write are committed before the others: a repeat finds them, so a crash between does no harm. */
+/**
+ * Commits the commands above the limit of one write before the others. A repeat finds their rows, so a crash between the writes does no
+ * harm.
+ */
 async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptance[])[]): Promise<AcceptedRow[]> {
   const sent: AcceptedRow[] = [];
   for (const commands of slices) {

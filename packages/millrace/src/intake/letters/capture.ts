@@ -22,29 +22,31 @@ import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
 
-/** A message without a further attempt, and the reason. */
+/** A message that gets no further attempt, and the error. */
 export interface Hopeless {
   readonly message: Pick<Message, "id" | "body" | "timestamp">;
   readonly error: unknown;
   readonly attempts: number;
-  /** True when its content is invalid, so that its work cannot start either; false when its tries are used up. */
+  /** True when the message's content is invalid, so that its work can never start; false when its tries are used up. */
   readonly refused: boolean;
   /** The reason of the dead letter. Default: the code of the error. */
   readonly reason?: string;
-  /** True when the error of its last delivery is unknown: then the error recorded before is used, if there is one. */
+  /**
+   * True when the error of the last delivery is unknown: then the dead letter gets the error of an earlier delivery, if one is recorded.
+   */
   readonly isUnheard?: true;
 }
 
 /**
- * `captured`: stored as a dead letter. `kept`: its committed row needs no delivery, because the keeper starts it or it is running.
- * `failed`: nothing was written for it, and it must be redelivered; other messages are not affected.
+ * The outcome of a message. `captured`: stored as a dead letter. `kept`: its row needs no delivery, because the keeper starts it or it
+ * runs. `failed`: nothing was written for the message, which must be redelivered; other messages are not affected.
  */
 export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
 /**
- * Ends the processing of messages in one write: dead letters, the rows of commands that can never start, and the confirmation of our outbox
- * messages. Returns the fate of each message. A single message fails when the platform does not report whether a refused command runs, or
- * when the database refuses its dead letter. Errors: other database failures; earlier writes remain.
+ * Ends the processing of messages in one write: dead letters, the rows of commands that can never start, and the confirmation of the
+ * engine's outbox messages. Returns the fate of each message. A single message fails when the platform does not report whether a refused
+ * command runs, or when the database refuses its dead letter. Errors: other database failures; earlier writes remain.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
   const { queue } = intake.consumer;
@@ -69,13 +71,13 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
 }
 
-/** A message with the id of its dead letter, and its envelope if it is valid. */
+/** A message with the id of its dead letter, and its envelope if the envelope is valid. */
 interface Seen extends Hopeless {
   readonly letter: string;
   readonly envelope: Envelope | undefined;
 }
 
-/** The writes at the end of a message's processing. */
+/** The rows to write when the processing of a message ends. */
 interface End {
   readonly envelope: Envelope | undefined;
   /** The dead letter; null when the message's row needs none. */
@@ -84,11 +86,11 @@ interface End {
   readonly dead: Identity | null;
   /** The id of the row that the keeper must start. */
   readonly kept: string | null;
-  /** The recorded failures of earlier deliveries. */
+  /** The recorded failures of the message's earlier deliveries. */
   readonly noted: FailedBefore | undefined;
 }
 
-/** Errors: `unavailable` when the platform does not report whether a refused command runs. */
+/** Determines the rows to write for a message. Errors: `unavailable` when the platform does not report whether a refused command runs. */
 async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before: FailedBefore | undefined): Promise<End> {
   const { message, attempts, refused, reason, envelope } = seen;
   const isOld = seen.isUnheard && before !== undefined;
@@ -104,7 +106,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
     hide,
     attempts,
     firstAt: message.timestamp.getTime(),
-    // If there was only one attempt, that attempt failed now.
+    // If the message had only one attempt, that attempt failed now.
     firstAttemptAt: before?.firstAt ?? (attempts === 1 ? Date.now() : null),
     lastAttemptAt: isOld ? before.lastAt : null,
     ...(reason !== undefined && { reason }),
@@ -113,8 +115,8 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
 }
 
 /**
- * Writes all ends at once. When the database refuses one, the list is halved until that one is isolated. Returns the ends that the database
- * refused.
+ * Writes the rows of all messages at once. When the database refuses one message, the list is halved until that message is isolated.
+ * Returns the messages that the database refused.
  */
 async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
   try {
@@ -146,7 +148,7 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
   await confirmToSenders(catalog.hooks, env, envelopes);
 }
 
-/** The row with a command's key, by dead letter. */
+/** The row that has a command's key. Rows are found by the id of the command's dead letter. */
 interface Owner extends Identity {
   letter: string;
   workflow: string;
@@ -154,7 +156,7 @@ interface Owner extends Identity {
   queue: string | null;
 }
 
-/** The rows with the keys of these commands. A command without a workflow in the catalog is found by its correlation id. */
+/** Finds the rows that have the keys of the given commands. A command without a workflow in the catalog is found by its correlation id. */
 async function rowsOf(
   { env, catalog }: Intake,
   seen: readonly { letter: string; envelope: Envelope | undefined }[],

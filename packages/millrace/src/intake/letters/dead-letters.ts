@@ -14,8 +14,8 @@ import { capture, type Fate } from "./capture.ts";
 const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1), 3600);
 
 /**
- * The consumers of all dead-letter queues: every exhausted message becomes a row, with its original queue, before it is acknowledged. A
- * command with a committed row becomes none: it needs no delivery to be started.
+ * The consumers of all dead-letter queues: every exhausted message is stored as a dead letter of its original queue before it is
+ * acknowledged. A command with a committed row becomes no dead letter, because the keeper starts it without a delivery.
  */
 export function consumeDeadLetters(catalog: Catalog, onCaptured: OnCaptured): Consumer[] {
   return ownOf(catalog.consumers).map((consumer) => ({

@@ -17,7 +17,8 @@ interface Failed {
 }
 
 /**
- * Records the errors of failed deliveries. If the process dies during the last delivery, the dead letter shows the error of the one before.
+ * Records the errors of failed deliveries. If the process dies during the last delivery, the dead letter shows the error of the delivery
+ * before.
  */
 export function noted(queue: string, failed: readonly Failed[]): Statement[] {
   const rows = failed.map(({ message: { body }, error }): FailedDelivery => {
@@ -34,14 +35,16 @@ export function noted(queue: string, failed: readonly Failed[]): Statement[] {
   return rowChunks(rows).map(noteFailures);
 }
 
-/** A message without a further attempt. */
+/** A message that gets no further attempt. */
 interface GivenUp {
   readonly message: Pick<Message, "body">;
   readonly letter: string;
   readonly attempts: number;
 }
 
-/** The recorded errors of earlier deliveries, by dead letter. A message that failed at its first attempt has none. */
+/**
+ * The recorded errors of earlier deliveries, by id of the dead letter. A message that failed at its first attempt has no recorded error.
+ */
 export async function failuresOf({ DB }: EngineEnv, givenUp: readonly GivenUp[]): Promise<ReadonlyMap<string, FailedBefore>> {
   const tried = givenUp.filter(({ attempts }) => attempts > 1);
   if (tried.length === 0) return new Map();
@@ -50,7 +53,7 @@ export async function failuresOf({ DB }: EngineEnv, givenUp: readonly GivenUp[])
   return new Map(rows.map((row) => [row.letter, row]));
 }
 
-/** A recorded failure as an error. */
+/** Converts a recorded failure to an error. */
 export function saidBefore({ code, error, step, upstreamStatus }: FailedBefore): Error {
   if (code === null) return new Error(error);
   return new MillraceError(code, error, { ...(step !== null && { step }), ...(upstreamStatus !== null && { upstreamStatus }) });

@@ -6,8 +6,8 @@ import { capture } from "./capture.ts";
 import { isHopeless } from "./hopeless.ts";
 
 /**
- * Handles failed messages of a lane: they remain the lane's head. A message to be parked becomes a dead letter here, and its row is marked
- * as never started, so that the keeper does not start it out of order. Changes `outcomes`. Never throws.
+ * Handles failed messages of a lane, which remain the lane's head. A message with the policy `park` becomes a dead letter, and its row is
+ * marked as never started, so that the keeper does not start it out of order. Changes `outcomes`. Never throws.
  */
 export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<undefined> {
   for (const [message, { did }] of outcomes) if (did === "put off") outcomes.set(message, { did: "retried", error: notCreated() });
@@ -28,7 +28,7 @@ export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<u
 }
 
 interface Failed {
-  /** The number of tries, including this one. */
+  /** The number of tries of the message, including the present one. */
   readonly tries: number;
   readonly error: unknown;
   /** True when a route's code threw the error. */
@@ -37,7 +37,7 @@ interface Failed {
   readonly refused?: boolean;
 }
 
-/** True for a head without tries left, or with an error that a repeat cannot fix. */
+/** True for a failed head of a lane without a try left, or with an error that a repeat cannot fix. */
 export function isGivenUp(
   { consumer: { retries } }: Pick<Intake, "consumer">,
   { tries, error, isRoutes, refused = isHopeless(error) }: Failed,
@@ -45,13 +45,14 @@ export function isGivenUp(
   return refused || isHopeless(error) || (tries > retries.limit && costsTry({ error, isRoutes }));
 }
 
-/** False for failures that are not the message's: database unavailable, batch time limit, process death. */
+/** False for failures that the message did not cause: an unavailable database, the batch's time limit, the death of the process. */
 export function costsTry({ error, isRoutes }: Pick<Failed, "error" | "isRoutes">): boolean {
   return (isRoutes === true || codeOf(error) !== "unavailable") && !isSimulatedDeath(error);
 }
 
 /**
- * The keeper does not start commands that wait for their turn in a lane, so the message stays in the lane although its row is committed.
+ * The error of a lane's message whose instance the platform does not create now. The keeper does not start commands that wait in a lane, so
+ * the message stays in the lane although its row is committed.
  */
 function notCreated(): MillraceError {
   return new MillraceError("unavailable", "The platform does not create the message's instance now.");

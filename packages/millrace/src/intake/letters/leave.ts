@@ -15,18 +15,18 @@ import { envelopeIn } from "./letter.ts";
 interface Failed {
   readonly message: Message;
   readonly error: unknown;
-  /** True when a repeat cannot fix it. */
+  /** True when a repeat cannot fix the error. */
   readonly refused: boolean;
-  /** True when redelivery must never make it a dead letter. */
+  /** True when redelivery must never make the message a dead letter. */
   readonly unharmed: boolean;
   /** True for failures of the engine. */
   readonly isTrouble: boolean;
 }
 
 /**
- * Handles failed messages. Messages with an error that a repeat cannot fix, or without a try left, become dead letters here, while their
- * error is known. The queue's own dead-letter queue covers failures of this step. The others are retried, and their outbox rows get the
- * time of the redelivery, so that the keeper sends no copies before. Changes `outcomes`, and returns the delay in seconds of each retried
+ * Handles failed messages. Messages with an error that a repeat cannot fix, or without a try left, become dead letters, while their error
+ * is known. The queue's own dead-letter queue covers failures of this function. Other messages are retried, and their outbox rows get the
+ * time of the redelivery, so that the keeper sends no earlier copies. Changes `outcomes`, and returns the delay in seconds of each retried
  * message. Never throws.
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
@@ -68,7 +68,9 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
   }
 }
 
-/** A Worker cannot read the dead-letter queue of its consumer. Therefore the log line describes both cases. */
+/**
+ * Logs a failure to store dead letters. The Worker cannot read the dead-letter queue of its consumer, so the log line describes both cases.
+ */
 function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): void {
   const next =
     `After its last attempt a message goes to the dead-letter queue "${queuePrefix(env)}${queue.name}-dlq". ` +
@@ -77,9 +79,9 @@ function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): voi
 }
 
 /**
- * While the database is overloaded, no dead letters are created. A message before its last try is sent to the end of its queue as a new
- * message, with all its tries. A new message is needed, because the queue counts all deliveries, with any error. If the queue does not
- * accept the message, it goes to the dead-letter queue, which retries for days.
+ * While the database is overloaded, no dead letters are created, and a message before its last try is sent to the end of its queue as a new
+ * message with all its tries. A new message is needed, because the queue counts all deliveries, with any error. If the queue does not
+ * accept the message, the message goes to the dead-letter queue, which retries for days.
  */
 async function putBack(
   { env, consumer: { queue } }: Intake,
@@ -100,8 +102,8 @@ async function putBack(
 }
 
 /**
- * A message in backoff is in no queue metric: without this record the keeper would treat it as lost. The call also records the error of the
- * delivery, if it counts as a try.
+ * Records the backoff of messages. A message in backoff is in no queue metric, so the keeper would otherwise treat it as lost. The record
+ * also has the error of the delivery if the delivery counts as a try.
  */
 async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
   const ours = waiting.flatMap(({ message, isTrouble }) => {

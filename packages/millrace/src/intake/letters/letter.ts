@@ -17,10 +17,10 @@ export interface GivenUp {
   readonly firstAt: number;
   /** The instance that is marked as never started. */
   readonly instanceId?: string | null;
-  /** The times of the first and the last failed attempt, if known; default: unknown, and now. */
+  /** The times of the first and the last failed attempt. Default: unknown for the first attempt, the present time for the last one. */
   readonly firstAttemptAt?: number | null;
   readonly lastAttemptAt?: number | null;
-  /** Redacts marked values in its code and step, which appear in metrics and alerts. Default: nothing. */
+  /** Redacts sensitive values in the dead letter's code and step, which appear in metrics and alerts. Default: nothing. */
   readonly hide?: Hide;
 }
 
@@ -53,7 +53,7 @@ export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, 
 }
 
 /**
- * The id of a message's dead letter, derived from its content and queue and never from a delivery. Therefore all copies of a message have
+ * The id of a message's dead letter, derived from the content and the queue, never from a delivery. Therefore all copies of a message have
  * the same dead letter. A message with another version, kind or payload location, or one that an operator replayed, is a different message.
  */
 export function letterId(queue: string, body: unknown): string {
@@ -66,7 +66,7 @@ export function letterId(queue: string, body: unknown): string {
   );
 }
 
-/** Normalized to JSON, so that different bytes, maps and sets have different digests. */
+/** Converts a body to JSON values, so that different bytes, maps and sets have different digests. */
 function plain(body: unknown): unknown {
   try {
     return JSON.parse(textOf(body));
@@ -77,28 +77,31 @@ function plain(body: unknown): unknown {
 
 const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];
 
-/** A message without the fields in which its copies differ: the proof, and the fields that a route sets again. */
+/** A message without the fields in which its copies differ: the proof, and the fields that a route sets for each copy. */
 function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, tracestate: _state, ...said }: Envelope): object {
   return said;
 }
 
-/** The envelope of any value; undefined if it has none. */
+/** The envelope in a message's body; undefined if the body is not a valid envelope. */
 export function envelopeIn(body: unknown): Envelope | undefined {
   return isWritable(body) ? envelopeSchema.safeParse(body).data : undefined;
 }
 
 /**
- * Maximum bytes of a stored message. A queue carries 128 KB, which may be several times as much as JSON; D1 accepts less than 2 MB per row.
+ * Maximum bytes of a stored message. A queue's message of 128 KB may be several times as large in JSON, and D1 accepts less than 2 MB per
+ * row.
  */
 const MAX_BODY_BYTES = 900_000;
 /** Maximum characters of a field that is stored separately. */
 const MAX_SHOWN_CHARACTERS = 500;
-/** Maximum number of values in a message: 128 KB hold fewer, except holes of a list or repeated references to one object. */
+/**
+ * Maximum number of values in a message: a message of 128 KB has fewer, unless it has holes in lists or repeated references to one object.
+ */
 const MAX_VALUES = 500_000;
 
 /**
- * Any value as JSON text. A value that is too large, too deeply nested, or not JSON is described instead, so that every dead letter can be
- * stored.
+ * The body of a message as JSON text. A value that is too large, too deeply nested, or not JSON is described instead, so that every dead
+ * letter can be stored.
  */
 function bodyText(body: unknown): string {
   const described = (why: string) => JSON.stringify(`A value of the type ${typeof body} that ${why}`);
@@ -107,7 +110,7 @@ function bodyText(body: unknown): string {
     const text = textOf(body);
     const bytes = byteLength(text);
     if (bytes <= MAX_BODY_BYTES) return text;
-    return described(`has ${bytes} bytes as JSON, of which the beginning is kept: ${shortened(text, 1000)}`);
+    return described(`has ${bytes} bytes as JSON, of which only the beginning is stored: ${shortened(text, 1000)}`);
   } catch (error) {
     return described(`has no JSON text: ${beginning(messageOf(error), 200)}`);
   }
@@ -128,13 +131,13 @@ function isWritable(body: unknown): boolean {
 
 type Name = "tenant_id" | "subject" | "idempotency_key" | "correlation_id" | "source" | "kind" | "message_type";
 
-/** A valid name field of a possible envelope, or undefined. */
+/** The value of a name field in a message's body; undefined if the field is missing or no valid name. */
 export function nameIn(body: unknown, field: Name): string | undefined {
   const name = envelopeSchema.shape[field].safeParse(textField(body, field)).data;
   return name?.isWellFormed() ? name : undefined;
 }
 
-/** A field for display: short and well-formed in every case. */
+/** A text field of a message's body for display: cut to a maximum length, and well-formed Unicode. */
 function shownField(body: unknown, field: string): string | null {
   const text = textField(body, field);
   return text === null ? null : shortened(text, MAX_SHOWN_CHARACTERS);

@@ -2,18 +2,18 @@ import type { Usage } from "./prices.ts";
 
 export const MONTH_DAYS = 30;
 const MONTH_SECONDS = MONTH_DAYS * 86_400;
-/** An object has 128 MB. */
+/** The memory of a Durable Object, in GB. */
 const OBJECT_GB = 0.125;
-/** Longest time for which an object stays in memory after its last call. */
+/** Longest time for which a Durable Object stays in memory after its last call, in seconds. */
 const AWAKE_SECONDS = 10;
 /** The period of the keeper's rounds. */
 const ROUND_SECONDS = 10;
-/** How long a recorder gathers counts before it writes them. */
+/** How long a recorder gathers counts before it writes them, in seconds. */
 const TALLY_SECONDS = 10;
 /** Rows that the keeper writes for each minute with counts. */
 const SUM_ROWS = 3;
 
-/** Monthly usage of a deployment without runs: the keeper's rounds, which keep its object in memory. */
+/** Monthly usage of a deployment without runs: the keeper's rounds, which keep the keeper's Durable Object in memory. */
 export const KEEPER_MONTH: Usage = {
   objectRequests: MONTH_SECONDS / ROUND_SECONDS,
   objectGbSeconds: MONTH_SECONDS * OBJECT_GB,

@@ -2,10 +2,10 @@ import { PLAN_USD, PRICES, type Priced, type Usage } from "./prices.ts";
 
 /** Queue operations for a message of up to 64 KB: a write, a read and a deletion. */
 export const OPERATIONS_PER_MESSAGE = 3;
-/** Queue operations for each further delivery of it: a read. */
+/** Queue operations for each further delivery of a message: a read. */
 export const OPERATIONS_PER_RETRY = 1;
 
-/** Dollars by priced item. */
+/** A cost in dollars, by priced item. */
 export type Split = Readonly<Partial<Record<Priced, number>>>;
 
 /** The cost of a usage at list prices beyond the plan, by priced item. */
@@ -18,13 +18,12 @@ export function marginalUsd(usage: Usage): number {
   return sum(Object.values(splitUsd(usage)));
 }
 
-/** The cost of a month. */
 export interface Bill {
   /** The plan plus the usage beyond its quotas, in dollars. */
   readonly usd: number;
-  /** Dollars beyond the plan's quotas, by priced item. */
+  /** The cost of the usage beyond the plan's quotas in dollars, by priced item. */
   readonly beyond: Split;
-  /** The month's usage, each with the plan's quota. */
+  /** The month's usage of each priced item, with the plan's quota. */
   readonly lines: readonly { readonly priced: Priced; readonly used: number; readonly included: number; readonly usd: number }[];
 }
 
@@ -38,7 +37,7 @@ export function monthlyBill(usage: Usage): Bill {
   return { usd: PLAN_USD + sum(lines.map(({ usd }) => usd)), beyond, lines };
 }
 
-/** The sum of usages. */
+/** Adds up usages by priced item. */
 export function addUsage(...usages: readonly Usage[]): Usage {
   const total: Usage = {};
   for (const usage of usages) for (const [priced, amount] of entriesOf(usage)) total[priced] = (total[priced] ?? 0) + amount;

@@ -2,7 +2,9 @@ import type { StepMode } from "../../contract/step-mode.ts";
 import type { Usage } from "./prices.ts";
 import { ROWS } from "./written-rows.ts";
 
-/** The kinds of steps in a workflow's code, as the platform bills them: the number of steps, of entries, and the rows of waits. */
+/**
+ * The kinds of steps in a workflow's code, as the platform bills them: the number of billed steps and inbox entries, and the rows of waits.
+ */
 const KINDS = {
   read: { steps: 1, entries: 0, rows: 0 },
   sleep: { steps: 1, entries: 0, rows: 0 },
@@ -12,12 +14,13 @@ const KINDS = {
   approve: { steps: 2, entries: 0, rows: ROWS.questionAsked + ROWS.questionAnswered },
 } as const;
 
-/** A step's call, `step.commit(…`, also after renaming by a bundler. */
+/** Matches a step's call such as `step.commit(…`, also after a bundler has renamed `step`. */
 const CALL = new RegExp(`\\.(${Object.keys(KINDS).join("|")})\\(\\s*["'\`]`, "g");
 
 /**
- * The least usage of a run by its code's text: each step in the text once. Loops, steps in other functions, and the app's own rows and
- * messages are unknown before a run. In an inline workflow an effect or a commit is no platform step. Null if the text contains no steps.
+ * The least usage of a run, estimated from the text of the workflow's code: each step in the text is counted once. Loops, steps in other
+ * functions, and the app's own rows and messages are unknown before a run. In an inline workflow an effect or a commit is no platform step.
+ * Returns null if the text contains no steps.
  */
 export function usageOfCode(code: string, mode: StepMode): (Usage & { readonly steps: number }) | null {
   const kinds = [...code.matchAll(CALL)].map(([, kind]) => KINDS[kind as keyof typeof KINDS]);

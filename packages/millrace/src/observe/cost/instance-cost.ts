@@ -7,10 +7,13 @@ import type { Spent } from "./spending.ts";
 import type { StoredUse } from "./stored.ts";
 import { READ, ROWS } from "./written-rows.ts";
 
-/** `counted`: from the database and the run's end. `estimated`: a part is not stored or is shared, and the usual value is used. */
+/**
+ * How a quantity is known. `counted`: from the database and the run's end. `estimated`: a part is not stored or is shared, so the usual
+ * value is used.
+ */
 export type Mark = "counted" | "estimated";
 
-/** The used quantity of one item, and its list price beyond the plan. */
+/** The used quantity of a priced item, and the cost of that quantity at list prices beyond the plan. */
 export interface CostPart {
   readonly amount: number;
   readonly mark: Mark;
@@ -28,7 +31,7 @@ export const COST_PARTS = [
   "logLines",
 ] as const satisfies readonly Priced[];
 
-/** An instance's cost so far, without CPU time of its steps, storage, and its removal. */
+/** An instance's cost so far, without the CPU time of its steps, its storage and its removal. */
 export interface Cost {
   /** Dollars. */
   readonly usd: number;
@@ -41,7 +44,7 @@ export interface Cost {
   readonly parts: Readonly<Record<(typeof COST_PARTS)[number], CostPart>>;
 }
 
-/** Calls for a message in a lane: send, delivery, settlement. */
+/** Number of object calls for a message in a lane: send, delivery, settlement. */
 const LANE_CALLS = 3;
 /** Number of billed steps of a wait or an approval. */
 const STEPS_OF_WAIT = 2;
@@ -69,7 +72,7 @@ export function instanceCost(use: StoredUse): Cost {
     queueOperations: [OPERATIONS_PER_MESSAGE * (queued - again + all.portions) + OPERATIONS_PER_RETRY * again, mark(use.deliveries <= 1)],
     requests: [(use.emitted || use.queue === null ? 0 : 1) + queued + all.messages + started, "estimated"],
     objectRequests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
-    // There is one log line for each delivery, each attempt at a step, and each end.
+    // The engine writes one log line for each delivery, each attempt at a step, and each end of a run.
     logLines: [queued + all.messages + steps + all.lean + started, "estimated"],
   };
   const priced = Object.fromEntries(
@@ -86,8 +89,8 @@ export function instanceCost(use: StoredUse): Cost {
 }
 
 /**
- * Billed steps: those of the longest replay, each failed step again in its own run, and an undo as its own instance. Before the first end
- * only steps that wrote a record are known. Steps without a record are missing.
+ * The number of billed steps: the steps of the longest replay, each failed step again per run, and the steps of an undo as a separate
+ * instance. Before the first end only steps that wrote a record are known. Steps without a record are missing.
  */
 function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: readonly Spent[]): { steps: number; failed: number } {
   const doing = runs.filter(({ undo }) => undo !== 1);
@@ -98,7 +101,7 @@ function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: rea
   return { steps: (doing.length === 0 ? seen : Math.max(ended, seen - undoing)) + failed + undoing, failed };
 }
 
-/** Rows that the engine wrote for its records, and the app's rows as counted at the ends. */
+/** Rows that the engine wrote for its records, and the app's rows, which are counted at the end of each run. */
 function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   const { waits, questions, classes } = use;
   const doing = runs.filter(({ undo }) => undo !== 1);
@@ -138,7 +141,10 @@ function changesOf({ deliveries, classes, waits, questions }: StoredUse, runs: n
   return Math.max(1, deliveries) + began + slept + questions.asked + questions.answered + questions.over + Math.max(0, runs - 1);
 }
 
-/** An attempt without a claim is written with its outcome. An attempt with a claim is written before and after its effect. */
+/**
+ * The rows that an inbox entry costs. An attempt without a claim is written with its outcome; an attempt with a claim is written before and
+ * after its effect.
+ */
 function entryRows({ class: its, done, inDoubt, epochs, entries }: StoredUse["classes"][number]): number {
   const doubts = inDoubt * (ROWS.inDoubt - ROWS.givenUp);
   if (!CLAIMED.has(its)) return ROWS.recorded * epochs + doubts;
@@ -146,7 +152,7 @@ function entryRows({ class: its, done, inDoubt, epochs, entries }: StoredUse["cl
   return ROWS.claimed * epochs + ROWS.givenUp * givenUp + ROWS.recorded * done + doubts;
 }
 
-/** The ends of the runs. All but the last were failures, each followed by a retry. */
+/** The rows that the ends of the runs cost. All runs but the last failed, and each of them was followed by a retry. */
 function endRows({ status, spent, run }: StoredUse): number {
   const before = Object.entries(spent ?? {}).filter(([number]) => Number(number) !== run);
   const rows = before.reduce((sum, [, { failed, undo }]) => sum + ROWS[undo ? "terminated" : failed ? "errored" : "complete"], 0);

@@ -2,11 +2,11 @@
 export const PRICES_DATE = "2026-10";
 
 interface Price {
-  /** Dollars per unit. */
+  /** The price per unit in dollars. */
   readonly usd: number;
-  /** The plan's monthly quota. */
+  /** The units per month that the plan includes. */
   readonly included: number;
-  /** The source: a page of Cloudflare. */
+  /** The page of Cloudflare that has this price. */
   readonly source: string;
 }
 
@@ -15,21 +15,21 @@ const D1 = `${DOCS}/d1/platform/pricing/`;
 const OBJECTS = `${DOCS}/durable-objects/platform/pricing/`;
 const WORKFLOWS = `${DOCS}/workflows/reference/pricing/`;
 
-/** Cloudflare's list prices on the Paid plan per unit; storage per GB and month. */
+/** Cloudflare's list prices on the Paid plan per unit. The unit of storage is a GB per month. */
 export const PRICES = {
   /** A step, sleep or wait of a workflow; its retries are free. */
   steps: { usd: 8e-6, included: 500_000, source: WORKFLOWS },
-  /** A row written to D1. Each index on a written column adds one. */
+  /** A row written to D1. Each index on a written column adds one row. */
   rowsWritten: { usd: 1e-6, included: 50_000_000, source: D1 },
   rowsRead: { usd: 1e-9, included: 25_000_000_000, source: D1 },
   /** A write, a read or a deletion of up to 64 KB of a message. */
   queueOperations: { usd: 0.4e-6, included: 1_000_000, source: `${DOCS}/queues/platform/pricing/` },
-  /** A request, a batch of a queue or an instance of a workflow. */
+  /** An invocation of a Worker: a request, a batch of a queue or an instance of a workflow. */
   requests: { usd: 0.3e-6, included: 10_000_000, source: `${DOCS}/workers/platform/pricing/` },
   cpuMs: { usd: 0.02e-6, included: 30_000_000, source: `${DOCS}/workers/platform/pricing/` },
   /** A call to a Durable Object. */
   objectRequests: { usd: 0.15e-6, included: 1_000_000, source: OBJECTS },
-  /** A GB second: an object of 128 MB uses 1/8 of it per second. */
+  /** A GB second of a Durable Object: an object of 128 MB uses 1/8 GB second per second. */
   objectGbSeconds: { usd: 12.5e-6, included: 400_000, source: OBJECTS },
   logLines: { usd: 0.6e-6, included: 20_000_000, source: `${DOCS}/workers/observability/logs/workers-logs/` },
   d1Gb: { usd: 0.75, included: 5, source: D1 },
@@ -39,7 +39,6 @@ export const PRICES = {
 /** The monthly price of the plan, quotas included. */
 export const PLAN_USD = 5;
 
-/** The priced items. */
 export type Priced = keyof typeof PRICES;
 
 /** Quantities by priced item. */

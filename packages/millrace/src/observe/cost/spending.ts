@@ -4,13 +4,13 @@ import { ROWS } from "./written-rows.ts";
 export interface Spent {
   /** Steps, sleeps and waits of the last replay, each billed once. */
   readonly steps: number;
-  /** How many of them failed for good: a retry is billed for them again. */
+  /** The number of these steps that failed for good. A retry is billed for them again. */
   readonly failed?: number;
-  /** Rows written by the app's own statements, as D1 bills them, and those for caught failures. */
+  /** Rows written by the app's own statements, as D1 bills them, and rows for caught failures. */
   readonly rows?: number;
   /** 1 if an outcome was found in the inbox, which does not contain the number of the app's rows. */
   readonly unsure?: 1;
-  /** 1 for an undo run, which is its own instance on the platform. */
+  /** 1 for an undo, which is a separate instance on the platform. */
   readonly undo?: 1;
 }
 
@@ -45,7 +45,7 @@ export class Spending {
     this.#rows += ROWS.caught;
   }
 
-  /** The usage of a run so far, as JSON under its number. */
+  /** The usage of a run so far, as JSON with the run's number as key. */
   of(run: number, undoes: boolean): string {
     const spent: Spent = {
       steps: this.#steps,

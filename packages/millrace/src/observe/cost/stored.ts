@@ -8,19 +8,19 @@ import type { Spent } from "./spending.ts";
 /** The characters of a message that a queue bills as one operation. */
 const PORTION_CHARACTERS = 64_000;
 
-/** The number of entries of one class, and the records of their attempts. */
+/** The inbox entries of one class: their number, and the records of their attempts. */
 export interface StoredEntries {
   readonly class: RecordedClass;
   readonly entries: number;
   /** Entries with an outcome. */
   readonly done: number;
   readonly inDoubt: number;
-  /** Attempts that claimed or changed an entry, plus one for each but the first. */
+  /** The number of claims and changes of these entries; each attempt after the first adds one more. */
   readonly epochs: number;
-  /** Entries that a replay recorded inline: no step is billed for them. */
+  /** Entries of inline steps, which the platform does not bill as steps. */
   readonly lean: number;
   readonly messages: number;
-  /** The messages of these entries in queue operations of 64 KB, at least one per message. */
+  /** The size of the messages of these entries, in portions of 64 KB that a queue bills; at least one per message. */
   readonly portions: number;
 }
 
@@ -33,7 +33,7 @@ export interface StoredUse {
   readonly deliveries: number;
   /** The queue of the instance's message; null for a message that an event caused. */
   readonly queue: string | null;
-  /** True if a step of another instance sent that message, and counts it. */
+  /** True if a step of another instance sent the instance's message, so that the other instance counts it. */
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
   readonly hasDeadline: boolean;
@@ -75,7 +75,7 @@ export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string
   }));
 }
 
-/** A value that the engine did not write is ignored. */
+/** Reads the stored usage of an instance. A value that the engine did not write is ignored. */
 function spentIn(text: unknown): StoredUse["spent"] {
   try {
     const runs: unknown = JSON.parse(String(text));

@@ -5,7 +5,7 @@ import { usageOfCode } from "./from-code.ts";
 import { COST_PARTS, type Cost } from "./instance-cost.ts";
 import type { Usage } from "./prices.ts";
 
-/** Runs of a workflow that ended in the last hour, day and week. */
+/** The number of a workflow's runs that ended in the last hour, day and week. */
 export interface Rate {
   readonly hour: number;
   readonly day: number;
@@ -16,17 +16,17 @@ export interface Rate {
 export interface WorkflowCost {
   readonly workflow: string;
   /**
-   * `runs`: computed from the newest runs of the workflow. `code`: no runs yet, so the least usage by its code, each step once. `nothing`:
-   * no code text either.
+   * The source of the cost. `runs`: the newest runs of the workflow. `code`: the workflow has no runs, so its code gives the least usage.
+   * `nothing`: the workflow has no runs and no text of its code.
    */
   readonly basis: "runs" | "code" | "nothing";
-  /** Number of runs that were evaluated. */
+  /** Number of runs from which the cost was computed. */
   readonly seen: number;
   readonly rate: Rate;
-  /** Steps per run: median and maximum. Null before the first run. */
+  /** Steps per run: median and maximum; null before the first run. */
   readonly steps: { readonly typical: number; readonly most: number } | null;
   readonly messages: number;
-  /** Average usage per run, including the rows of its removal. */
+  /** Average usage per run, including the rows that its removal writes. */
   readonly perRun: Usage;
   readonly usdPerRun: number;
   /** Runs per month at the rate of the last day. */
@@ -38,7 +38,10 @@ export interface WorkflowCost {
 /** The monthly cost of a deployment at the rate of the last day. */
 export interface DeploymentCost {
   readonly workflows: readonly WorkflowCost[];
-  /** The usage without runs, the time of its objects, the reads of deliveries that returned to their queues, and its present storage. */
+  /**
+   * The usage that does not depend on runs: the time of Durable Objects in memory, reads of deliveries that returned to their queues, and
+   * the present storage.
+   */
   readonly fixed: Usage;
   readonly bill: Bill;
 }
@@ -49,7 +52,7 @@ interface Code {
   readonly mode: StepMode;
 }
 
-/** The cost of a workflow from its runs; without runs from its code. */
+/** The cost of a workflow, computed from its runs, or from its code before the first run. */
 export function workflowCost(workflow: string, code: Code, rate: Rate, seen: readonly Cost[]): WorkflowCost {
   const fromCode = seen.length === 0 ? usageOfCode(code.text, code.mode) : null;
   const perRun = seen.length > 0 ? meanUsage(seen) : (fromCode ?? {});

@@ -1,15 +1,18 @@
 /**
- * Rows of each write of the engine, as D1 bills them: one for the table and one for each index entry that is added; a removed index entry
- * is free. A test compares each with D1's count.
+ * The rows that each write of the engine costs, as D1 bills them: one for the table and one for each added index entry. A removed index
+ * entry is free. A test compares each number with D1's count.
  */
 export const ROWS = {
-  /** Acceptance, from outside or from an event: the row, its key, two lists and the keeper's index. */
+  /** The acceptance of a command or an event's consequence: the row, its key, two lists and the keeper's index. */
   accepted: 5,
-  /** A payload in R2 adds one row, because it has its own index. */
+  /** A payload in R2 adds one row, because an index contains references to payloads. */
   payloadByReference: 1,
-  /** A deadline adds one row, in the list of deadlines: at the acceptance, and at each change of the status, which is part of that list. */
+  /** A deadline adds one row in the list of deadlines: at the acceptance, and at each change of the status. */
   deadline: 1,
-  /** A callback URL adds two rows: in the list of callbacks, and the mark that the call is stored. The call itself is an instance. */
+  /**
+   * A callback URL adds two rows: an entry in the list of callbacks, and the record that the call is stored. The call itself is an
+   * instance.
+   */
   called: 2,
   /** A further delivery of the instance's message. */
   deliveredAgain: 1,
@@ -17,17 +20,17 @@ export const ROWS = {
   running: 1,
   recorded: 1,
   claimed: 1,
-  /** A claim that ended without an outcome. */
+  /** A claim of an effect that ended without an outcome. */
   givenUp: 1,
-  /** Caught failures, written before the next `keyed` or `natural` effect, sleep, wait, question or read. */
+  /** The record of caught failures, written before the next `keyed` or `natural` effect, sleep, wait, question or read. */
   caught: 1,
-  /** An effect with an unknown outcome: its entry and the instance, each with a list. */
+  /** An effect with an unknown outcome: the rows of its entry and of the instance, each with an index. */
   inDoubt: 4,
-  /** A message that a step emitted: its row, the relay's index, and its removal after its consumer has confirmed it. */
+  /** A message that a step emitted: the outbox row, the relay's index, and the removal after the consumer has confirmed the message. */
   message: 3,
-  /** A wait is registered, and earlier events are searched. */
+  /** The registration of a wait, with a search of earlier events. */
   waitAsked: 4,
-  /** An event that a wait received. */
+  /** The record of an event that a wait received. */
   signal: 2,
   /** A sleeping wait that received its event: the status, the event, and the wake-up. */
   waitSlept: 5,
@@ -44,10 +47,10 @@ export const ROWS = {
   retried: 16,
   /** A run started by an undo, with its audit. */
   undone: 15,
-  /** Removal by retention, with the key kept. Each entry, wait and question adds a row. */
+  /** The removal of an instance by retention, which leaves a tombstone of its key. Each entry, wait and question adds a row. */
   removed: 2,
   complete: 1,
-  /** The end of a terminated instance, with the list of terminated instances. */
+  /** The end of a terminated instance, with its entry in the list of terminated instances. */
   terminated: 2,
   /**
    * The end of an errored instance: the keeper's index, for one more check; the lists of its workflow and its cause; the cause's count and
@@ -57,7 +60,7 @@ export const ROWS = {
 } as const;
 
 /**
- * Rows read, approximately: per run (acceptance and end), per recorded step, and per further delivery of its message. A thousand read rows
- * cost as much as one written row.
+ * The approximate number of rows that D1 reads: per run (acceptance and end), per recorded step, and per further delivery of the message. A
+ * thousand read rows cost as much as one written row.
  */
 export const READ = { run: 15, step: 10, deliveredAgain: 12 } as const;

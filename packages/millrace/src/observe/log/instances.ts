@@ -28,7 +28,7 @@ export interface LoggedRun {
   readonly instanceId: string;
   readonly workflow: string;
   readonly envelope: Envelope;
-  /** Redacts the payload's withheld values in an error's text. */
+  /** Redacts the payload's sensitive values in an error's text. */
   readonly hide: Hide;
 }
 
@@ -43,7 +43,7 @@ export interface LoggedFailure {
   upstream_status?: number | undefined;
   hint?: string | undefined;
   answered?: object | undefined;
-  /** The fingerprint that failures of the same cause share: `GET /v1/instances?cause=`. */
+  /** The id that failures of the same cause have in common, for `GET /v1/instances?cause=`. */
   cause?: string | undefined;
 }
 
@@ -72,12 +72,12 @@ export function loggedInstance({ instanceId, workflow, envelope, hide }: LoggedR
   };
 }
 
-/** One line for a successful attempt at a step. */
+/** Logs a successful attempt at a step. */
 export function logDone(run: LoggedRun, done: LoggedAttempt): void {
   logJobLine(run.env, "info", { log: "attempt", ...loggedInstance(run), ...done, outcome: "done" });
 }
 
-/** One line for each failed attempt at a step. An unclassified error is logged with its stack. */
+/** Logs a failed attempt at a step. An unclassified error is logged with its stack. */
 export function logFailed(
   run: LoggedRun,
   failed: LoggedAttempt,
@@ -90,8 +90,8 @@ export function logFailed(
 }
 
 /**
- * One line for an attempt with an unknown outcome, with the effect's key, by which an operator resolves it. `happened`: the effect took
- * place, but its rows were refused.
+ * Logs an attempt with an unknown outcome, with the effect's key, by which an operator resolves it. `happened`: the effect took place, but
+ * its rows were refused.
  */
 export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKey, error: unknown): void {
   const { step, attempts: attempt } = failure;
@@ -106,13 +106,13 @@ export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKe
   });
 }
 
-/** A failure for log and traces, without withheld values. */
+/** A failure for log and traces, without the payload's sensitive values. */
 export function withheldBy({ hide }: LoggedRun, failure: LoggedFailure): LoggedFailure {
   const { code, message, at, where } = failure;
   return { ...failure, code: shownCode(hide, code), message: hide(message), at: hide(at), where: hide(where) };
 }
 
-/** One line for each run that ended, or that an undo ended. `ms`: time since the start of the run. */
+/** Logs the end of a run or an undo. `ms`: time since the start of the run. */
 export function logEnd(env: object, instance: LoggedInstance, status: string, failure: LoggedFailure | null, ms?: number): void {
   const ended = { log: "ended", ...instance, status, ms };
   if (failure) {
@@ -126,7 +126,7 @@ export type LoggedWait =
   | { step: string; event_type: string; about: string; open: boolean; until: string }
   | { step: string; approval_id: string; until: string };
 
-/** One line when a run begins to wait. */
+/** Logs that a run begins to wait. */
 export function logWait(run: LoggedRun, wait: LoggedWait): void {
   const about = "about" in wait && { about: shortened(run.hide(wait.about), MAX_NAME_CHARACTERS) };
   logJobLine(run.env, "info", { log: "waiting", ...loggedInstance(run), ...wait, ...about });
@@ -136,7 +136,7 @@ function described(env: object, { code, message, upstream_status }: Pick<LoggedF
   return { code, upstream_status, error: wordsOf(env, message, upstream_status) };
 }
 
-/** The stack of an error in the author's code, without its message, which the line already contains. */
+/** The stack of an error in the author's code, without its message, which the log line already contains. */
 function thrownAt({ hide }: LoggedRun, error: unknown): { stack?: string | undefined } {
   return codeOf(error) === undefined ? { stack: hide(stackOf(error)) } : {};
 }

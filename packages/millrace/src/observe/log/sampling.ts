@@ -9,13 +9,13 @@ const GOOD_LINES_PER_SECOND = 50;
 
 const WINDOW_MS = 1000;
 
-/** The present second of this isolate: the lines offered in it and in the one before. */
+/** The present second of this isolate, with the number of success lines in this second and in the second before. */
 let window = { since: 0, offered: 0, before: 0 };
 
 /**
- * Decides whether a success line is written: undefined for no, else the number of lines that it represents. Up to the rate
- * (`LOG_GOOD_PER_SECOND`) each line represents only itself. Above the rate one trace in 2, 4, 8 … keeps its lines. The choice depends on
- * the trace's id, so every isolate keeps or drops all lines of a job, and the traces kept at 8 are also kept at 4.
+ * Decides whether a success line is written: undefined for no, or else the number of lines that the line represents. Up to the rate
+ * (`LOG_GOOD_PER_SECOND`) each line represents only itself. Above the rate, one trace in 2, 4, 8 … has its lines written. The choice
+ * depends on the trace's id, so every isolate writes or drops all lines of a job, and the traces written at 8 are also written at 4.
  */
 export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = Date.now()): number | undefined {
   const said = Number(env.LOG_GOOD_PER_SECOND ?? GOOD_LINES_PER_SECOND);
@@ -37,7 +37,7 @@ export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = D
   return (traceId === undefined ? window.offered : placeOf(traceId)) % oneIn === 0 ? oneIn : undefined;
 }
 
-/** Maximum number of halvings of the share: at least one trace in a million keeps its lines. */
+/** Maximum number of times that the share of written traces is halved: at least one trace in a million has its lines written. */
 const MOST_HALVINGS = 20;
 
 /** A hash that distributes traces evenly for any kind of ids (FNV-1a with one more mixing step). */

@@ -3,11 +3,11 @@ import { count, observe } from "./count.ts";
 interface SettledBatch {
   readonly queue: string;
   readonly messages: readonly Pick<Message, "attempts" | "timestamp" | "body">[];
-  /** The outcome of each message, in the same order. */
+  /** The outcome of each message of the batch, in the order of the messages. */
   readonly outcomes: readonly string[];
   /** The time of the batch's delivery, in milliseconds since the epoch. */
   readonly beganAt: number;
-  /** True for a message type that the deployment has. */
+  /** Returns true for a message type that the deployment has. */
   readonly isKnown: (type: string) => boolean;
 }
 
@@ -25,7 +25,7 @@ export function countBatch(env: object, { queue, messages, outcomes, beganAt, is
     count(env, "messages_total", { queue, type: typeOf(body, isKnown), outcome: outcomes[index] ?? "retried", source: sourceOf(body) });
 }
 
-/** An unknown type may be any text of a sender, so it is not used as a label. */
+/** The label of a message's type. An unknown type may be any text of a sender, so it is not used as a label. */
 function typeOf(body: unknown, isKnown: (type: string) => boolean): string {
   const type = (body as { message_type?: unknown } | null | undefined)?.message_type;
   return typeof type === "string" && isKnown(type) ? type : UNKNOWN_TYPE;
@@ -43,5 +43,5 @@ function sourceOf(body: unknown): string {
   return SOURCE_KINDS.find((one) => one === kind) ?? "other";
 }
 
-/** The label of all types that no deployed code has. */
+/** The label of all message types that no deployed code has. */
 const UNKNOWN_TYPE = "unknown";

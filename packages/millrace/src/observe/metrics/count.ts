@@ -6,33 +6,35 @@ import { troubleOf } from "../../store/d1/trouble.ts";
 import type { CounterName, HistogramName, LabelsOf } from "./series.ts";
 import { addAll, addCount, addObserved, isEmpty, type Tally } from "./tally.ts";
 
-/** How long an isolate gathers counts before it sends them to a recorder. */
+/** How long an isolate gathers counts before it sends them to a recorder, in milliseconds. */
 const GATHER_MS = 1000;
 
-/** A hand-over that is overdue by this much was lost with its invocation. */
+/** A planned send of counts that is overdue by this many milliseconds was lost with its invocation. */
 const LOST_MS = 10_000;
 
-/** Counts of this isolate that are not handed over. The counts of a second, or of the last batch, are lost with the isolate. */
+/**
+ * Counts of this isolate that were not sent to a recorder. The counts of the last second, or of the last batch, are lost with the isolate.
+ */
 const held = { tally: {} as Tally, handedAt: 0, comingSince: 0, isPaused: false, isolate: "" };
 
 /**
- * Counts in memory. The call is fast, never fails, and is never awaited; counts of the last second are lost with a killed isolate. Labels
- * come from code, never from a caller's text.
+ * Increases a counter in memory. The call is fast, never fails, and is never awaited; counts of the last second are lost with a killed
+ * isolate. Labels come from code, never from a caller's text.
  */
 export function count<Name extends CounterName>(env: object, name: Name, labels: LabelsOf<Name>, by = 1): void {
   if (by > 0) addCount(held.tally, name, labels, by);
   handOverSoon(env);
 }
 
-/** Records values in memory, in the unit at the end of the name. In all other respects it is like `count`. */
+/** Records a histogram's values in memory, in the unit at the end of its name. In all other respects the call is like `count`. */
 export function observe<Name extends HistogramName>(env: object, name: Name, labels: LabelsOf<Name>, ...values: number[]): void {
   addObserved(held.tally, name, labels, values);
   handOverSoon(env);
 }
 
 /**
- * Hands over the gathered counts a second later. Without the flag `queue_consumer_no_wait_for_wait_until` a queue would delay its next
- * batch for that, so the present counts are sent at once, and later ones with the next count.
+ * Sends the gathered counts to a recorder a second later. Without the flag `queue_consumer_no_wait_for_wait_until` a queue would delay its
+ * next batch until then, so the present counts are sent at once, and later counts with the next call of `count`.
  */
 function handOverSoon(env: object): void {
   if (held.isPaused || Math.abs(Date.now() - held.comingSince) < LOST_MS || !hasRecorder(env)) return;
@@ -41,19 +43,19 @@ function handOverSoon(env: object): void {
   held.comingSince = Date.now();
   inBackground(async () => {
     if (waits) await scheduler.wait(GATHER_MS);
-    // Waits, so that the counts of this turn of the event loop are included.
+    // The wait includes the counts of this turn of the event loop.
     else await scheduler.wait(0);
     held.comingSince = 0;
     await handOver(env);
   });
 }
 
-/** False for a Worker that only has an object of the engine: it has no recorder. */
+/** True for a Worker with a recorder. A Worker that only has another Durable Object of the engine has no recorder. */
 function hasRecorder(env: object): env is EngineEnv {
   return objectsIn(env, "RECORDER") !== undefined;
 }
 
-/** Without an invocation to wait in, counts stay in memory until the next one. */
+/** Runs work in the background of the invocation. Outside an invocation, counts stay in memory until the next one. */
 function inBackground(work: () => Promise<void>): void {
   const working = work().catch(() => undefined);
   try {
@@ -63,7 +65,7 @@ function inBackground(work: () => Promise<void>): void {
   }
 }
 
-/** Sends the counts to a recorder, one for each isolate. The counts of a failed call are lost, never counted twice. */
+/** Sends the counts to a recorder; each isolate uses one recorder. The counts of a failed call are lost, never counted twice. */
 export async function handOver(env: EngineEnv): Promise<void> {
   if (isEmpty(held.tally)) return;
   const { tally } = held;

@@ -26,7 +26,7 @@ export function exposition(counts: Tally, samples: readonly Sample[], format: Fo
 
 type Series = Tally[string];
 
-/** OpenMetrics names a counter without the suffix of its samples. */
+/** The lines of a counter. In OpenMetrics, a counter's name lacks the suffix of its samples. */
 function counterLines(name: string, { help, labels }: Counter, series: Series, format: Format): string[] {
   const values = Object.entries(series).flatMap(([texts, value]) =>
     typeof value === "number" ? [line(name, labelled(labels, texts), value)] : [],
@@ -58,7 +58,7 @@ function gaugeLines(name: string, samples: readonly Sample[]): string[] {
   return [...head(name, "gauge", help), ...[...values.values()].map(({ labels, value }) => line(name, Object.entries(labels), value))];
 }
 
-/** An invalid or duplicate name would make the whole text unreadable. */
+/** True for a sample with a valid name, valid labels and a number, because an invalid sample would make the whole text unreadable. */
 function isWritable({ name, labels, value }: Sample): boolean {
   return (
     NAME.test(name) && definitionOf(name) === undefined && Object.keys(labels).every((label) => NAME.test(label)) && Number.isFinite(value)
@@ -85,7 +85,7 @@ function escaped(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
 
-/** A bound as a float in both formats, so that a series is the same in both. */
+/** A histogram's bound as a float in both text formats, so that a series has the same labels in both. */
 function bound(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value);
 }

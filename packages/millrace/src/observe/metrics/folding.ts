@@ -4,15 +4,15 @@ import { namedBatch } from "../../store/d1/named.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
 import { addAll, sumOf, type Tally, tallyIn } from "./tally.ts";
 
-/** Most tallies that are merged at once. A recorder writes six per minute; more exist only after an outage. */
+/** Maximum number of tallies that are merged at once. A recorder writes six tallies per minute; more exist only after an outage. */
 const MAX_TALLIES = 500;
-/** Minutes in the health table. */
+/** Number of minutes with separate counts, as the health table uses them. */
 export const WINDOW_MINUTES = 60;
 
-/** All counts so far, and those of each of the last minutes. */
+/** The counts of all time, and the counts of each of the last minutes. */
 export interface Counted {
   readonly ever: Tally;
-  /** By the start of the minute. */
+  /** The counts of each minute, by the start of the minute. */
   readonly minutes: ReadonlyMap<number, Tally>;
   /** When the recorders' tallies were last read, in milliseconds since the epoch. */
   readonly at: number;
@@ -37,7 +37,8 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
  * therefore counts once, however often the merge is repeated. A concurrent second merge is refused. Returns the number of merged tallies.
  */
 export async function foldTallies(env: Pick<EngineEnv, "DB">): Promise<number> {
-  // Tallies and version are read together: the version makes the database refuse the write if another merge has taken any of these tallies.
+  // Tallies and version are read together: the version makes the database refuse the write if another merge has included any of these
+  // tallies.
   const read = await namedBatch(env.DB, { ever: selectEver(), tallies: selectTallies(MAX_TALLIES) });
   const tallies = read.tallies as unknown as TallyRow[];
   const [ever] = read.ever as unknown as CountsRow[];

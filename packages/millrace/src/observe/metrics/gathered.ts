@@ -5,7 +5,7 @@ import { insertTally, type TallyRow } from "../../store/tallies.ts";
 import { sendPoints } from "./points.ts";
 import { addAll, isEmpty, type Tally } from "./tally.ts";
 
-/** Age of the oldest gathered count at which all are written. */
+/** Age of the oldest gathered count at which all counts are written, in milliseconds. */
 export const WRITE_MS = 10_000;
 
 /** Counts that isolates have sent to one recorder, until a commit writes them. The counts are lost with the recorder's process. */
@@ -13,7 +13,8 @@ export class GatheredCounts {
   #tally: Tally = {};
   #since: number | undefined;
   /**
-   * The row in progress. The row does not change until its write is confirmed, so a repeated write replaces the same row, and counts once.
+   * The row that is being written. The row does not change until its write is confirmed, so a repeated write replaces the same row, and
+   * counts once.
    */
   #row: TallyRow | undefined;
   #notBefore = 0;
@@ -30,7 +31,7 @@ export class GatheredCounts {
     return this.#since === undefined && this.#row === undefined;
   }
 
-  /** The row to add to the next commit: after ten seconds, at the end of a minute, or at once. */
+  /** The row of counts to add to the next commit: after ten seconds, at the end of a minute, or at once. */
   along(atOnce = false): Along | undefined {
     const now = Date.now();
     if (!atOnce && now < this.#notBefore) return undefined;

@@ -14,7 +14,7 @@ export interface GaugedConsumer {
   readonly queue: { readonly name: string };
 }
 
-/** Minutes for latency and the share of retries. */
+/** Number of minutes from which latency and the share of retries are computed. */
 const RATE_MINUTES = 5;
 
 /**
@@ -35,13 +35,16 @@ async function readDatabase(env: Pick<EngineEnv, "DB">): Promise<Sample[]> {
   return names.flatMap((name, index) => (answers[index] ?? []).map((row) => sampleOf(name, row)));
 }
 
-/** A row has the value as `value`, the labels as its other columns, and `gauge` if its statement returns several gauges. */
+/**
+ * Converts a row to a sample. The row has the value as `value`, the labels as other columns, and `gauge` if the statement returns several
+ * gauges.
+ */
 function sampleOf(name: string, { gauge, value, ...labels }: Row): Sample {
   const said = Object.entries(labels).filter(([, label]) => label !== null);
   return { name: gauge ? String(gauge) : name, labels: Object.fromEntries(said) as Record<string, string>, value: Number(value) };
 }
 
-/** A value that a queue does not report becomes NaN: a gap in the graph and no change of alerts, instead of a wrong zero. */
+/** Reads the samples of a queue. An unreported value becomes NaN: a gap in the graph and no change of alerts, instead of a wrong zero. */
 async function readQueue(env: EngineEnv, queue: string): Promise<Sample[]> {
   if (laneIn(queue) !== undefined) return [];
   try {

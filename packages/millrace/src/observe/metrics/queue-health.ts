@@ -8,27 +8,29 @@ import type { Seen } from "./vitals.ts";
 
 const seconds = (description: string) => z.number().nullable().meta({ description });
 
-/** The health of a queue or lane. Null for values that are not reported or not counted recently. */
+/** The health of a queue or lane. A value that is not reported or was not counted recently is null. */
 export const QueueHealth = z
   .object({
     queue: z.string(),
     depth: z
       .int()
       .nullable()
-      .meta({ description: "Waiting messages without those in a back-off. Null for a lane, or if the queue does not report it." }),
-    oldest_seconds: seconds("The age of the oldest of them."),
-    lag_seconds: seconds("The 99th percentile of the time until the first delivery."),
+      .meta({
+        description: "Waiting messages, without messages in a back-off; null for a lane, and for a queue that does not report them.",
+      }),
+    oldest_seconds: seconds("The age of the oldest waiting message."),
+    lag_seconds: seconds("The 99th percentile of the time from a message's send to its first delivery."),
     in_per_minute: z.number().meta({ description: "Messages sent." }),
     out_per_minute: z.number().meta({ description: "Messages acknowledged." }),
     retry_share: z.number().min(0).max(1).nullable().meta({ description: "The share of deliveries that were retried." }),
     dead_letters_open: z.int().meta({ description: "Open dead letters, counted up to 10000." }),
     processing_p50_seconds: seconds("The median time of a batch from delivery to settlement."),
-    processing_p99_seconds: seconds("The 99th percentile of that time."),
+    processing_p99_seconds: seconds("The 99th percentile of the time of a batch from delivery to settlement."),
   })
   .meta({ id: "QueueHealth" });
 type QueueHealth = z.infer<typeof QueueHealth>;
 
-/** The source of each number of the health table. */
+/** The source of each number in the health table of queues. */
 export const QUEUE_SOURCES = {
   depth: "queue.metrics()",
   oldest_seconds: "queue.metrics()",
@@ -41,10 +43,10 @@ export const QUEUE_SOURCES = {
   processing_p99_seconds: "counts",
 } as const;
 
-/** The health table: every queue of the deployment, from the counts of its last `minutes` and its gauges. */
+/** The health table of every queue of the deployment, from the counts of its last `minutes` and its gauges. */
 export function queueHealth(seen: Seen, consumers: readonly GaugedConsumer[], minutes: number): QueueHealth[] {
   const recent = lastMinutes(seen, minutes);
-  // The last of the minutes is not over.
+  // The last minute is not over, so its elapsed part counts.
   const elapsed = minutes - 1 + Math.max(1, seen.at % SPAN_MS.minute) / SPAN_MS.minute;
   return consumers.map(({ queue: { name: queue } }): QueueHealth => {
     const labels = JSON.stringify([queue]);
@@ -75,7 +77,7 @@ function gaugeOf({ samples }: Seen, name: string, queue: string): number | null 
   return value === undefined || Number.isNaN(value) ? null : value;
 }
 
-/** Deliveries of one type in one minute, by outcome, and by kind of sender. */
+/** The number of deliveries of one message type in one minute, by outcome and by kind of sender. */
 export const MinuteOfMessages = z
   .object({
     ...{ minute: timestamp, queue: z.string(), type: z.string(), outcomes: z.record(z.string(), z.int()) },
@@ -84,7 +86,9 @@ export const MinuteOfMessages = z
   .meta({ id: "MinuteOfMessages" });
 type MinuteOfMessages = z.infer<typeof MinuteOfMessages>;
 
-/** The deliveries of the last `minutes` by minute, queue and type, newest first; of one kind of sender with `source`. */
+/**
+ * The deliveries of the last `minutes` by minute, queue and type, newest first. With `source`, only deliveries of one kind of sender count.
+ */
 export function messagesByMinute(seen: Seen, minutes: number, source?: string): MinuteOfMessages[] {
   const from = seen.at - minutes * SPAN_MS.minute;
   const newestFirst = [...seen.minutes].filter(([minute]) => minute > from).toSorted(([a], [b]) => b - a);

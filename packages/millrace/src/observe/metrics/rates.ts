@@ -4,10 +4,10 @@ import type { Sample } from "./sample.ts";
 import { type GaugeName, HISTOGRAMS, type HistogramName } from "./series.ts";
 import { labelValues, sumOf, type Tally } from "./tally.ts";
 
-/** Fewest deliveries for a share of retries: one retry of two deliveries is no trend. */
+/** Minimum number of deliveries for a share of retries, because one retry of two deliveries is no trend. */
 const MIN_DELIVERIES = 20;
 
-/** The 99th percentiles of each queue in the last minutes. */
+/** The gauges that are 99th percentiles of a queue's histograms. */
 const P99S = {
   queue_processing_p99_seconds: "queue_processing_duration_seconds",
   queue_lag_seconds: "queue_wait_seconds",
@@ -34,13 +34,13 @@ export function queueRates(counted: Counted, minutes: number): Sample[] {
   return [...p99s, ...shares];
 }
 
-/** The sum of the last whole minutes and of the present one. */
+/** The sum of the counts of the last whole minutes and of the present minute. */
 export function lastMinutes({ minutes, at }: Counted, last: number): Tally {
   const from = minuteOf(at) - last * SPAN_MS.minute;
   return sumOf([...minutes].filter(([minute]) => minute > from).map(([, tally]) => tally));
 }
 
-/** The quantile of a histogram, interpolated linearly within a bucket as Prometheus does. 0 without measurements. */
+/** The quantile of a histogram, interpolated linearly within a bucket as Prometheus does. The result is 0 without measurements. */
 export function quantile(name: HistogramName, measured: number | number[] | undefined, share: number): number {
   if (typeof measured !== "object") return 0;
   const { buckets } = HISTOGRAMS[name];
@@ -59,7 +59,7 @@ export function quantile(name: HistogramName, measured: number | number[] | unde
   return buckets.at(-1) ?? 0;
 }
 
-/** A counter's number; 0 if it was not counted. */
+/** The number of a counter; 0 for a counter that was never increased. */
 export function numberOf(value: number | number[] | undefined): number {
   return typeof value === "number" ? value : 0;
 }

@@ -26,7 +26,7 @@ export function countLetters(env: object, letters: readonly { readonly queue: st
   for (const { queue, reason } of letters) count(env, "queue_dlq_total", { queue, reason: codeLabel(reason) });
 }
 
-/** Codes are words from code; other texts become one label. */
+/** The label of an error code. Texts that are no code become one label. */
 function codeLabel(code = "other"): string {
   return isCode(code) ? code : "other";
 }

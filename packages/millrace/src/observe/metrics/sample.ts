@@ -7,7 +7,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** Refuses an app's samples in an invalid format. */
+/** Throws for gauges of an app in an invalid format. */
 export function assertSamples(said: unknown): asserts said is readonly Sample[] {
   const wrong = Array.isArray(said) ? said.find((one) => !isSample(one)) : said;
   if (Array.isArray(said) && wrong === undefined) return;

@@ -1,8 +1,8 @@
-/** Bounds of durations in seconds: from reading a row to a call of several minutes. */
+/** Histogram bounds of durations in seconds, from a read of a row to a call of several minutes. */
 const DURATION_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300] as const;
-/** Bounds of a message's wait in seconds: up to hours for a queue with errors. */
+/** Histogram bounds of a message's wait in seconds, up to hours for a queue with errors. */
 const WAIT_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400] as const;
-/** Bounds of messages per batch: a queue delivers at most 100. */
+/** Histogram bounds of messages per batch. A queue delivers at most 100 messages. */
 const BATCH_MESSAGES = [1, 2, 5, 10, 25, 50, 100] as const;
 
 /** The description of a counter. */
@@ -12,7 +12,7 @@ export interface Counter {
 }
 
 interface Histogram extends Counter {
-  /** Upper bounds, ascending, in the unit at the end of the name. */
+  /** Upper bounds of the buckets, ascending, in the unit at the end of the histogram's name. */
   readonly buckets: readonly number[];
 }
 
@@ -87,7 +87,7 @@ export type GaugeName = keyof typeof GAUGES;
 export type CounterName = keyof typeof COUNTERS;
 export type HistogramName = keyof typeof HISTOGRAMS;
 
-/** The labels of a series: exactly these. */
+/** The labels of a counter's or histogram's series. No label may be absent or added. */
 export type LabelsOf<Name extends CounterName | HistogramName> = Readonly<
   Record<((typeof COUNTERS)[Name & CounterName] | (typeof HISTOGRAMS)[Name & HistogramName])["labels"][number], string>
 >;

@@ -1,19 +1,19 @@
 import { COUNTERS, type CounterName, HISTOGRAMS, type HistogramName } from "./series.ts";
 
 /**
- * Counts as plain data: by name, then by label values as JSON in the order of their definition. A counter is a number. A histogram is a
- * list: one number per bucket, one for values above them, and the sum of the values.
+ * Counts as plain data: by the counter's or histogram's name, then by label values as JSON in the order of their definition. A counter is a
+ * number. A histogram is a list: one number per bucket, one number for values above all buckets, and the sum of the values.
  */
 export type Tally = Record<string, Record<string, number | number[]>>;
 
-/** Most series of one name in a tally. Further series count as `other`, so that the tally cannot grow without limit. */
+/** Maximum number of series of one name in a tally. Further series are counted as `other`, so that the tally cannot grow without limit. */
 export const MAX_SERIES = 500;
 
 export function addCount(tally: Tally, name: CounterName, labels: Readonly<Record<string, string>>, by: number): void {
   addTo(tally, name, textOf(COUNTERS[name].labels, labels), by);
 }
 
-/** Adds measured values to a histogram: none is less than 0. */
+/** Adds measured values to a histogram. Each value must be 0 or more. */
 export function addObserved(tally: Tally, name: HistogramName, labels: Readonly<Record<string, string>>, values: readonly number[]): void {
   const { buckets, labels: names } = HISTOGRAMS[name];
   const counts = new Array<number>(buckets.length + 2).fill(0);
@@ -38,7 +38,7 @@ export function sumOf(tallies: Iterable<Tally>): Tally {
   return sum;
 }
 
-/** The label values of a series from its key in a tally; none if the engine did not write it. */
+/** The label values of a series from its key in a tally; an empty list for a key that the engine did not write. */
 export function labelValues(labels: string): string[] {
   try {
     const values: unknown = JSON.parse(labels);
@@ -48,7 +48,7 @@ export function labelValues(labels: string): string[] {
   }
 }
 
-/** The counts in a row's JSON. Invalid parts are ignored, so that a wrong manual `UPDATE` does not hide other counts. */
+/** The counts in a row's JSON. Invalid parts are ignored, so that an invalid row does not hide other counts. */
 export function tallyIn(text: string): Tally {
   const tally: Tally = {};
   for (const [name, series] of entriesOf(JSON.parse(text))) {
@@ -87,7 +87,7 @@ function copyOf(value: number | number[]): number | number[] {
   return typeof value === "number" ? value : [...value];
 }
 
-/** A histogram with buckets of another deployment starts again from zero. */
+/** Adds two values of a series. A histogram with buckets of another deployment starts again from zero. */
 function plus(known: number | number[], value: number | number[]): number | number[] {
   if (typeof known === "number" && typeof value === "number") return known + value;
   if (typeof known === "number" || typeof value === "number" || known.length !== value.length) return copyOf(value);

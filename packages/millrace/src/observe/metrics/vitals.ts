@@ -7,11 +7,11 @@ import { type Counted, foldTallies, readCounted } from "./folding.ts";
 import { type GaugedConsumer, readGauges } from "./gauges.ts";
 import { assertSamples, type Sample } from "./sample.ts";
 
-/** How long a reading is reused, so that frequent scrapes do not add database reads. */
+/** How long a reading of the gauges is reused, in milliseconds, so that frequent scrapes do not add database reads. */
 const FRESH_MS = 8000;
-/** A reading that hangs must not block the next one. */
+/** Time limit of a reading of the gauges, in milliseconds, so that a hanging reading does not block the next one. */
 const READ_WITHIN_MS = 30_000;
-/** The period of merging tallies. */
+/** The interval at which tallies are merged. */
 const FOLD_MS = SPAN_MS.minute;
 
 /** A deployment's health at the keeper's last reading. */
@@ -22,7 +22,7 @@ export interface Seen extends Counted {
 /** An app's own gauges, read quickly and by index, or computed from the engine's gauges of the same moment. */
 export type AppGauges = (env: Cloudflare.Env, engine: readonly Sample[]) => Promise<readonly Sample[]> | readonly Sample[];
 
-/** The keeper's counts and gauges: read once per round, and reused for requests in between. */
+/** The keeper's counts and gauges: read once per round, and reused for requests until the next round. */
 export class Vitals {
   #seen: Seen | undefined;
   #reading: Promise<Seen> | undefined;
@@ -35,18 +35,18 @@ export class Vitals {
     readonly ofApp: AppGauges | undefined,
   ) {}
 
-  /** The last reading of any age; undefined before the first. */
+  /** The last reading of the gauges, of any age; undefined before the first reading. */
   get last(): Seen | undefined {
     return this.#seen;
   }
 
-  /** The last reading, or a new one if that is too old. */
+  /** The last reading of the gauges, or a new reading if the last one is too old. */
   seen(): Promise<Seen> {
     const { at } = this.#seen ?? { at: 0 };
     return this.#seen && Math.abs(Date.now() - at) < FRESH_MS ? Promise.resolve(this.#seen) : this.read();
   }
 
-  /** Reads everything, and merges tallies once a minute. Only one reading is in progress at a time. */
+  /** Reads all counters and gauges, and merges tallies once a minute. Only one reading is in progress at a time. */
   read(): Promise<Seen> {
     this.#reading ??= within(this.#read(), READ_WITHIN_MS).finally(() => {
       this.#reading = undefined;
@@ -54,7 +54,7 @@ export class Vitals {
     return this.#reading;
   }
 
-  /** Reads everything now, and merges all tallies. */
+  /** Reads all counters and gauges now, and merges all tallies. */
   async readAtOnce(): Promise<Seen> {
     await this.#reading?.catch(() => undefined);
     this.#foldedAt = 0;
@@ -73,7 +73,7 @@ export class Vitals {
     return this.#seen;
   }
 
-  /** An app gauge that fails becomes NaN and does not affect the others. */
+  /** Reads the app's gauges. A gauge that throws becomes NaN and does not affect other gauges. */
   async #ofApp(own: readonly Sample[]): Promise<readonly Sample[]> {
     try {
       const said = (await within(Promise.resolve(this.ofApp?.(this.env as unknown as Cloudflare.Env, own)))) ?? [];

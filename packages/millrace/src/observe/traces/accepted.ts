@@ -6,7 +6,7 @@ import { exportSpans } from "./exporter.ts";
 import { messageAttributes, systemOf } from "./message.ts";
 import { idsOf, isExported, KIND, type TraceEnv } from "./span.ts";
 
-/** A message accepted at an endpoint: the request, the outcome, and the start. */
+/** A message accepted at an endpoint: the request, the outcome, and the start of the acceptance. */
 interface Accepted {
   readonly request: SaidTrace;
   readonly envelope: Envelope;
@@ -18,8 +18,8 @@ interface Accepted {
 }
 
 /**
- * The span of a message's acceptance: the first of its trace, or a child of the caller's span. No span is made if a current span covers the
- * acceptance.
+ * The span of a message's acceptance: the first span of its trace, or a child of the caller's span. No span is created if a current span
+ * covers the acceptance.
  */
 export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt, hide }: Accepted): void {
   const own = envelope.traceparent;
@@ -30,7 +30,7 @@ export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome
   exportSpans(env, {
     ...idsOf(own, parent),
     ...{ name: `accept ${name}`, kind: KIND.producer, endedAt: Date.now() },
-    // The message is created before its row is committed; its wait starts at its creation.
+    // The message is created before its row is committed, and its wait starts at its creation.
     startedAt: Math.min(startedAt, Date.parse(envelope.created_at)),
     attributes: {
       ...{ "messaging.system": systemOf(queue ?? ""), "messaging.operation.name": "accept", "messaging.operation.type": "send" },

@@ -3,8 +3,9 @@ import { exportSpans } from "./exporter.ts";
 import { childOf, idsOf, KIND } from "./span.ts";
 
 /**
- * Sends an external request with the headers of its trace, unless it has its own. Within a step with exported spans it is a span, up to the
- * response's headers. The span contains only method, host, port and status of the request. Errors: those of `send`.
+ * Sends an external request with the headers of the current trace, unless the request has its own trace headers. Within a step with
+ * exported spans, the call is a span that ends with the response's headers. That span contains only method, host, port and status of the
+ * request. Errors of `send` are thrown.
  */
 export async function tracedCall(
   request: Request,

@@ -5,15 +5,15 @@ import { count } from "../metrics/count.ts";
 import { asOtlp } from "./otlp.ts";
 import type { Span, TraceEnv } from "./span.ts";
 
-/** Most spans that an isolate holds. Further spans are dropped and counted. */
+/** Maximum number of spans that an isolate holds. Further spans are dropped and counted. */
 const MOST_HELD = 2048;
-/** Spans of one request. */
+/** Maximum number of spans in one request. */
 const MOST_SENT = 512;
-/** How long spans gather before they are sent. */
+/** How long an isolate gathers spans before it sends them, in milliseconds. */
 const GATHER_MS = 200;
-/** Time limit for a collector's response. */
+/** Time limit for a collector's response, in milliseconds. */
 const ANSWER_MS = 5000;
-/** Pause after a collector's failure. Spans in this time are dropped at no cost. */
+/** Pause after a collector's failure, in milliseconds. Spans are dropped during the pause. */
 const PAUSE_MS = 30_000;
 /** A sender that still gathers after this time was lost with its invocation, and is replaced. */
 const GONE_MS = GATHER_MS * 2;
@@ -26,7 +26,7 @@ let gatheringSince = 0;
 let paused = { endpoint: "", until: 0 };
 
 /**
- * The original function: in development, `fetch` in a workflow's code outside steps logs a warning, which must not happen for this call.
+ * The original `fetch`: in development, `fetch` in a workflow's code outside steps logs a warning, which the exporter's call must avoid.
  */
 const { fetch } = globalThis;
 
@@ -65,13 +65,16 @@ async function send(env: TraceEnv, spans: readonly Span[]): Promise<void> {
   lost = 0;
 }
 
-/** The error text does not use the runtime's message, which may contain the URL and with it a key. */
+/** Why a collector did not respond. The text omits the runtime's message, which may contain the URL and with it a key. */
 function unanswered(error: unknown): string {
   const isLate = error instanceof Error && error.name === "TimeoutError";
   return isLate ? `The collector did not respond within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";
 }
 
-/** Returns why a collector refused a request; undefined if it accepted. The response body is not read, because it may contain anything. */
+/**
+ * Returns why a collector refused a request; undefined if the collector accepted the request. The response body is not read, because it may
+ * contain anything.
+ */
 async function post({ OTLP_ENDPOINT = "", OTLP_HEADERS = "" }: TraceEnv, body: string): Promise<string | undefined> {
   const headers = headersIn(OTLP_HEADERS);
   if (headers === undefined) return "OTLP_HEADERS must be a list such as name=value,name=value.";

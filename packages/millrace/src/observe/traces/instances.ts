@@ -19,7 +19,7 @@ interface Attempted {
 
 interface Ended {
   readonly run: LoggedRun;
-  /** The run's number, from 1; each retry or undo is a further run. */
+  /** The run's number, from 1. Each retry or undo is a further run. */
   readonly number: number;
   readonly status: string;
   readonly beganAt: number;
@@ -45,7 +45,7 @@ export function traceAttempt(span: SpanUnderWay, { run, step, attempt, beganAt, 
   });
 }
 
-/** The span of an instance, a child of its message's sender. A later run has its own span below it, because a span is exported once. */
+/** The span of an instance, a child of its message's sender. A later run has a separate child span, because a span is exported once. */
 export function traceEnd({ run, number, status, beganAt, failure }: Ended): void {
   if (!isExported(run.env, run.envelope.traceparent)) return;
   const instance = spanOfInstance(run);
@@ -65,7 +65,7 @@ export function traceEnd({ run, number, status, beganAt, failure }: Ended): void
   });
 }
 
-/** The span id is derived, so that every replay and isolate computes the same id. */
+/** The span of an instance. Its id is derived from the instance's id, so that every replay and isolate computes the same id. */
 function spanOfInstance({ instanceId, envelope }: LoggedRun, number = 1): string {
   return childOf(envelope.traceparent, digest("span", instanceId, envelope.traceparent, String(number)).slice(0, 16));
 }
@@ -82,7 +82,8 @@ function why(failure: Failed | null | undefined): Attributes {
 const ITEM = / \[.*\](?=$| · )/s;
 
 /**
- * The status of a failed span: the error's code. The error's message may repeat a caller's text, and is added only with `OTLP_NAMES=plain`.
+ * The status of a failed span: the error's code. The error's message may repeat a caller's text, so the message is added only with
+ * `OTLP_NAMES=plain`.
  */
 function said(env: object, { code, message, upstream_status }: Failed): string {
   if (!isPlain(env)) return code;

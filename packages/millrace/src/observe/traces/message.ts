@@ -5,7 +5,7 @@ import { laneIn } from "../../contract/queue.ts";
 import { sayUnmeant } from "../../contract/settings.ts";
 import type { Attributes, TraceEnv } from "./span.ts";
 
-/** Attributes with callers' texts, and the envelope's field of each. */
+/** Span attributes with callers' texts, and the field of the envelope for each attribute. */
 const CHOSEN = {
   "messaging.message.conversation_id": "correlation_id",
   "millrace.idempotency_key": "idempotency_key",
@@ -17,8 +17,8 @@ const MAX_CHARACTERS = 200;
 const HASH_DIGITS = 16;
 
 /**
- * The attributes of a message, from its envelope's fields, which may be unchecked. Callers' texts are hashed with MILLRACE_KEY, so that
- * spans of one tenant or subject can be grouped. `OTLP_NAMES=plain` sends the texts, and `hide` redacts sensitive values in them.
+ * The span attributes of a message, from its envelope's fields, which may be unvalidated. Callers' texts are hashed with MILLRACE_KEY, so
+ * that spans of one tenant or subject can be grouped. `OTLP_NAMES=plain` sends the texts, and `hide` redacts sensitive values in them.
  */
 export function messageAttributes(env: TraceEnv, fields: { readonly [field: string]: unknown }, hide: Hide): Attributes {
   const isAsked = isPlain(env);
@@ -31,22 +31,22 @@ export function messageAttributes(env: TraceEnv, fields: { readonly [field: stri
   return { ...Object.fromEntries(chosen), "millrace.message_type": type.data };
 }
 
-/** The same text of one tenant has the same hash; undefined for a Worker without a key. */
+/** The hash of a caller's text. Equal texts of one tenant have equal hashes. Undefined for a Worker without MILLRACE_KEY. */
 function hashed({ MILLRACE_KEY }: TraceEnv, field: string, tenantId: unknown, text: string): string | undefined {
   return MILLRACE_KEY ? `hmac-${signed(MILLRACE_KEY, "span", field, String(tenantId), text).slice(0, HASH_DIGITS)}` : undefined;
 }
 
-/** True if the deployment wants callers' texts and errors' messages in its spans. */
+/** True if the deployment includes callers' texts and errors' messages in its spans. */
 export function isPlain(env: TraceEnv): boolean {
   const { OTLP_NAMES = "" } = env;
   if (OTLP_NAMES === "plain") return true;
   if (OTLP_NAMES !== "" && OTLP_NAMES !== "hashed") {
-    sayUnmeant(env, `OTLP_NAMES is ${JSON.stringify(OTLP_NAMES)}: set "hashed" or "plain". Names are hashed until then.`);
+    sayUnmeant(env, `OTLP_NAMES is ${JSON.stringify(OTLP_NAMES)}: set "hashed" or "plain". Names are hashed until OTLP_NAMES is valid.`);
   }
   return false;
 }
 
-/** The carrier of a queue's messages: Cloudflare Queues, or a lane. */
+/** The messaging system of a queue's messages: Cloudflare Queues, or a lane. */
 export function systemOf(queue: string): string {
   return laneIn(queue) === undefined ? "cloudflare_queues" : "millrace_lanes";
 }

@@ -1,9 +1,9 @@
 import type { Attributes, Span, TraceEnv } from "./span.ts";
 
-/** The default service name. */
+/** The default service name in exported spans. */
 const DEFAULT_SERVICE = "millrace";
 
-/** The span status `unset`, which some collectors require. */
+/** The number of the span status `unset`, which some collectors require. */
 const UNSET = 0;
 const ERROR = 2;
 
@@ -31,7 +31,7 @@ function asSpan({ traceId, spanId, parentId, name, kind, startedAt, endedAt, att
   };
 }
 
-/** 64-bit numbers are texts in JSON. */
+/** A time in nanoseconds, as a text, because OTLP represents 64-bit numbers as texts in JSON. */
 function nanoseconds(ms: number): string {
   return `${Math.max(0, Math.round(ms))}000000`;
 }

@@ -11,7 +11,7 @@ export interface TraceEnv {
   readonly MILLRACE_KEY?: string;
 }
 
-/** OpenTelemetry's kinds of span, by their numbers in OTLP. */
+/** The numbers of OpenTelemetry's span kinds in OTLP. */
 export const KIND = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const;
 
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -20,30 +20,33 @@ export type Attributes = Readonly<Record<string, string | number | boolean | und
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
-  /** The parent span; undefined for the first of its trace. */
+  /** The parent span; undefined for the first span of its trace. */
   readonly parentId: string | undefined;
   readonly name: string;
   readonly kind: (typeof KIND)[keyof typeof KIND];
   readonly startedAt: number;
   readonly endedAt: number;
   readonly attributes: Attributes;
-  /** The error; undefined for a success. */
+  /** The error of the span; undefined for a success. */
   readonly error?: string | undefined;
 }
 
 /**
- * True for a trace whose spans are exported: there is an endpoint, the trace is sampled, and its id is within the share (`OTLP_RATIO`),
- * compared as in OpenTelemetry's probability samplers, so that all hops decide alike.
+ * True for a trace whose spans are exported: an endpoint is set, the trace is sampled, and its id is within the share (`OTLP_RATIO`),
+ * compared as in OpenTelemetry's probability samplers, so that all services select the same traces.
  */
 export function isExported(env: TraceEnv, traceparent: unknown): traceparent is string {
   const { OTLP_ENDPOINT, OTLP_RATIO = 1 } = env;
   if (!OTLP_ENDPOINT || !isTraceparent(traceparent) || (Number.parseInt(traceparent.slice(53, 55), 16) & 1) === 0) return false;
   const ratio = OTLP_RATIO === "" ? 1 : Number(OTLP_RATIO);
   if (!(ratio >= 0 && ratio <= 1)) {
-    sayUnmeant(env, `OTLP_RATIO is ${JSON.stringify(OTLP_RATIO)}: set a share from 0 to 1, such as 0.1. No trace is exported until then.`);
+    sayUnmeant(
+      env,
+      `OTLP_RATIO is ${JSON.stringify(OTLP_RATIO)}: set a share from 0 to 1, such as 0.1. No trace is exported until OTLP_RATIO is valid.`,
+    );
     return false;
   }
-  // The 13 upper digits of the 14 that are random by W3C: as many as a number holds exactly.
+  // W3C makes the last 14 digits of a trace id random. Their 13 upper digits are as many as a number represents exactly.
   return !(Number.parseInt(traceIdOf(traceparent).slice(18, 31), 16) / 16 ** 13 < 1 - ratio);
 }
 

@@ -6,9 +6,9 @@ import { query } from "../../store/d1/retry.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Concurrent calls. An invocation has six connections; two more calls may be computing. */
+/** Maximum number of concurrent calls of a bulk action. An invocation has six connections; two more calls may be computing. */
 const AT_ONCE = 8;
-/** A chunk begins no call after this time. The next chunk has the remaining items. */
+/** The time in milliseconds after which a chunk acts on no further item. The next chunk has the remaining items. */
 const BEGIN_WITHIN_MS = 20_000;
 
 export interface Chunk {
@@ -17,13 +17,13 @@ export interface Chunk {
   readonly from: number;
   readonly targets: readonly string[];
   readonly ratePerSecond: number;
-  /** True once an operator has halted the bulk action. No further item is begun. */
+  /** True once an operator has halted the bulk action. No further item is acted on. */
   readonly isHalted: () => boolean;
 }
 
 /**
- * Acts on a chunk's items in order, at the given rate. Returns the results of the items that were begun, without a gap. Repeating a chunk
- * is safe, because each item's action is recorded under its own id. Errors: `unavailable`, once every call has ended.
+ * Acts on a chunk's items in order, at the given rate. Returns the results of the items that were acted on, without a gap. Repeating a
+ * chunk is safe, because each item's action is recorded under its own id. Errors: `unavailable`, thrown after every call has ended.
  */
 export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   const { call, targets, from, ratePerSecond, isHalted } = chunk;
@@ -88,14 +88,14 @@ async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, kno
   if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
   if (await verb.isSpent?.(call, target)) return { result: "skipped", code: null, why: "No change was needed." };
   const now = await refusalNow(verb, call, target);
-  const why = now === null ? `${REFUSED} It would be accepted now: repeat the action.` : `${REFUSED} ${now}`;
+  const why = now === null ? `${REFUSED} The action would be accepted now: repeat it.` : `${REFUSED} ${now}`;
   return { result: "failed", code: "invalid_transition", why };
 }
 
 const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
 const REFUSED = "The action was refused and changed nothing.";
 
-/** The reason for a refusal. Null if the item would be accepted or if the check failed. */
+/** The reason why the action on an item would be refused now; null if it would be accepted, or if the check failed. */
 async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, target)) ?? null;

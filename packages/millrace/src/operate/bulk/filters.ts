@@ -9,7 +9,7 @@ import { BULK_WORKFLOW } from "./message.ts";
 const moment = z.iso.datetime({ offset: true });
 const name = z.string().min(1).max(500);
 
-/** From `since` on and before `until`. */
+/** The fields of a filter by time: from `since` on and before `until`. */
 const times = {
   since: moment
     .optional()
@@ -45,7 +45,7 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
     correlation: name.optional(),
     ...times,
   };
-  // Instances in other statuses have no cause and were not undone.
+  // A cause exists only for errored instances, and only terminated instances may be undone.
   return statuses.includes("errored")
     ? z.strictObject({ ...shape, cause: causeOf("/v1/instances/causes"), undone: undone.optional() })
     : z.strictObject(shape);
@@ -69,7 +69,7 @@ function andUndone(undone: boolean | undefined): Statement {
 export const letterFilter = z.strictObject({
   queue: name.optional(),
   message_type: name.optional(),
-  reason: name.optional().meta({ description: "A code, or `exhausted`." }),
+  reason: name.optional().meta({ description: "The code of the error, or `exhausted`." }),
   cause: causeOf("/v1/dead-letters/causes"),
   ...times,
 });
@@ -88,8 +88,8 @@ export const doubtFilter = z.strictObject({
   step: name.optional().meta({ description: "A step's name in the code, of any item and generation." }),
   subject: name.optional(),
   correlation: name.optional(),
-  since: moment.optional().meta({ description: "In doubt since this time or later." }),
-  until: moment.optional().meta({ description: "In doubt since before this time." }),
+  since: moment.optional().meta({ description: "The outcome became unknown at this time or later." }),
+  until: moment.optional().meta({ description: "The outcome became unknown before this time." }),
 });
 
 /** The tenant's unknown outcomes that match a filter, each as the text of its key's parts. */

@@ -5,7 +5,10 @@ import { defineQueue } from "../../contract/queue.ts";
 
 export const BULK_WORKFLOW = "bulk-action";
 
-/** Runs a bulk action, or continues it; one command per pass. Sent by `POST /v1/bulk-actions`, by its `resume` and by the pass before. */
+/**
+ * The command that starts or continues a bulk action. `POST /v1/bulk-actions`, its `resume` and the previous instance of the bulk action
+ * send it.
+ */
 export const BulkActionRun = defineCommand({
   type: "bulk_action.run",
   payload: z.strictObject({ bulk_id: z.string().min(1).max(64), pass: z.int().min(1) }),

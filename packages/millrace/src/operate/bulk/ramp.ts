@@ -1,20 +1,20 @@
 import type { BulkAsked } from "../../store/bulk-actions.ts";
 
-/** Default sizes of the first stages. The last stage has the remaining items. */
+/** Default numbers of items in the first stages of a bulk action. The last stage has the remaining items. */
 export const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
-/** Default rate, in items per second. */
+/** Default rate of a bulk action, in items per second. */
 export const DEFAULT_RATE = 10;
-/** The platform creates and restarts 100 instances of a workflow per second. */
+/** Maximum rate of a bulk action, in items per second: the platform creates and restarts 100 instances of a workflow per second. */
 export const MAX_RATE = 100;
-/** Default for the greatest share of a stage that may fail. */
+/** Default maximum share of a stage's items that may fail. */
 export const DEFAULT_ERROR_RATE = 0.1;
-/** Default for the time in which an item must end. The next stage then begins without it. */
+/** Default time in seconds for which a stage waits for its items to end. The next stage then begins. */
 export const DEFAULT_SETTLE_SECONDS = 60;
 export const MAX_SETTLE_SECONDS = 600;
 
-/** Most items of a chunk. Each needs a few round trips; a chunk's results are recorded once. */
+/** Maximum number of items in a chunk. Each item needs a few round trips; a chunk's results are recorded once. */
 const CHUNK = 50;
-/** Limits a chunk's duration at its rate, so that results are recorded soon. */
+/** Maximum duration of a chunk at the bulk action's rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
 
 export interface Stage {
@@ -22,7 +22,7 @@ export interface Stage {
   readonly to: number;
 }
 
-/** The stage that contains a position of the list. Empty at the end of the list. */
+/** The stage that contains a position of the item list; an empty stage at the end of the list. */
 export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, place: number): Stage {
   let from = 0;
   for (const size of ramp) {
@@ -37,12 +37,12 @@ export function chunkSize({ ratePerSecond }: Pick<BulkAsked, "ratePerSecond">, l
   return Math.min(CHUNK, left, Math.max(1, Math.floor(ratePerSecond * CHUNK_SECONDS)));
 }
 
-/** True if too many of the begun items have failed. Skipped items do not count. */
+/** True if too many items of a stage have failed. Skipped items do not count. */
 export function isTooMuch(asked: Pick<BulkAsked, "stopAtErrorRate">, begun: number, failed: number): boolean {
   return begun > 0 && failed / begun > asked.stopAtErrorRate;
 }
 
-/** The message of a bulk action that stopped itself, with the next step for the operator. */
+/** The reason why a bulk action stopped itself, with the next step for the operator. */
 export function tooMuch(
   asked: Pick<BulkAsked, "stopAtErrorRate">,
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },
@@ -59,7 +59,7 @@ export function tooMuch(
   ].join(" ");
 }
 
-/** A sentence for a bulk action in which each item ended and none ended well, or some are in doubt. Null otherwise. */
+/** A sentence for a bulk action in which every item failed, or some outcomes are unknown; null for other bulk actions. */
 export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
   if (failed === 0 || (failed < begun && doubted === 0)) return null;
   const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];

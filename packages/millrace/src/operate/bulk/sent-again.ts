@@ -7,7 +7,7 @@ import type { ActedOn, Outcome } from "../../topology/bulk-verb.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 
-/** A replayed dead letter, its message's key, and the instance of its command. */
+/** A replayed dead letter, with the key of its message and the instance of its command. */
 interface Replayed extends Partial<Became> {
   id: string;
   mark: string;
@@ -18,12 +18,12 @@ interface Replayed extends Partial<Became> {
   causation_id: string;
 }
 
-/** Longest time between the first message of a chunk and the record of the chunk. */
+/** Longest time between the first message of a chunk and the record of the chunk, in milliseconds. */
 const LATEST_MS = 180_000;
 
 /**
- * Outcomes of replayed messages: of a command its instance, of an event whether it was consumed. A message that fails again is a new dead
- * letter with the id of the replay.
+ * The outcomes of replayed messages. The outcome of a command is that of its instance; an event succeeds if it was consumed. A message that
+ * fails again is a new dead letter with the id of the replay.
  */
 export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));

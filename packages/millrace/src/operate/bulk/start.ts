@@ -17,20 +17,20 @@ import { BulkActionRun, passInstance } from "./message.ts";
 import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS, stageOf } from "./ramp.ts";
 import { assertMayAct, bulkVerb } from "./verbs.ts";
 
-/** A request for a bulk action. It selects by a filter of its verb, or by ids. */
+/** A request for a bulk action. It selects items by a filter of its verb, or by ids. */
 export interface BulkRequest {
   verb: string;
   filter?: unknown;
   ids?: readonly string[] | undefined;
   reason: string;
-  /** False keeps the effects of the instances, for a verb that undoes. Default true. */
+  /** False: a verb that undoes effects keeps the effects of the instances. Default: true. */
   undo?: boolean | undefined;
-  /** Greatest number of items; default is the limit of a bulk action. */
+  /** Maximum number of items; default: the limit of a bulk action. */
   atMost?: number | undefined;
-  /** Sizes of the first stages. The last stage has the remaining items. */
+  /** Numbers of items in the first stages. The last stage has the remaining items. */
   ramp?: readonly number[] | undefined;
   ratePerSecond?: number | undefined;
-  /** The share of a stage that may fail. Above it, the bulk action stops. */
+  /** The share of a stage's items that may fail. Above this share, the bulk action stops. */
   stopAtErrorRate?: number | undefined;
   settleWithinSeconds?: number | undefined;
 }
@@ -39,12 +39,12 @@ const SAMPLE = 10;
 
 export interface BulkPlan {
   matched: number;
-  /** The first items, each with the reason for a refusal; null if it would be accepted. */
+  /** The first items, each with the reason why the action would be refused; null for an item that would be accepted. */
   sample: { id: string; refused: string | null }[];
   stages: number[];
-  /** The kinds of items, with the consequence for each. Empty where the verb has no kinds. */
+  /** The kinds of items, with the consequence for each kind; empty where the verb has no kinds. */
   parts: readonly BulkPart[];
-  /** A sentence for the operator, such as that the action is final. Null if the verb has none. */
+  /** A consequence of the whole bulk action, as a sentence for the operator; null for a verb without such a sentence. */
   follows: string | null;
 }
 
@@ -87,10 +87,10 @@ export interface StartedBulk {
 }
 
 /**
- * Starts a bulk action. One write stores the list of items as of now, the command that carries it out and the audit row. Repeating a
- * request under its key changes nothing. Errors: `invalid_payload` for an unknown verb, an invalid filter or id, and for more than 100,000
- * items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` at the tenant's limit; `config_invalid` without a
- * consumer of `bulk-action`.
+ * Starts a bulk action. One write stores the present list of items, the command that executes the bulk action, and the audit row. Repeating
+ * a request under its key changes nothing. Errors: `invalid_payload` for an unknown verb, an invalid filter or id, and for more than
+ * 100,000 items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` at the tenant's limit; `config_invalid`
+ * without a consumer of `bulk-action`.
  */
 export async function startBulk(
   env: EngineEnv,
@@ -130,7 +130,7 @@ export async function startBulk(
         insertBulk(operator, bulk),
         ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
         countList(tenantId, id),
-        // The id belongs to the start: a request refused at the limit may start later.
+        // The action's id belongs to the start of the bulk action, because a request refused at the limit may start later.
         audit(operator, action, false, isMade(tenantId, id)),
       ],
       provided: isWorkedOnBy(tenantId, id, instanceId),
@@ -155,7 +155,9 @@ export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceErr
   );
 }
 
-/** Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add. */
+/**
+ * Checks that the deployment executes bulk actions. Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add.
+ */
 export function assertCarriedOut(catalog: Catalog): void {
   if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
   throw new MillraceError(
@@ -184,10 +186,10 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   const verb = bulkVerb(catalog, request.verb);
   assertMayAct(by, verb);
   if (request.undo !== undefined && !verb.takesBack) {
-    throw refused("undo", `does not apply to \`${verb.name}\`, which undoes no effects: leave it out`);
+    throw refused("undo", `does not apply to \`${verb.name}\`, which undoes no effects: remove the field`);
   }
   if (request.filter === undefined && request.ids === undefined) {
-    throw refused("filter", "is missing: send one, or `ids` in its place");
+    throw refused("filter", "is missing: send a filter, or `ids` instead");
   }
   if (request.filter !== undefined && request.ids !== undefined) {
     throw refused("filter", "and `ids` exclude each other: send one of them");
@@ -236,8 +238,8 @@ async function count(
 }
 
 /**
- * Errors: `invalid_payload` for an unknown name in the filter, with the most similar known name. Otherwise a misspelled name would match no
- * item.
+ * Checks the names in a filter, because a misspelled name would match no item. Errors: `invalid_payload` for an unknown name, with the most
+ * similar known name.
  */
 async function assertKnownNames(verb: AnyBulkVerb, call: BulkCall, { filter }: BulkAsked): Promise<void> {
   const issues = filter === null ? [] : ((await verb.unknown?.(call, filter)) ?? []);

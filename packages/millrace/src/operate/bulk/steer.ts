@@ -17,7 +17,7 @@ export interface SteeredBulk {
 
 /**
  * Halts a bulk action within a second; completed items stay done. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no
- * change, if it is not running.
+ * change, for a bulk action that is not running.
  */
 export async function abort(env: EngineEnv, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
   const operator = operatorOf(by);
@@ -34,8 +34,8 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
 }
 
 /**
- * Continues a bulk action that was halted, stopped itself or failed: with the remaining items, in the same stage. Failed items are not
- * repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, if it is running or complete;
+ * Continues a bulk action that was halted, stopped itself or failed, with the remaining items, in the same stage. Failed items are not
+ * repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, for a bulk action that is running or complete;
  * `bulk_actions_running`.
  */
 export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
@@ -61,6 +61,6 @@ export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: st
   if (answer && !answer.replayed && bulk.instance_id === next) return { actionId: action.id, bulk };
   if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
   const from = state === "complete" ? state : bulk.state;
-  const why = from === "complete" ? "no items remain. Start another bulk action over the failed items" : "it continues already";
+  const why = from === "complete" ? "no items remain. Start another bulk action over the failed items" : "it is running already";
   throw new MillraceError("invalid_transition", `The bulk action is ${from}: ${why}.`, { from, to: "running", audited: true });
 }

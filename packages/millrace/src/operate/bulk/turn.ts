@@ -16,7 +16,9 @@ import { bulkVerb } from "./verbs.ts";
 import { withWhoActed } from "./who-acted.ts";
 import { withheld } from "./withhold.ts";
 
-/** `on`: more turns follow · `next`: the next pass continues · `over`: it has ended, or another pass has it. */
+/**
+ * `on`: more turns follow · `next`: the next instance continues the bulk action · `over`: it has ended, or another instance executes it.
+ */
 export type Went = "on" | "next" | "over";
 
 export interface Turn {
@@ -25,7 +27,7 @@ export interface Turn {
   readonly tenantId: string;
   readonly bulkId: string;
   readonly pass: number;
-  /** True for the last turn of a pass. The next pass has the remaining items. */
+  /** True for the last turn of an instance. The next instance of the bulk action has the remaining items. */
   readonly isLast: boolean;
 }
 
@@ -38,14 +40,14 @@ interface DidTurn extends Looked {
 }
 
 /**
- * Executes one turn: acts on the next chunk of the stage, or waits for begun items to end. Returns the rows to write. The write is refused
- * if another pass has continued meanwhile; the repeated turn then returns `over`.
+ * Executes one turn: acts on the next chunk of the stage, or waits for earlier items to end. Returns the rows to write. The write is
+ * refused if another instance has continued the bulk action meanwhile; the repeated turn then returns `over`.
  */
 export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const { env, tenantId, bulkId, pass, isLast } = turn;
   const bulk = await findBulkAction(env, { tenantId }, bulkId);
   if (bulk?.pass !== pass || bulk.state === "complete") return { output: "over" };
-  // A halted bulk action begins no item. It only records items that an earlier attempt completed.
+  // A halted bulk action acts on no further item. It only records items that an earlier attempt completed.
   const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
   const stage = stageOf(bulk.asked, bulk.matched, from);
@@ -111,13 +113,12 @@ async function act(
     fresh: items,
     settleMs: bulk.asked.settleWithinSeconds * 1000,
   });
-  // An item that failed at once is written as failed only.
   const own = new Map(seen.turned.map((one) => [one.n, one]));
   return {
     items: items.map((item) => (own.has(item.n) ? { ...item, ...own.get(item.n), result: "failed" as const } : item)),
     turned: seen.turned.filter(({ n }) => n < from),
     looked: seen.looked,
-    // The error rate counts from the start of the stage, or from a resume within it.
+    // The error rate is computed from the start of the stage, or from a resume within it.
     stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage,
   };
 }
@@ -143,14 +144,14 @@ function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reas
   return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 
-/** The items at the next positions. They come from one row of the list, so there may be fewer than `count`. */
+/** The items at the next positions of the list. They come from one stored row, so the result may have fewer than `count` items. */
 async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
   const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);
   const place = list === undefined ? 0 : from % LISTED_TOGETHER;
   const some = ids.slice(place, place + count);
   if (some.length > 0) return some;
-  throw new MillraceError("invariant", `Bulk action ${bulkId} has no list for place ${from}. Please report this.`);
+  throw new MillraceError("invariant", `Bulk action ${bulkId} has no list for position ${from}. Please report this.`);
 }
 
 const HALTED = { isHalted: () => true, end: () => undefined };

@@ -13,7 +13,7 @@ function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
   return [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
 }
 
-/** A verb by its name. Errors: `invalid_payload`, with the known names. */
+/** Finds the bulk verb with a name. Errors: `invalid_payload`, with the known names. */
 export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   const all = bulkVerbs(catalog);
   const verb = all.find((one) => one.name === name);
@@ -24,7 +24,7 @@ export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   throw new MillraceError("invalid_payload", `"${beginning(name, 64)}" is not a bulk action.`, { issues: [{ path: "verb", message }] });
 }
 
-/** Errors: `forbidden` for a verb outside the token's scopes. */
+/** Checks the scopes of a token. Errors: `forbidden` for a bulk verb outside these scopes. */
 export function assertMayAct({ scopes }: Pick<Asker, "scopes">, { name, scope = "operate" }: AnyBulkVerb): void {
   if (scopes.includes(scope)) return;
   throw new MillraceError("forbidden", `The bulk action ${name} requires the scope \`${scope}\`: use a token with this scope.`);

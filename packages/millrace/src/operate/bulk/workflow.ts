@@ -7,11 +7,15 @@ import { BULK_WORKFLOW, BulkActionRun, passInstance } from "./message.ts";
 import { type Turn, takeTurn, type Went } from "./turn.ts";
 
 /**
- * Turns of a pass, for at most 1,500 items. Each pass is its own instance, which keeps its history short and within the platform's limits.
+ * Maximum number of turns of one instance, for at most 1,500 items. A bulk action runs as several instances, so that each history is short
+ * and within the platform's limits.
  */
 const TURNS = 30;
 
-/** Starts the next pass, once per key. The command begins a new job, because a chain of messages is limited to a few hops. */
+/**
+ * Starts the next instance of the bulk action, once per key. The command begins a new job, because a chain of messages is limited to a few
+ * hops.
+ */
 async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast">): Promise<object> {
   await crashPoint("B03 chunk ended, next run not started", bulkId);
   const asked = { command: BulkActionRun, payload: { bulk_id: bulkId, pass: pass + 1 } };
@@ -20,11 +24,11 @@ async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "is
   return {};
 }
 
-/** For a refused write or an unavailable database. The repeated turn finds its own results. */
+/** Retries of a turn after a refused write or an unavailable database. The repeated turn finds its recorded results. */
 const RETRIES = { limit: 8, delay: "1 second", backoff: "exponential" } as const;
 
 /**
- * The workflow of bulk actions. Its consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`, its class
+ * The workflow of bulk actions. Its consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`, its class is
  * `entrypoint(bulkAction, app)`.
  */
 export const bulkAction = defineWorkflow({

@@ -41,13 +41,13 @@ interface OpenAction {
   attempts: number;
   instance_id: string;
   from_step: string | null;
-  /** The run that a retry, an undo, a cancel or a restart began; null for other verbs. */
+  /** The number of the run that a retry, an undo, a cancel or a restart began; null for other verbs. */
   begun_run: number | null;
   /** 1 for the retry of an instance that is undone or was stopped; null for other verbs. */
   undone: number | null;
-  /** 1 for the retry or undo of an instance that an operator stopped without undoing its effects; null for others. */
+  /** 1 for the retry or undo of an instance that an operator stopped without undoing its effects; null for other actions. */
   stopped: number | null;
-  /** When the action's run began on the platform (`noteRunBegun`). Null until then, and for an action without a run. */
+  /** When the action's run began on the platform (`noteRunBegun`); null before that, and for an action without a run. */
   begun_at: number | null;
   run: number;
   status: InstanceStatus;
@@ -57,13 +57,13 @@ interface OpenAction {
   undo: string | null;
 }
 
-/** `kept`: carried out, or nothing to do · `not yet`: the former run has not ended; try again soon. */
+/** `kept`: the action is carried out or needs no call · `not yet`: the former run has not ended, so the action is tried again soon. */
 type Kept = "kept" | "not yet";
 
 const ROWS = 50;
 /**
- * Delays between tries, in ms. The platform ends a run moments after its last commit. A run that may be executing an inline step is ended 2
- * s after the operator's action.
+ * Delays between tries of an action, in milliseconds. The platform ends a run moments after its last commit. A run that may be executing an
+ * inline step is ended 2 s after the operator's action.
  */
 const SOON_MS = [0, 50, 100, 200, 400, 800, 600];
 
@@ -82,7 +82,10 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
   }
 }
 
-/** Carries out actions that a crash or a platform error left open. Each has its own delay, so that a failing action delays no other. */
+/**
+ * Carries out actions that a crash or a platform error left open. Each action has a separate delay, so that a failing action delays no
+ * other action.
+ */
 export async function applyOpenActions(env: EngineEnv, { workflows }: Elsewhere): Promise<Portion> {
   const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`, workflows));
   if (taken.length === 0) return { did: 0, more: false };
@@ -128,12 +131,12 @@ async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void>
 }
 
 /**
- * The platform ends a run within moments after the run committed its end. A run that still lives after this many tries, 10 s apart, is
+ * The platform ends a run within moments after the run committed its end. A run that has not ended after this many tries, 10 s apart, is
  * terminated.
  */
 const TRIES_UNTIL_ENDED = 5;
 
-/** Carries out an action on the platform. Safe to repeat. Throws the platform's error. */
+/** Carries out an action on the platform. The call is safe to repeat, and throws the platform's error. */
 async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
   switch (action.verb) {
     case "undo":
@@ -169,8 +172,8 @@ async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
 }
 
 /**
- * Begins an undo once the former run has ended on the platform. A run that outlives the end in its row is terminated, once no attempt is
- * running.
+ * Begins an undo once the former run has ended on the platform. A run that continues after its row has ended is terminated, once no attempt
+ * is running.
  */
 async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
@@ -183,13 +186,13 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   return "kept";
 }
 
-/** From here on, no commit of the former run is recorded: the undo would not find it. */
+/** Begins the undo of an instance. From this write on, no commit of the former run is recorded, because the undo would not find it. */
 async function beginToTakeBack(env: EngineEnv, action: OpenAction): Promise<void> {
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await existing(env, action);
 }
 
-/** Terminates a run that outlives the end in its row, and releases the lane that was held for the instance. */
+/** Terminates a run that continues after its row has ended, and releases the lane that was held for the instance. */
 async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if ((await endRun(env, action)) === "not yet") return "not yet";
   const { queue, envelope, instance_id: id } = action;
@@ -200,11 +203,11 @@ async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * Ends the cancelled run, then begins the undo. An instance unknown to the platform is created nevertheless: its replay ends at once, and a
- * late copy of its message cannot start it.
+ * Ends the cancelled run, then begins the undo. An instance unknown to the platform is created nevertheless: the replay of that instance
+ * ends at once, and a late copy of its message cannot start it.
  */
 async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  // A later run exists: the action that began it ends this one.
+  // If a later run exists, the action that began the later run ends this run.
   if (action.run !== action.begun_run) return "kept";
   const end = await endRun(env, action);
   if (end === "unknown") await existing(env, { ...action, undo: null });
@@ -229,7 +232,7 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   await keepCutOff(env, action);
   // An attempt may have ended with an unknown outcome since the restart was requested.
   await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
-  // A replay that had not yet read the restart may have completed. A complete instance keeps its result.
+  // A replay that had not yet read the restart may have completed the instance. A complete instance keeps its result.
   const [now] = await query<{ status: InstanceStatus }>(
     env.DB,
     sql`SELECT status FROM millrace_instances WHERE id = ${action.instance_id}`,
@@ -243,8 +246,8 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
 }
 
 /**
- * Creates an instance unknown to the platform, so that a later message cannot start it. Its replay reads its row first. An instance queued
- * in a lane is not created, because it is not paused.
+ * Creates an instance unknown to the platform, so that a later message cannot start it. The replay of that instance reads the row first. An
+ * instance queued in a lane is not created, because such an instance cannot be paused.
  */
 async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (action.status === "paused") await existing(env, action);
@@ -252,8 +255,8 @@ async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * Wakes a run that waits for its resume. An instance that never started is left to its queue, its lane or the keeper. A cancelled instance
- * is left to the cancel.
+ * Wakes a run that waits for its resume. An instance that never started is started by its queue, its lane or the keeper. A cancelled
+ * instance is ended by the cancel.
  */
 async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return "kept";
@@ -263,13 +266,13 @@ async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept>
 }
 
 async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  // The run of this retry, or a later one, has ended: it was restarted before.
+  // The run of this retry, or a later run, has ended, so the instance was already restarted.
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
   const { instance, status } = await existing(env, action);
   if (!instance) return "kept";
   const ended = ENDED.has(status);
   if (action.begun_at === null) {
-    // A stopped run did not commit its end. Steps that still sleep or wait are terminated.
+    // A stopped run did not commit its end, so a run with a sleeping or waiting step is terminated.
     if (!ended && action.undone !== 1 && action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
     if (!ended && (await endRun(env, action)) === "not yet") return "not yet";
     if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
@@ -280,8 +283,8 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * A run that ended by itself has cut off no step. A stopped run may have, even if it is over: the new run may have begun before the stop
- * was carried out and noted its cut-off steps.
+ * True if steps that the run cut off must be recorded. A run that ended by itself cut off no step. A stopped run may have cut off a step,
+ * even if it is over: the new run may have begun before the stop was carried out.
  */
 function isToNoteCutOff(status: PlatformAnswer["status"], { stopped }: OpenAction): boolean {
   return stopped === 1 || !ENDED.has(status);
@@ -295,14 +298,14 @@ async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
   const behind = action.undo === null ? await findSetBack(env, { id: action.instance_id, workflow: action.workflow }) : undefined;
   if (behind) await atomically(env.DB, [noteLost(action.instance_id, behind.lost)]);
-  // Rows may be lost for results that the platform has cached. A run from the beginning writes those rows again.
+  // A restored database may lack the rows of results that the platform has cached. A run from the beginning writes those rows again.
   const name = behind ? null : action.from_step;
   await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await crashPoint("platform run restarted, not recorded");
 }
 
-/** Sends an event to an instance that waits for it. For an ended instance, the retry sends the event after its restart. */
+/** Sends an event to an instance that waits for it. For an ended instance, a retry sends the event after the restart. */
 async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
   // An ended instance that the platform has removed is created only by a retry. An undo that has not begun reads the answer from the rows.
   const { instance, status } = ENDED.has(action.status) || action.undo !== null ? await reached(env, action) : await existing(env, action);
@@ -311,8 +314,8 @@ async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, 
 }
 
 /**
- * The instance, or its undo, on the platform. An instance that the platform has removed is created again; its inbox returns the recorded
- * effects.
+ * Returns the platform's handle of the instance or of its undo. An instance that the platform has removed is created again, and the inbox
+ * returns the recorded effects.
  */
 async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
   const answer = await reached(env, { workflow, instance_id, undo });
@@ -338,7 +341,7 @@ async function reached(
 
 /**
  * Sends a restarted run its recorded answers, resolved outcomes and events. After a restart the platform still shows the waiting steps, but
- * has lost their events. Each step has its own event type, so a second copy has no effect.
+ * has lost their events. Each step has a different event type, so a second copy of an event has no effect.
  */
 async function tellHeld(
   env: EngineEnv,
@@ -353,7 +356,7 @@ async function tellHeld(
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
     await within(instance.sendEvent({ type, payload: { resolved: state } }));
   }
-  // An undo does not wait for answers or events: it reads them from the rows.
+  // An undo does not wait for answers or events, because it reads them from the rows.
   if (undo !== null) return;
   for (const row of answered as unknown as Answered[]) {
     await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));

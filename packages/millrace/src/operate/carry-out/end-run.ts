@@ -13,7 +13,7 @@ import { atomically, query } from "../../store/d1/retry.ts";
 import { selectLean } from "../../store/inbox/read.ts";
 import { ENDED } from "../../store/instances/status.ts";
 
-/** A run to end. `at` is the time of the operator's action, `attempts` the number of tries so far. */
+/** A run that must end. `at` is the time of the operator's action, `attempts` the number of tries so far. */
 interface Ending {
   readonly instance_id: string;
   readonly workflow: string;
@@ -21,16 +21,19 @@ interface Ending {
   readonly attempts: number;
 }
 
-/** Longest time in which a replay may still begin an effect after its run was stopped: the age of the row it has read, plus clock skew. */
+/**
+ * Longest time in milliseconds in which a replay may begin an effect after its run was stopped: the age of the row that it has read, plus
+ * clock skew.
+ */
 const LAST_BEGINNING_MS = HEARD_FOR_MS + 300;
 
-/** Tries, 10 s apart, before a running attempt is terminated: longer than the platform's limit for one attempt. */
+/** Number of tries, 10 s apart, before a running attempt is terminated. They take longer than the platform's limit for one attempt. */
 const TRIES_WHILE_AT_WORK = 70;
 
 /**
  * Terminates a run that its row shows as stopped. A running replay reads the row and ends itself after its current step. A run that sleeps,
- * waits, reads or is between two tries is terminated here. First, each running attempt of an effect must end and be recorded. Errors:
- * `unavailable` if the platform does not answer.
+ * waits, reads or is between two tries is terminated by this function. First, each running attempt of an effect must end and be recorded.
+ * Errors: `unavailable` if the platform does not answer.
  */
 export async function endRun(
   env: EngineEnv,
@@ -46,7 +49,7 @@ export async function endRun(
     await wakeStanding(env, instance, attempts);
     return "not yet";
   }
-  // Only the beginning of a long history is known: give the run time to end itself.
+  // Only the beginning of a long history is known, so the run gets time to end itself.
   if (truncated && attempts < 2) return "not yet";
   await terminate(instance);
   return "ended";
@@ -54,7 +57,7 @@ export async function endRun(
 
 const HAS_ENDED = /cannot_terminate|finite state/i;
 
-/** Terminates a run on the platform. A run that has ended meanwhile is no error. */
+/** Terminates a run on the platform. The call succeeds for a run that has ended meanwhile. */
 export async function terminate(instance: WorkflowInstance): Promise<void> {
   try {
     await within(instance.terminate());
@@ -72,8 +75,8 @@ export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, a
 }
 
 /**
- * In a single process (`isAlone`), an attempt that began before the process started has died, even if the history shows it as running.
- * Reads have no result to record.
+ * True if an attempt of an effect is running. In a single process (`isAlone`), an attempt that began before the process started has died,
+ * even if the history shows it as running. Reads do not count, because they have no result to record.
  */
 function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
   const beganAt = ({ attempts, startedAt }: StepRecord) => attempts.at(-1)?.startedAt ?? startedAt ?? 0;
@@ -81,15 +84,15 @@ function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
 }
 
 /**
- * True if the replay may execute an inline step. The platform does not know it until it has ended, and the first inline step of a run has
- * no record yet.
+ * True if the replay may execute an inline step. The platform does not know an inline step, and the first inline step of a run has no
+ * record yet.
  */
 async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecord[], at: number): Promise<boolean> {
   if (at <= Date.now() - LAST_BEGINNING_MS - IN_PASS_MS) return false;
   return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;
 }
 
-/** A replay that was active moments ago may not have read its row since. */
+/** True if a replay was active moments ago, so that it may not have read the row of the stopped run and may begin a step. */
 function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   const since = Date.now() - LAST_BEGINNING_MS;
   const isLate = (time: number | null) => (time ?? 0) > since;
@@ -105,8 +108,8 @@ interface Ended {
 }
 
 /**
- * Records the steps that a cancel or a restart cut off, for a later undo: those with a running attempt, or with a failed attempt of unknown
- * outcome. A history that the platform removed has none.
+ * Records the steps that a cancel or a restart cut off, for a later undo: steps with a running attempt, or with a failed attempt of unknown
+ * outcome. A history that the platform removed contains no such step.
  */
 export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
   const { steps } = await wholeHistoryOf(env, { id: instance_id, workflow });
@@ -115,8 +118,8 @@ export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: 
 }
 
 /**
- * The platform shows a step as complete if the next try was deferred by a stop or a pause. If it had an effect, the undo uses its entry
- * instead.
+ * The platform shows a step as complete if the next try was deferred by a stop or a pause. If the step had an effect, the undo uses its
+ * entry instead.
  */
 function isCutOff({ type, state, attempts, reads }: StepRecord): boolean {
   if (type !== "do" || reads || state === "errored") return false;

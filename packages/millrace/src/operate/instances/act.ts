@@ -12,9 +12,9 @@ import type { BulkVerb } from "../../topology/define-bulk-verb.ts";
 import { perform } from "../act.ts";
 import type { ActionPlan } from "./plan.ts";
 
-/** Fields of a body or an answer, by name. */
+/** Schemas of the fields of a request's body or of its answer, by name. */
 export type Fields = Readonly<Record<string, z.ZodType>>;
-/** The values of a body. Fields with a default may be absent. */
+/** The values of a request's body. Fields with a default may be absent. */
 export type GivenOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.input<z.ZodObject<Of>>;
 export type AnswerOf<Of extends Fields> = { action_id: string } & MoreOf<Of>;
 type MoreOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.output<z.ZodObject<Of>>;
@@ -24,21 +24,21 @@ export interface Asked<Given> {
   readonly env: EngineEnv;
   readonly by: Operator;
   readonly given: Given;
-  /** For an act that reads messages. */
+  /** The catalog; required by an act that reads messages. */
   readonly catalog?: Catalog | undefined;
   /** The value of `Idempotency-Key`, for an act that reads it. */
   readonly key?: string | undefined;
 }
 
-/** The request, with the instance as it was read first. */
+/** The request of an act, with the instance as it was before the act. */
 export interface Call<Given> extends Asked<Given> {
   readonly instance: Instance;
 }
 
 interface Words<Path extends string, Given extends Fields, Answer extends Fields> {
-  /** The verb in the audit, and of its bulk action. */
+  /** The name of the act in the audit, and of its bulk action. */
   readonly verb: string;
-  /** The path after `/v1/instances/{id}/`. It may have parameters. */
+  /** The path after `/v1/instances/{id}/`. The path may have parameters. */
   readonly path: Path;
   /** Default `<verb>Instance`. */
   readonly operationId?: string;
@@ -50,11 +50,11 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly body: Given;
   /** The fields of the answer besides `action_id`. */
   readonly answer: Answer;
-  /** The meaning of the header `Idempotency-Key`. Default: it is refused. */
+  /** The meaning of the header `Idempotency-Key`. Default: the header is refused. */
   readonly key?: { readonly says: string; readonly isRequired: boolean };
-  /** Problems besides those of all acts. */
+  /** Error codes of this act in addition to the codes of all acts. */
   readonly problems?: readonly EngineCode[];
-  /** The largest body, in bytes. Default: the API's. */
+  /** The maximum size of the request's body in bytes. Default: the limit of the API. */
   readonly maxBytes?: number;
 }
 
@@ -64,32 +64,35 @@ interface OfMany<Given> {
   readonly from: readonly InstanceStatus[];
   /** The default status of a filter. If omitted, a filter must name a status. */
   readonly usual?: InstanceStatus;
-  /** For an act that undoes effects: the body for the bulk action's `undo`. */
+  /** For an act that undoes effects: returns the act's body for the option `undo` of the bulk action. */
   readonly takesBack?: (undo: boolean) => Given;
-  /** True where the instances run because of the act: a failure after it counts as a failure of the item. */
+  /** True if the instances run because of the act: then a later failure of the instance counts as a failure of the item. */
   readonly runs?: boolean;
   readonly follows?: NonNullable<BulkVerb["follows"]>;
 }
 
 /** The change of an act, and its audit row. */
 interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
-  /** The statement that applies the act, fenced in its WHERE. The act is refused if it changes no row. */
+  /** The statement that applies the act, fenced in its WHERE. The act is refused if the statement changes no row. */
   readonly change: Part;
   readonly also?: Readonly<Record<string, Part>>;
-  /** The status that it leads to, for the problem of a refusal. */
+  /** The status to which the act leads, for the error of a refusal. */
   readonly to: string;
   readonly window?: PointAround;
   readonly isRepeat?: () => Promise<boolean>;
-  /** Called after the commit: returns the other fields of the answer. */
+  /** Returns the remaining fields of the answer, after the commit. */
   readonly done?: (answers: Record<string, Row[]>, isApplied: boolean) => Promise<Answer> | Answer;
 }
 
 interface Declared<Path extends string, Given extends Fields, Answer extends Fields, Read> extends Words<Path, Given, Answer> {
-  /** Rows that the other functions need, read once. Default: none. */
+  /** Reads the rows that the other functions need, once. Default: no rows. */
   readonly read?: (call: Call<GivenOf<Given>>) => Promise<Read>;
-  /** The reason for a refusal; null if the act would be accepted. Called again with the new instance after a refused change. */
+  /**
+   * The reason for a refusal; null if the act would be accepted. After a refused change, the function is called again with the new
+   * instance.
+   */
   readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
-  /** The consequences, for a dry run. */
+  /** Returns the consequences of the act, for a dry run. */
   readonly plan: (call: Call<GivenOf<Given>>, read: Read) => Promise<Pick<ActionPlan, "follows" | "effects"> & Partial<ActionPlan>>;
   readonly change: (
     call: Call<GivenOf<Given>> & { readonly actionId: string },
@@ -102,9 +105,9 @@ interface Declared<Path extends string, Given extends Fields, Answer extends Fie
 export interface InstanceAct<Path extends string = string, Given extends Fields = Fields, Answer extends Fields = Fields>
   extends Words<Path, Given, Answer> {
   readonly bulk?: OfMany<unknown>;
-  /** Dry run. Errors: `instance_not_found`, and those that the act declares. */
+  /** Dry run of the act. Errors: `instance_not_found`, and the errors that the act declares. */
   plan(asked: Asked<GivenOf<Given>>, id: string): Promise<ActionPlan>;
-  /** Errors: as `plan`; `invalid_transition`, audited as no change, if it is refused. */
+  /** Executes the act. Errors: as `plan`; `invalid_transition`, audited as no change, if the act is refused. */
   act(asked: Asked<GivenOf<Given> & { reason: string }>, id: string): Promise<AnswerOf<Answer>>;
 }
 

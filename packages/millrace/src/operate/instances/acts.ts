@@ -25,11 +25,11 @@ type Answer<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer
 /** Further arguments of `signal` and `run-again`. */
 export interface More {
   readonly catalog?: Catalog;
-  /** Identifies the request: a repeat with the same key has no second effect. */
+  /** The key that identifies the request: a repeat with the same key has no second effect. */
   readonly key?: string;
 }
 
-/** Dry run of an act on an instance: changes nothing. Errors: `instance_not_found`, and those of the act's route. */
+/** Dry run of an act on an instance, which changes nothing. Errors: `instance_not_found`, and those of the act's route. */
 export function planAct<Name extends ActName>(
   env: EngineEnv,
   by: Operator,

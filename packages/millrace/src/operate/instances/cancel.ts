@@ -36,7 +36,7 @@ export const cancel = instanceAct({
         const verdict = undoVerdictOn(effect);
         return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
       },
-      // Without its answer, the outcome of an effect is unknown. The cancel does not wait for a read.
+      // The outcome of an effect without a recorded answer is unknown. A cancel does not wait for a read.
       unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
     });
     return { follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
@@ -66,7 +66,7 @@ export const cancel = instanceAct({
 
 const UNRECORDED = { running: "under_way", retrying: "unknown", held: undefined } as const;
 
-/** For an effect that failed without a record. It is repeated only to be undone. */
+/** The verdict on an effect that failed without a record. The effect is repeated only if it is then undone. */
 function onFailed(known: Unrecorded, undo: boolean): PlanVerdict {
   return known === "undoable" && !undo ? "unknown" : VERDICT_ON[known];
 }

@@ -16,8 +16,8 @@ import { type UndoVerdict, undoEffects } from "./undo.ts";
 
 /**
  * Closes a failed or stopped instance for good. Its status becomes skipped, with the reason in the audit; retry and undo are refused
- * afterwards. A lane that was held for it continues. Refused while an effect is in doubt. An instance in doubt without such an effect can
- * be closed, because no resolution would continue it.
+ * afterwards. A lane that was held for the instance continues. Refused while an effect is in doubt. An instance in doubt without such an
+ * effect can be closed, because no resolution would continue it.
  */
 export const close = instanceAct({
   verb: "close",

@@ -23,7 +23,10 @@ export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   return row?.caught ? JSON.parse(row.caught) : {};
 }
 
-/** Steps with a caught failure. The next run reports the failure again instead of trying the step, except for the labels in `anew`. */
+/**
+ * Steps whose failure the code caught. The next run reports the same failure instead of trying the step again, except for the labels in
+ * `anew`.
+ */
 export async function stillCaught(
   env: EngineEnv,
   id: string,
@@ -38,15 +41,15 @@ export async function stillCaught(
 }
 
 /**
- * Effects of failed steps without a recorded outcome, by label. Includes caught failures, the step that ended the last run, and steps that
- * an earlier run tried.
+ * Effects of failed steps without a recorded outcome, by step label. The result includes caught failures, the step that ended the last run,
+ * and steps that an earlier run tried.
  */
 export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
   const [left, told] = await Promise.all([leftBehind(env, id), query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id))]);
   const known = new Map(told.map(({ label, effect }) => [label, effect]));
   for (const [label, one] of Object.entries(left)) if (one.effect) known.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
-  // Without a declared effect, the step may have had one.
+  // A step that declares no effect may have had an effect.
   if (label && error && error.effect !== "none") known.set(label, error.effect ?? "unknown");
   return known;
 }
@@ -62,14 +65,14 @@ export function wentOnTo(left: Steps, label: string | null): string | undefined 
   return failure && !("open" in failure) ? failure.wentOn : undefined;
 }
 
-/** The entries of `leftBehind` for steps that the next run tries again, with the possible effects of their earlier tries. */
+/** Steps of `leftBehind` that the next run tries again, with the possible effects of their earlier tries. */
 export async function triedAnew(env: EngineEnv, instance: Instance, run: number, labels: readonly (string | null)[]): Promise<Steps> {
   const known = await unrecorded(env, instance);
   return Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, known.get(label))]] : [])));
 }
 
 /**
- * The entry of `leftBehind` for the failed step of the last run. An undo replays that run, so it reports the same failure. The step is
+ * The entry of `leftBehind` for the failed step of the last run. An undo replays that run, so the step fails in the same way. The step is
  * executed again if it had no effect and an earlier run reached a later effect that can be undone: the undo must reach that effect.
  */
 export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
@@ -82,7 +85,7 @@ export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: numbe
   return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };
 }
 
-/** The failure of the former run, for the audit's `detail`, because the next run clears it. Without messages of upstreams. */
+/** The failure of the former run, for the audit's `detail`, because the next run clears the failure. Messages of upstreams are omitted. */
 export function failedBefore({ status, error }: Pick<Instance, "status" | "error">): { failed?: Record<string, unknown> } {
   if (status !== "errored" || error === null) return {};
   const { step, behind, code, attempts, upstream_status } = error;

@@ -13,8 +13,8 @@ import { isUnderWay, retryVerdictOn } from "./retry.ts";
 
 /**
  * Pauses an instance: no further step begins until it is resumed, and a running effect is recorded first. The timer of a current sleep or
- * wait continues; its end takes effect after the resume. Refused for an instance that is not running or waiting, that is being undone, or
- * that is queued in a lane.
+ * wait continues; the end of the wait takes effect after the resume. Refused for an instance that is not running or waiting, that is being
+ * undone, or that is queued in a lane.
  */
 export const pause = instanceAct({
   verb: "pause",

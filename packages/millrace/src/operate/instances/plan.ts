@@ -9,12 +9,13 @@ import { UNDER_WAY } from "../../store/instances/status.ts";
 import type { SetBack } from "./set-back.ts";
 
 /**
- * The result of an action for one effect. `kept`: it happened and remains · `runs`: it is executed, or tried again · `caught`: it failed,
- * its code continued without it, and the failure is reported again · `skipped`: an operator skips it · `held`: its next attempt waits for
- * the resume · `under_way`: an attempt is running, or its answer was lost; the outcome is recorded first · `undone`: it is undone, now or
- * earlier · `stays`: it has no undo · `asked`: its outcome was not recorded, so the upstream is asked first · `repeated`: it may have
- * happened; it is executed once more under its key, then undone · `nothing`: it did not happen · `in_doubt`: an operator must resolve its
- * outcome · `unknown`: it may have happened, and has no record · `needs_output`: it happened, and an operator must supply its output.
+ * The result of an action for one effect. `kept`: the effect happened and remains · `runs`: it is executed, or tried again · `caught`: it
+ * failed, its code continued without it, and the failure is reported again · `skipped`: an operator skips it · `held`: its next attempt
+ * waits for the resume · `under_way`: an attempt is running, or its answer was lost; the outcome is recorded first · `undone`: it is
+ * undone, now or earlier · `stays`: it has no undo · `asked`: its outcome was not recorded, so the upstream is asked first · `repeated`: it
+ * may have happened; it is executed once more under its key, then undone · `nothing`: it did not happen · `in_doubt`: an operator must
+ * resolve its outcome · `unknown`: it may have happened, and has no record · `needs_output`: it happened, and an operator must supply its
+ * output.
  */
 export const PLAN_VERDICTS = [
   "kept",
@@ -39,20 +40,20 @@ export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
 export interface ActionPlan {
   /** The reason for a refusal; null if the act would be accepted. */
   refused: string | null;
-  /** The step from which the platform would restart. Null for the beginning, and for an action without a restart. */
+  /** The step from which the platform would restart. null for the beginning, and for an action without a restart. */
   from: string | null;
   /** The consequences, as a sentence. */
   follows: string;
-  /** The operator-supplied output that the act keeps, and how to replace it. Null if there is none. */
+  /** The output from an operator that the act keeps, and how to replace it; null without such an output. */
   note: string | null;
   effects: { step: string; item: string; verdict: PlanVerdict }[];
 }
 
-/** Verdicts of a dry run: for recorded effects, in their order, and for steps that are open on the platform. */
+/** The verdicts of a dry run on recorded effects, in their order, and on steps that are open on the platform. */
 export interface Verdicts {
   readonly recorded: (effect: Effect) => PlanVerdict | undefined;
   readonly unrecorded: (state: OpenState, reads: boolean) => PlanVerdict | undefined;
-  /** For effects that failed without a record, by step label. */
+  /** Verdicts on effects that failed without a record, by step label. */
   readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
 
@@ -89,7 +90,7 @@ export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed:
 export const SET_BACK =
   " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
-/** The effects of a plan, with the steps that a restored database has no records of. */
+/** Adds to the effects of a plan the steps whose records a restored database lacks. */
 export function withLost<Verdict extends string>(
   effects: readonly { step: string; item: string; verdict: Verdict }[],
   { lost }: SetBack,

@@ -12,9 +12,9 @@ import { resumeResolved } from "../../store/instances/wait.ts";
 import { perform } from "../act.ts";
 
 /**
- * An operator's decision on an unknown outcome. `confirm`: it happened, with this output · `reject`: it did not happen, execute it ·
- * `retry_anyway`: execute it again as a new generation; it may happen twice. If its run has ended or is being undone, nothing is executed:
- * `confirm` and `reject` record the outcome, `retry_anyway` is refused.
+ * An operator's decision on an unknown outcome. `confirm`: the effect happened, with this output · `reject`: it did not happen, so execute
+ * it · `retry_anyway`: execute it again as a new generation; it may happen twice. If the run has ended or is being undone, no effect is
+ * executed: `confirm` and `reject` record the outcome, `retry_anyway` is refused.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
@@ -60,10 +60,10 @@ const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reje
 interface Standing {
   state: string;
   status: string;
-  /** 1 if it is known to have happened. */
+  /** 1 if the effect is known to have happened. */
   happened: number;
   runs_no_more: number;
-  /** 1 if it became in doubt after the bulk action was started. */
+  /** 1 if the outcome became unknown after the bulk action was started. */
   is_newer: number;
 }
 
@@ -84,7 +84,7 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   return row;
 }
 
-/** Dry run: the reason for a refusal, and true in `isAnswered` if it is resolved already. Errors: `effect_not_found`. */
+/** Dry run: returns the reason for a refusal, and true in `isAnswered` if the effect is already resolved. Errors: `effect_not_found`. */
 export async function planResolve(
   env: EngineEnv,
   by: Operator,

@@ -31,12 +31,12 @@ import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 
 /**
- * Retries an errored or terminated instance, from the failed step or from the named one. Recorded effects are kept. If an operator replaced
- * the output of an effect since, the run starts from that effect. After a failed undo, a retry continues the undo. An undone instance
- * starts from the beginning and repeats its effects.
+ * Retries an errored or terminated instance, from the failed step or from the named step. Recorded effects are kept. If an operator
+ * replaced the output of an effect since, the run starts from that effect. After a failed undo, a retry continues the undo. An undone
+ * instance starts from the beginning and repeats its effects.
  *
- * A caught failure is cleared if the run ended with it. It is also cleared if its step is named and no recorded effect depends on the
- * failure. With `anyway` such an effect is accepted, and remains.
+ * A caught failure is cleared if the run ended with it, or if its step is named and no recorded effect depends on the failure. With
+ * `anyway`, an effect that depends on the failure is accepted, and remains.
  *
  * Errors: `invalid_payload` for a step without a record. Refused if the instance is not errored or terminated, an effect depends on the
  * named failure, or the failed effect has no output.
@@ -91,7 +91,7 @@ export const retry = instanceAct({
   bulk: { from: RETRYABLE.values, usual: "errored", runs: true, follows: doneAgain },
 });
 
-/** The next run of an instance, as a retry finds it. `from`: the step that the operator named. */
+/** The state from which a retry begins the next run of an instance. `from`: the step that the operator named. */
 interface ReadRun extends Beginning {
   readonly from: string | undefined;
   readonly anyway: boolean;
@@ -118,7 +118,7 @@ export async function readRun(
   return { ...beginning, from, anyway, recorded, named, wentOn, again: whyAgain(instance, beginning.failed, recorded) };
 }
 
-/** The change that begins the next run. `more`: a statement after the action's row. */
+/** The change that begins the next run of an instance. `more` is a statement that follows the action's row. */
 export async function nextRun(
   { env, by, instance, actionId }: At & { readonly actionId: string },
   { from: asked, anyway, failed, start: from, named, wentOn, again }: ReadRun,
@@ -126,7 +126,7 @@ export async function nextRun(
 ) {
   const { id, status } = instance;
   const run = instance.run + 1;
-  // The first replay must read the undone effects. A replay within `FRESH_MS` of the creation does not read them.
+  // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read them.
   if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. A continued undo needs the caught failures.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
@@ -166,8 +166,8 @@ const FIRST_TIME = " Answers to questions and received events of the first run a
 type RetryVerdict = Extract<PlanVerdict, "kept" | "runs" | "caught" | "in_doubt" | "needs_output">;
 
 /**
- * The result of the next run for an effect. `caught`: labels of steps that report their failure again. A claimed `once` effect was running
- * when its run ended: the next attempt marks it as in doubt.
+ * The result of the next run for an effect. `caught` has the labels of steps that report their failure again. A claimed `once` effect was
+ * running when its run ended: the next attempt marks it as in doubt.
  */
 export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
   const { state, class: effectClass, step, item } = effect;
@@ -176,7 +176,7 @@ export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): Ret
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
 }
 
-/** True if an attempt is running, or was when its process died. A caught failure has no running attempt. */
+/** True if an attempt of the effect is running, or was running when its process died. A caught failure has no running attempt. */
 export function isUnderWay({ state, step, item }: Effect, caught: ReadonlySet<string>): boolean {
   return state === "claimed" && !caught.has(labelOf(step, item));
 }
@@ -187,7 +187,7 @@ function isOutputLost({ state, output, outputRef, error }: Effect): boolean {
 
 const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);
 
-/** The refusal of a retry that would fail again, because the output of an effect is missing. Null otherwise. */
+/** The reason to refuse a retry that would fail again because the output of an effect is missing; null for other retries. */
 function whyAgain({ status, error }: Instance, failed: string | null, effects: readonly Effect[]): string | null {
   if (status !== "errored" || failed === null || failed !== error?.step || !OUTPUT_LOST.has(error.code)) return null;
   const lost = effects.find((effect) => isOutputLost(effect) && labelOf(effect.step, effect.item) === failed);
@@ -207,7 +207,7 @@ function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean)
   return anyway || failed === error?.step ? null : failed;
 }
 
-/** `wentOn`: an effect that may have happened because the named step failed, and that has no record. */
+/** The reason to refuse a retry. `wentOn` is an effect without a record that may have happened because the named step failed. */
 async function whyRefused(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<string | null> {
   const { id, status } = instance;
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
@@ -235,7 +235,7 @@ export function waitForEnd(id: string): string {
   return `wait for its end (GET /v1/instances/${id}?wait=30 returns when it has ended)`;
 }
 
-/** For many undone instances: a sentence with their number. Their retry runs all their effects again. Null for none. */
+/** A sentence with the number of undone instances among the items, whose retry repeats all their effects; null without undone instances. */
 async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<string | null> {
   const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
     env.DB,
@@ -254,7 +254,7 @@ async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<str
 const MAX_NAMES_CHARACTERS = 1000;
 
 interface Beginning {
-  /** The named step, or the step that ended the run. Its failure is cleared. */
+  /** The named step, or the step that ended the run. The failure of this step is cleared. */
   readonly failed: string | null;
   /** The step from which the platform restarts; null for the beginning. */
   readonly start: string | null;
@@ -283,7 +283,7 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
   return { failed, start: isForgotten ? null : start, isForgotten };
 }
 
-/** True if the platform has deleted the run. A run that failed more than 30 days ago needs no call. No answer counts as false. */
+/** True if the platform has deleted the run. A run that failed more than 30 days ago needs no call. A missing answer counts as false. */
 async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: Instance): Promise<boolean> {
   if (Date.now() - updatedAt > REMEMBERED_DAYS * DAY_MS) return true;
   return (await askPlatform(env, workflow, platformId(id, undo))).status === "unknown";
@@ -291,7 +291,7 @@ async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: 
 
 const DAY_MS = 86_400_000;
 
-/** The last failed step before the code threw its own error. Null if a recorded effect depends on that failure. */
+/** The last failed step before the code threw its own error. Returns null if a recorded effect depends on that failure. */
 async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
   const behind = error?.behind;
   if (behind === undefined) return null;
@@ -299,8 +299,8 @@ async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<stri
 }
 
 /**
- * Errors: `invalid_payload`, with the known names, for a step without a record. The platform would start an unknown step from the
- * beginning.
+ * Checks that a step has a record, because the platform would start an unknown step from the beginning. Errors: `invalid_payload`, with the
+ * known names, for a step without a record.
  */
 async function assertRecorded(env: EngineEnv, instance: Instance, effects: readonly Effect[], from: string | undefined): Promise<void> {
   const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
@@ -320,10 +320,7 @@ async function assertRecorded(env: EngineEnv, instance: Instance, effects: reado
   );
 }
 
-/**
- * The output that an operator confirmed and a retry keeps, as a sentence; of the last such step if there are several. Null if there is
- * none.
- */
+/** A sentence about the output that an operator confirmed and that a retry keeps, for the last such step; null without such a step. */
 async function noteOnConfirmed(
   env: EngineEnv,
   { tenantId }: Operator,

@@ -24,8 +24,8 @@ import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
 
 /**
- * Runs a copy of an ended instance as a new one: the same payload, under a key of its own, caused by the original. Refused while the
- * original has not ended, and if its payload is gone or its workflow no longer accepts it.
+ * Runs a copy of an ended instance as a new instance with the same payload and a new key, caused by the original. Refused while the
+ * original has not ended, and if its payload is gone or no longer accepted by the workflow.
  */
 export const runAgain = instanceAct({
   verb: "run_again",
@@ -74,7 +74,7 @@ export const runAgain = instanceAct({
       to: "accepted",
       isRepeat: async () => (await query(env.DB, selectKnown([copy.id]))).length > 0,
       async done(_, isApplied) {
-        // An instance that is not started here is started by the keeper.
+        // After a crash, the keeper starts the new instance.
         await crashPoint("A03 accept committed, not enqueued");
         if (isApplied && queue !== null) await relay(env, [outgoing(env.MILLRACE_KEY, copy)]);
         if (isApplied && queue === null) await startInstances(env, [copy], "first");
@@ -92,11 +92,11 @@ export const runAgain = instanceAct({
 interface Original {
   readonly workflow: AnyWorkflow;
   readonly draft: Draft;
-  /** Null for an instance that an event started. */
+  /** The queue of the instance's message; null for an instance that an event started. */
   readonly queue: string | null;
 }
 
-/** The message of an instance, as the present deployment reads it. Otherwise the reason why it cannot run again. */
+/** The message of an instance, as the present deployment reads it. For an instance that cannot run again, the reason. */
 async function readOriginal({ env, by, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
   assertDeclared(catalog !== undefined, 'Pass the catalog to run an instance again: actOn(env, by, "run-again", id, given, { catalog }).');
   const workflow = catalog.workflows.find(({ name }) => name === instance.workflow);
@@ -123,7 +123,7 @@ function whyNotEnded({ status }: Instance): string | null {
   return `The instance is ${status}: only an instance that has ended can run again.`;
 }
 
-/** The same for each repeat of a request. */
+/** The id of the new instance, which is the same for each repeat of a request. */
 const idOf = ({ id }: Instance, request: string) => digest("run again", id, request);
 
 function keyOf({ idempotencyKey }: Instance, id: string): string {

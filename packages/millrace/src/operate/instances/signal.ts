@@ -21,7 +21,7 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { instanceAct } from "./act.ts";
 
 /**
- * Sends an event to one instance only, once per key. The newest matching wait receives it, or else the next matching wait. Errors:
+ * Sends an event to one instance only, once per key. The newest matching wait receives the event, or else the next matching wait. Errors:
  * `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from the awaited one;
  * `idempotency_key_reused`. Refused if the instance has ended or is being undone.
  */
@@ -116,7 +116,7 @@ function read({ type, payload: said }: { type: string; payload?: unknown }, cata
   return { definition, payload, subject: definition.subject(payload) };
 }
 
-/** The step that waits for such an event; null if none does now. Errors: `invalid_payload` for an event with another subject. */
+/** The step that waits for such an event; null if no step does now. Errors: `invalid_payload` for an event with another subject. */
 async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }: Read): Promise<string | null> {
   const waits = await query<{ name: string; subject: string }>(env.DB, selectOpenWaits(id, definition.type));
   const taker = waits.find((wait) => wait.subject === subject);

@@ -13,18 +13,19 @@ import { unrecorded } from "./left.ts";
 
 /** The consequences of skipping the step at which an undo failed. */
 export interface Passing {
-  /** The effect or read that the undo then leaves alone. */
+  /** The effect or read that the undo then ignores. */
   readonly about: { readonly step: string; readonly item: string };
   readonly follows: string;
-  /** True if the code needs an output instead of the step's own. */
+  /** True if the code needs an output from the operator instead of the step's output. */
   readonly takesOutput: boolean;
   /** The write that records the operator's decision, after the action's row. */
   readonly write: (given: PackedOutput, actionId: string) => Statement;
 }
 
 /**
- * The possible decisions on the step at which an undo failed. For an undo step: the effect was undone by hand. For an effect with an
- * unknown outcome: the undo leaves it alone. For a step without a record, such as a read: its output. Otherwise the reason for a refusal.
+ * The possible decisions on the step at which an undo failed. For an undo step: an operator has undone the effect. For an effect with an
+ * unknown outcome: the undo ignores the effect. For a step without a record, such as a read: its output. For other steps, the result has
+ * the reason for a refusal.
  */
 export async function passingBy(
   env: EngineEnv,
@@ -65,14 +66,14 @@ export async function passingBy(
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
   const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
-  // A step that was cut off without a record may be a read: an operator who sends an output decides so.
+  // A step that was cut off without a record may be a read. An operator who sends an output declares it a read.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {
     return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
   }
   return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
-/** An undo step handles effects in its own order, so the newest entry is not the last. */
+/** Finds the newest generation of a step. The recorded effects of an undo are in another order, so the last one may be older. */
 function newestOf(recorded: readonly Effect[], step: string, item: string, state?: Effect["state"]): Effect | undefined {
   return recorded
     .filter((one) => one.step === step && one.item === item && (state === undefined || one.state === state))
@@ -88,7 +89,7 @@ const leftAlone = (label: string) =>
 
 const ANSWERED = "The given output replaces the output of the step, also in later runs, and the step is not undone. The undo continues.";
 
-/** The reason for a refusal to skip a step that has an outcome or is in doubt; null for any other. */
+/** The reason for a refusal to skip a step that has an outcome or is in doubt; null for other steps. */
 export function whyAnswered(entry: Effect | undefined, label: string): string | null {
   if (entry?.state === "done" && entry.error !== null && entry.output === null) {
     return `"${label}" happened, but its output could not be stored: confirm its output (POST /v1/effects/${entry.key}/confirm), then retry.`;

@@ -21,9 +21,9 @@ import { undoEffects } from "./undo.ts";
 
 /**
  * Skips the step at which an instance failed: the run continues with the given output instead. The output is validated against the step's
- * `output` schema, if there is one; a mismatch fails the run again, with the reason. If its undo has failed, the undo continues; an effect
- * that it could not undo or ask about needs no output. Errors: `invalid_payload` without a required output; `output_too_large` above 4 MiB.
- * Refused for an instance that has not failed, and for another step.
+ * `output` schema, if there is one; a mismatch fails the run again, with the reason. If the undo of the instance has failed, the undo
+ * continues; an effect that the undo could not undo or look up needs no output. Errors: `invalid_payload` without a required output;
+ * `output_too_large` above 4 MiB. Refused for an instance that has not failed, and for another step.
  */
 export const skip = instanceAct({
   verb: "skip_step",

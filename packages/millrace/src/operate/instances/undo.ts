@@ -52,7 +52,7 @@ const FOLLOWS =
 /** The verdicts of an undo (see `PLAN_VERDICTS`). */
 export type UndoVerdict = Extract<PlanVerdict, "undone" | "stays" | "asked" | "repeated" | "nothing" | "in_doubt" | "unknown">;
 
-/** The verdict for each effect, in undo order. After a failed undo: the effects that it has not undone yet. */
+/** The verdict for each effect, in undo order. After a failed undo, only effects that it has not undone yet are listed. */
 export async function undoEffects(
   env: EngineEnv,
   by: Operator,
@@ -61,9 +61,9 @@ export async function undoEffects(
   const { id, undo } = instance;
   const withFree = await effectsAndFree(env, by, id);
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
-  // An undo adds a new generation after each undone effect; nothing was sent for it.
+  // An undo adds a new generation after each undone effect. No request was sent for that generation.
   const recorded = undo === null ? withFree : await effectsOf(env, by, id);
-  // These steps have no entry: a step that failed before its first record, a step that never received an answer, and a step that an
+  // Steps without an inbox entry: a step that failed before its first record, a step that never received an answer, and a step that an
   // operator's action cut off.
   const open = new Map<string, Unrecorded>();
   for (const [label, known] of await unrecorded(env, instance)) {
@@ -84,7 +84,7 @@ export async function undoEffects(
     .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
     .toReversed();
   const verdicts = plan.map(({ label, effect }) => {
-    // Such a class records only outcomes. The attempts of a free generation are unknown.
+    // An effect of such a class has only outcomes recorded, so the attempts of its next generation are unknown.
     const known = effect.state === "failed" && UNCLAIMED.has(effect.class) ? open.get(label) : undefined;
     return { step: effect.step, item: effect.item, verdict: known ? VERDICT_ON[known] : undoVerdictOn(effect) };
   });
@@ -94,7 +94,9 @@ export async function undoEffects(
 
 export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
 
-/** For an effect that an undo executes once more: an operator has skipped it since, or its upstream has refused it. */
+/**
+ * The new status of an effect that an undo executes once more: an operator has skipped the effect since, or the upstream has refused it.
+ */
 function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
   if (last !== undefined) return "unknown";
   return instance.undone ? "refused" : "undoable";

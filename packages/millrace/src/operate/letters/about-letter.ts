@@ -20,12 +20,12 @@ interface Decision {
 }
 
 /**
- * The messages of the deployment's `onSkipped` for a dead letter, in that letter's job. They are committed with the skip. The same letter
- * always has the same messages.
+ * The messages of the deployment's `onSkipped` for a dead letter, in the job of that dead letter. They are committed with the skip. The
+ * same dead letter always has the same messages.
  */
 export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, { because, actor, source }: Decision): Promise<Outgoing[]> {
   const { id, queue, reason, tenantId, correlationId } = letter;
-  // Dead letters of earlier deployments hold these names without a limit.
+  // Dead letters of earlier deployments may have longer names.
   const cut = (text: string | null) => text && shortened(text, 500);
   const [messageType, idempotencyKey] = [cut(letter.messageType), cut(letter.idempotencyKey)];
   const drafts = catalog.hooks.onSkipped?.({ id, queue, messageType, idempotencyKey, reason, because, actor, at: new Date() }) ?? [];

@@ -2,8 +2,9 @@ import { MillraceError, messageOf } from "../../contract/errors.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 
 /**
- * Refuses an event if its routes would derive an invalid command from its payload (`send`), because it would only become a dead letter.
- * Results of code and lookups are not known yet. Errors: `invalid_payload`, with the issues of the command's payload.
+ * Refuses an event if its routes would derive an invalid command from its payload (`send`), because the event would only become a dead
+ * letter again. Commands that depend on a route's code or lookup are not checked. Errors: `invalid_payload`, with the issues of the
+ * command's payload.
  */
 export function assertRoutesTake(catalog: Catalog, type: string, payload: unknown): void {
   for (const target of catalog.subscribers(type).targets) {

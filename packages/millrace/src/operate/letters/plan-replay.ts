@@ -19,34 +19,34 @@ export interface MessageIdentity {
   readonly messageType: string;
   readonly idempotencyKey: string;
   readonly subject: string;
-  /** SHA-256 of the payload. The same key with another payload is other work. */
+  /** SHA-256 of the payload. A key with another payload belongs to another message. */
   readonly fingerprint: string;
 }
 
 /** The instance that has the key of a command. */
 export interface KeyHolder {
   readonly id: string;
-  /** `pruned`: it ended long ago, and only its key is kept. */
+  /** `pruned`: the instance ended long ago, and only its key remains. */
   readonly status: InstanceStatus | "pruned";
 }
 
 /**
- * Result of a replay. `starts`: an instance starts · `duplicate`: nothing is sent, an instance of the same work has the key · `follows`:
- * the event's routes are followed · `sent`: it returns to a pull queue · `refused`: nothing is sent, the letter stays open · `settled`:
- * nothing is sent, the letter is no longer open.
+ * Result of a replay. `starts`: an instance starts · `duplicate`: no message is sent, because an instance of the same message has the key ·
+ * `follows`: the event's routes are followed · `sent`: the message returns to a pull queue · `refused`: no message is sent, and the dead
+ * letter stays open · `settled`: no message is sent, because the dead letter is no longer open.
  */
 export const REPLAY_OUTCOMES = ["starts", "duplicate", "follows", "sent", "refused", "settled"] as const;
 
 /** Result of a dry run of a replay. */
 export interface ReplayPlan {
   readonly outcome: (typeof REPLAY_OUTCOMES)[number];
-  /** The reason, as a sentence. */
+  /** The reason for the outcome of the replay, as a sentence. */
   readonly why: string;
   /** The error of a refused replay; null otherwise. */
   readonly refused: MillraceError | null;
-  /** Its destination queue. */
+  /** The queue to which the replayed message is sent. */
   readonly queue: string | null;
-  /** Null if the message has no readable identity. */
+  /** The identity of the message; null if it is not readable. */
   readonly identity: MessageIdentity | null;
   /** The instance that has a command's key now; null if the key is free. */
   readonly holder: KeyHolder | null;
@@ -100,7 +100,7 @@ function planPulled(queue: string, correction: unknown): ReplayPlan {
   const known = { refused: null, queue, identity: null, holder: null };
   if (correction === undefined) return { ...known, outcome: "sent", why: "The message returns to the end of its queue." };
   const issues = [{ path: "body", message: "cannot be corrected" }];
-  const refused = new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: leave `body` out.", { issues });
+  const refused = new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: send no `body`.", { issues });
   return { ...known, outcome: "refused", why: refused.message, refused };
 }
 
@@ -132,7 +132,7 @@ export interface KnownMessage {
   readonly workflow: string | null;
 }
 
-/** The type of a letter's message in the current catalog; null if the type is unknown. */
+/** The type of a dead letter's message in the current catalog; null if the type is unknown. */
 export function knownMessage(catalog: Catalog, { body }: Pick<FullDeadLetter, "body">): KnownMessage | null {
   const type = textField(body, "message_type");
   const kinds = type === null ? [] : catalog.kindsOf(type);

@@ -21,13 +21,13 @@ export interface Resendable {
   envelope: Envelope;
   queue: string;
   command: Acceptance | null;
-  /** The fingerprint of the message as captured; null if it cannot be read. */
+  /** The fingerprint of the captured message; null if it is not readable. */
   before: string | null;
 }
 
 export interface Resender {
   readonly tenantId: string;
-  /** Refuses a correction outside the sender's scopes. Errors: `forbidden`. */
+  /** Refuses a correction of a message type outside the sender's scopes. Errors: `forbidden`. */
   readonly assertMaySay: (definition: MessageDefinition) => void;
 }
 
@@ -40,7 +40,7 @@ export function operatorBy(by: DeadLetterReader): Resender {
 
 /**
  * Reads a dead letter's message, or its correction, like a new message, and refuses an invalid replay. Errors: `forbidden` for a correction
- * outside the token's scopes; the errors of the message itself.
+ * outside the token's scopes; and the errors of an invalid message.
  */
 export async function readAgain(
   env: EngineEnv,
@@ -57,7 +57,7 @@ export async function readAgain(
     return definition;
   });
   assertSameIdentity(catalog, by, letter, read.envelope);
-  // Refuse a missing or invalid payload now: the run would fail and keep the key.
+  // A missing or invalid payload is refused before the replay, because the run would fail and keep the key.
   const payload = await payloadOf(env, read);
   if (correction !== undefined) assertCorrection(letter, read, payload);
   if (read.envelope.kind === "event") assertRoutesTake(catalog, read.definition.type, payload);
@@ -76,14 +76,14 @@ export async function readAgain(
 type ReadLetter = ReturnType<typeof readMessage>;
 
 /**
- * A replay may change a message's content, never its identity: tenant, key, source, kind and type. A letter that was captured because its
- * key belongs to other work cannot be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
+ * A replay may change a message's content, never its identity: tenant, key, source, kind and type. A dead letter that was captured because
+ * its key belongs to another message cannot be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
  */
 function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLetter, envelope: Envelope): void {
   if (envelope.tenant_id !== by.tenantId) {
     throw new MillraceError(
       "forbidden",
-      "The message belongs to another tenant: set tenant_id to your own, or let that tenant's operator replay it.",
+      "The message belongs to another tenant: set tenant_id to your tenant, or let that tenant's operator replay it.",
       { issues: [{ path: "tenant_id", message: "is not yours" }] },
     );
   }
@@ -99,7 +99,9 @@ function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLett
   if (letter.reason === "idempotency_key_reused" && mayBeKeyOf(catalog, envelope)) throw keyReused(envelope);
 }
 
-/** False for an event without waits: the code of its routes may have thrown that about another key. */
+/**
+ * True if the error may be about the message's key. For an event without waits, a route's code may have thrown the error about another key.
+ */
 function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean {
   return kind === "command" || catalog.subscribers(message_type).targets.some((target) => target.do === "signal");
 }
@@ -107,8 +109,8 @@ function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean
 const OWN_MARKS = ["acceptance", "replay", "outbox"] as const;
 
 /**
- * Validates a correction as strictly as a command over HTTP: no unknown fields, the derived subject, no engine marks other than the
- * message's own. Errors: `invalid_payload`, `invalid_envelope`.
+ * Validates a correction as strictly as a command over HTTP: no unknown fields, the derived subject, no internal fields of the engine other
+ * than the message's own. Errors: `invalid_payload`, `invalid_envelope`.
  */
 function assertCorrection(letter: ReadableLetter, { definition, envelope }: ReadLetter, payload: unknown): void {
   if (envelope.payload_ref === undefined) assertKnownFields(definition, envelope.schema_version, envelope.payload_inline);
@@ -116,7 +118,7 @@ function assertCorrection(letter: ReadableLetter, { definition, envelope }: Read
     new MillraceError("invalid_envelope", `The ${path} of the correction ${message}.`, { issues: [{ path, message }] });
   for (const mark of OWN_MARKS) {
     if (envelope[mark] === undefined || envelope[mark] === textField(letter.body, mark)) continue;
-    throw refused(mark, "is set by the engine: leave it unchanged, or leave it out");
+    throw refused(mark, "is set by the engine: keep it unchanged, or remove it");
   }
   const subject = definition.subject(payload);
   if (envelope.subject !== subject && envelope.subject !== nameIn(letter.body, "subject")) {
@@ -124,7 +126,9 @@ function assertCorrection(letter: ReadableLetter, { definition, envelope }: Read
   }
 }
 
-/** An unknown type may be corrected, and a kind that does not fit the type. So may every field of an unreadable message. */
+/**
+ * True if a correction may change the field: an unknown type, a kind that does not fit the type, and every field of an unreadable message.
+ */
 function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boolean {
   const type = nameIn(letter.body, "message_type");
   const kinds = type === undefined ? [] : catalog.kindsOf(type);
@@ -133,8 +137,8 @@ function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boo
 }
 
 /**
- * The instance row decides: the key may be free, the letter's own, or of the same work. Errors: `idempotency_key_reused` if other work has
- * it.
+ * Checks that a replay may use its key: the key is free, or belongs to this dead letter or to an equal message. Errors:
+ * `idempotency_key_reused` if another message has the key.
  */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
@@ -144,14 +148,17 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
 }
 
-/** Errors: `idempotency_key_reused` if other work has the key of an instance that the event starts. */
+/** Checks the keys of the instances that an event starts. Errors: `idempotency_key_reused` if another message has such a key. */
 async function assertMayStart(env: EngineEnv, catalog: Catalog, event: Envelope): Promise<void> {
   for (const target of catalog.subscribers(event.message_type).targets) {
     if (target.do === "start") await assertKeyIsFree(env, catalog, acceptance(target.workflow, event, null), null);
   }
 }
 
-/** Errors: `invalid_envelope` for a payload reference without an object; `invalid_payload`. */
+/**
+ * Reads and validates the payload of a replayed message. Errors: `invalid_envelope` for a payload reference without an object;
+ * `invalid_payload`.
+ */
 async function payloadOf(env: EngineEnv, { definition, envelope, payload }: ReadLetter): Promise<unknown> {
   if (envelope.payload_ref === undefined) return payload;
   return unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {

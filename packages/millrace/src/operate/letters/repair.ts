@@ -19,8 +19,8 @@ const ENGINE = "millrace";
 const MAX_ERROR_CHARACTERS = 500;
 
 /**
- * Tries a queue's repairs on newly captured letters: at most one repair on each letter, once. A message that was replayed before, by an
- * operator or a repair, is not repaired, so no repair meets its own result. Errors: database errors, after which the deliveries are
+ * Tries a queue's repairs on newly captured dead letters: at most one repair on each dead letter, once. A message that was replayed before,
+ * by an operator or a repair, is not repaired, so no repair gets its own result. Errors: database errors, after which the deliveries are
  * retried; completed repairs are settled.
  */
 export async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Promise<void> {
@@ -79,7 +79,7 @@ async function tryRepair(
   const changed = changedPaths(message, mended);
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
-    // The deployment's code is not limited by scopes.
+    // Scopes do not limit the repairs of the deployment's code.
     const sender = { tenantId, assertMaySay: () => undefined };
     read = await readAgain(env, catalog, sender, { queue, reason, body: message }, mended);
   } catch (error) {
@@ -96,7 +96,10 @@ interface Sending {
   counted: (outcome: TriedRepair["outcome"]) => void;
 }
 
-/** As a replay: one batch has the letter, the audit row and the message. After a crash the keeper sends the message. */
+/**
+ * Sends a repaired message like a replay: one batch has the dead letter, the audit row and the message. After a crash, the keeper sends the
+ * message.
+ */
 async function send(env: EngineEnv, { letter: { id, tenantId, queue }, read, what, counted }: Sending): Promise<void> {
   const detail = { repair: what.name, changed: what.changed };
   const instanceId = read.command?.id ?? null;

@@ -18,9 +18,9 @@ interface Asked {
 }
 
 /**
- * Sends the message of a pull queue's letter again, at the end of the queue. It is sent before its letter is settled, always under the same
- * id, so a repeated call after a crash adds no second message. Errors: `forbidden` for a correction; the errors of the queue, after which
- * the letter stays open.
+ * Sends the message of a pull queue's dead letter again, at the end of the queue. The message is sent before its dead letter is settled,
+ * always under the same id, so a repeated call after a crash adds no second message. Errors: `forbidden` for a correction; the errors of
+ * the queue, after which the dead letter stays open.
  */
 export async function replayPulled(
   env: EngineEnv & PullEnv,
@@ -29,7 +29,7 @@ export async function replayPulled(
   { queue, reason, body: correction }: Asked,
 ): Promise<{ actionId: string; instanceId: null; sent: boolean; why: string }> {
   if (correction !== undefined) {
-    throw new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: leave `body` out.", {
+    throw new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: send no `body`.", {
       issues: [{ path: "body", message: "cannot be corrected" }],
     });
   }

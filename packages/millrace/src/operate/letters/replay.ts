@@ -19,15 +19,15 @@ import { REPLAYED, replayPulled } from "./replay-pulled.ts";
 export interface Replayed {
   actionId: string;
   instanceId: string | null;
-  /** False if nothing was sent, because the work is done or the letter was settled before. */
+  /** False if no message was sent, because its work is done or the dead letter was settled before. */
   sent: boolean;
   why: string;
 }
 
 /**
- * Sends a dead letter back to its queue under its own key, with a validated correction if given. One batch has the letter, the audit row
- * and the message: a second call changes nothing, and a crash loses nothing. Errors: `dead_letter_not_found`; `forbidden` for a correction
- * outside the token's scopes; the errors of the message itself, after which the letter stays open.
+ * Sends a dead letter's message back to its queue under the same key, with a validated correction if given. One batch has the dead letter,
+ * the audit row and the message: a second call changes nothing, and a crash loses nothing. Errors: `dead_letter_not_found`; `forbidden` for
+ * a correction outside the token's scopes; and the errors of an invalid message, after which the dead letter stays open.
  */
 export async function replayDeadLetter(
   env: EngineEnv,
@@ -57,8 +57,9 @@ export async function replayDeadLetter(
 }
 
 /**
- * Commits that a letter's message returns to its queue as a new message. `change` settles the letter; the other writes apply only if it
- * changed a row, so concurrent calls are one replay. Returns the status of its instance, and the message to send if that is `accepted`.
+ * Commits that a dead letter's message returns to its queue as a new message. `change` settles the dead letter; the other writes apply only
+ * if it changed a row, so concurrent calls are one replay. Returns the status of the command's instance, and the message to send if that
+ * status is `accepted`.
  */
 export async function putBack(
   env: EngineEnv,
@@ -84,5 +85,7 @@ export async function putBack(
 
 function whatCameOf(isApplied: boolean, status: string): string {
   if (!isApplied) return "Another action replayed or skipped the dead letter at the same time: nothing was sent.";
-  return status === "accepted" ? "The message is on its queue again." : `Its instance is already ${status}: nothing was sent.`;
+  return status === "accepted"
+    ? "The message is on its queue again."
+    : `The instance of the command is already ${status}: nothing was sent.`;
 }

@@ -18,7 +18,7 @@ interface Row {
   unseen: number;
 }
 
-/** Effects with an unknown outcome, compared with the rows of their instances. */
+/** Compares effects with an unknown outcome with the rows of their instances. */
 export const doubts: Check = engineCheck({
   name: "doubts",
   everyHours: 1,

@@ -11,7 +11,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
-/** Age of the ended instances that are checked: scans are a day apart, so each is checked once. */
+/** Minimum age of the ended instances that are checked, in milliseconds. Scans are a day apart, so each instance is checked once. */
 const YOUNGEST_MS = 600_000;
 const OLDEST_MS = 26 * 3_600_000;
 
@@ -26,7 +26,7 @@ interface Row {
 }
 
 /**
- * Ended instances, compared with their status on the platform. The keeper checks instances in progress, and restarts lost ones. Instances
+ * Compares ended instances with their status on the platform. The keeper checks instances in progress, and restarts lost ones. Instances
  * that the platform has deleted are skipped.
  */
 export const ends: Check = engineCheck({
@@ -78,8 +78,8 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
 
 /**
  * Wakes the platform's run of a complete instance. Locally a process may be killed between the recorded end and the platform's own end. The
- * replay finds every step done, and ends. The run is not terminated: that would delete its output on the platform, and it might be a run
- * that an operator restarted there.
+ * replay finds every step done, and ends. The run is not terminated, because that would delete its output on the platform, and the run may
+ * be one that an operator restarted.
  */
 async function wake(env: EngineEnv, id: string): Promise<void> {
   if (!(await isLocal(env.DB))) return;

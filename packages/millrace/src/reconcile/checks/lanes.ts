@@ -10,7 +10,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of lanes in one slice of the scan: one call of a Durable Object each. */
 const ROWS = 50;
-/** A lane writes or removes its row within ten seconds. */
+/** Minimum age of the rows that are checked, in milliseconds, because a lane writes or removes its row within ten seconds. */
 const SETTLED_MS = 60_000;
 
 interface Row {
@@ -23,7 +23,7 @@ interface Row {
   settled: number;
 }
 
-/** The list of blocked lanes, compared with the lanes' own objects. */
+/** Compares the list of blocked lanes with the lanes' Durable Objects. */
 export const lanes: Check = engineCheck({
   name: "lanes",
   everyHours: 1,
@@ -55,7 +55,10 @@ export const lanes: Check = engineCheck({
   },
 });
 
-/** A lane that the deployment does not declare is skipped: it may belong to the previous deployment. */
+/**
+ * Compares a listed lane with its Durable Object. A lane that the deployment does not declare is skipped, because it may belong to the
+ * previous deployment.
+ */
 async function compare(env: EngineEnv, { tenant_id, lane, key, depth, state, noted_at }: Row): Promise<Divergence[]> {
   if (!objectsIn(env, "LANES")) return [];
   const standing = await turnsObjectOf(env, { lane, tenant: tenant_id, key }).stand();

@@ -18,7 +18,7 @@ interface Row {
   ended: number;
 }
 
-/** Open dead letters of commands, compared with the instances that did not start because of them. */
+/** Compares open dead letters of commands with the instances that did not start because of them. */
 export const letters: Check = engineCheck({
   name: "letters",
   everyHours: 1,

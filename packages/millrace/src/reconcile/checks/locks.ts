@@ -17,7 +17,7 @@ interface Row {
   token: number;
 }
 
-/** The list of locks held for long, compared with the locks' own objects. */
+/** Compares the list of long-held locks with the locks' Durable Objects. */
 export const locks: Check = engineCheck({
   name: "locks",
   everyHours: 1,
@@ -44,7 +44,10 @@ export const locks: Check = engineCheck({
   },
 });
 
-/** Without the objects, locks are skipped: another Worker with the same database may hold them. */
+/**
+ * Compares a listed lock with its Durable Object. Without a LOCK binding, locks are skipped, because another Worker with the same database
+ * may hold them.
+ */
 async function compare(env: LocksEnv, { tenant_id, name, token }: Row): Promise<Divergence[]> {
   if (!objectsIn(env, "LOCK")) return [];
   const held = await lookAtLock(env, { tenantId: tenant_id, name });

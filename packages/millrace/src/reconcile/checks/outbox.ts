@@ -9,7 +9,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of messages in one slice of the scan. */
 const ROWS = 250;
-/** Number of sends after which the last is more than an hour after the commit. */
+/** Number of sends after which the last send is more than an hour after the commit. */
 const MANY = 12;
 
 interface Row {
@@ -20,7 +20,7 @@ interface Row {
   type: string | null;
 }
 
-/** Unconfirmed messages, compared with the queues and consumers of the deployment. */
+/** Compares unconfirmed messages with the queues and consumers of the deployment. */
 export const outbox = (catalog: Catalog | undefined): Check =>
   engineCheck({
     name: "outbox",
@@ -53,7 +53,7 @@ export const outbox = (catalog: Catalog | undefined): Check =>
     },
   });
 
-/** The reason why a queue's messages cannot be delivered in this deployment; undefined if they can. */
+/** The reason why a queue's messages cannot be delivered in this deployment; undefined if the messages can be delivered. */
 function missingFor(env: object, queue: string, taken: ReadonlySet<string> | undefined): string | undefined {
   const isLane = laneIn(queue) !== undefined;
   const binding = isLane ? "LANES" : bindingName(queue);

@@ -17,7 +17,7 @@ interface Row {
   needed: number;
 }
 
-/** References of instances to R2, compared with the stored objects. */
+/** Compares the references of instances to R2 with the stored objects. */
 export const payloads: Check = engineCheck({
   name: "payloads",
   everyHours: 24,

@@ -6,7 +6,10 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of actions in one slice of the scan. */
 const ROWS = 250;
-/** When the platform is available, the keeper applies an action within seconds. */
+/**
+ * Age in milliseconds from which an open action counts as a divergence. When the platform is available, the keeper applies an action within
+ * seconds.
+ */
 const LATE_MS = 3_600_000;
 
 interface Row {
@@ -18,7 +21,7 @@ interface Row {
   age_ms: number;
 }
 
-/** Accepted operator actions, compared with their application on the platform. */
+/** Compares accepted operator actions with their application on the platform. */
 export const promises: Check = engineCheck({
   name: "promises",
   everyHours: 1,

@@ -7,7 +7,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of schedules in one slice of the scan. */
 const ROWS = 250;
-/** The keeper starts due runs every ten seconds. */
+/** Delay in milliseconds from which a due schedule counts as a divergence. The keeper starts due runs every ten seconds. */
 const LATE_MS = 600_000;
 
 interface Row {
@@ -18,7 +18,7 @@ interface Row {
   late_ms: number;
 }
 
-/** The next times of schedules, compared with the clock. */
+/** Compares the next times of schedules with the clock. */
 export const schedules: Check = engineCheck({
   name: "schedules",
   everyHours: 1,

@@ -8,7 +8,7 @@ import { engineCheck } from "./engine-check.ts";
 /** Maximum number of instances in one slice of the scan, and maximum number looked up on the platform. */
 const ROWS = 250;
 const ASKED = 50;
-/** Age of the youngest instances in the scan: the keeper checks younger rows. */
+/** Minimum age of the instances in the scan, in milliseconds. The keeper checks younger instances. */
 const YOUNGEST_MS = 600_000;
 
 interface Row {
@@ -21,7 +21,7 @@ interface Row {
 }
 
 /**
- * Instances in progress, compared with the steps of their runs on the platform. Steps without a record show that the database was restored
+ * Compares instances in progress with the steps of their runs on the platform. Steps without a record show that the database was restored
  * to an earlier state.
  */
 export const setBack: Check = engineCheck({

@@ -11,9 +11,9 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
-/** Instances with a keeper check within this time are skipped. */
+/** Instances with a keeper check within this time, in milliseconds, are skipped. */
 const LEFT_ALONE_MS = 600_000;
-/** Maximum delay of the platform's timer. */
+/** Maximum delay of the platform's timer, in milliseconds. */
 const TIMER_MS = 600_000;
 
 interface Row {
@@ -27,7 +27,7 @@ interface Row {
   overdue_ms: number | null;
 }
 
-/** Waits of instances with a distant keeper check, compared with the received events: in the order of that check. */
+/** Compares the waits of instances with a distant keeper check with the received events, in the order of these checks. */
 export const sleepers: Check = engineCheck({
   name: "sleepers",
   everyHours: 1,
@@ -69,7 +69,7 @@ function readSleepers(env: EngineEnv, [checkAt, place]: readonly [number, number
   );
 }
 
-/** The most recent wait gets the oldest matching event, as at its start. */
+/** Assigns the oldest matching event to the most recent wait, as at the start of a wait. */
 async function takeWhatFits(env: EngineEnv, instanceId: string): Promise<void> {
   const [wait] = await query<{ name: string }>(
     env.DB,

@@ -5,27 +5,27 @@ import { beginning, isBeyondJson } from "../../contract/text.ts";
 import { shapeOf } from "./one-statement.ts";
 
 /**
- * Maximum bytes of a bound value. In production D1 refuses more than 2,000,000 for a string or a row; locally it accepts more, so the
- * engine refuses.
+ * Maximum bytes of a bound value. In production D1 refuses a string or a row above 2,000,000 bytes. Locally D1 accepts more, so the engine
+ * checks the size.
  */
 const MAX_VALUE_BYTES = 1_900_000;
 
 /** Maximum number of values in one statement. See https://developers.cloudflare.com/d1/platform/limits/ */
 const MAX_VALUES = 100;
 
-/** Maximum bytes of a statement's text. D1 accepts 100,000; the casts of 100 integers need a part of that. */
+/** Maximum bytes of a statement's text. D1 accepts 100,000; the engine adds casts for up to 100 integers. */
 const MAX_TEXT_BYTES = 98_000;
 
-/** A validated statement: it has text and valid values, and its size is known. */
+/** A validated statement with text, valid values and a known size. */
 export interface Bindable {
   readonly text: string;
   readonly params: readonly SqlValue[];
-  /** Only for a row statement: its row as JSON text. Rows with the same text are sent as one parameter. */
+  /** The row of a row statement as JSON text. The rows of statements with the same text are sent as one parameter. */
   readonly row?: string;
   readonly bytes: number;
 }
 
-/** Replaces an empty statement: it writes nothing, and has a result like any other. */
+/** A statement that replaces an empty one: it writes nothing, and returns a result as every statement does. */
 const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
@@ -59,8 +59,8 @@ export function bindable(statement: Statement | RowStatement): Bindable {
 }
 
 /**
- * Refuses an app's statement with a string that is not well-formed, which the database would change. A value that is no statement is left
- * to `bindable`. Errors: `config_invalid`.
+ * Refuses an app's statement with a string that is not well-formed, which the database would change. A value that is no statement is
+ * checked by `bindable`. Errors: `config_invalid`.
  */
 export function assertWellFormed(statement: Statement | RowStatement): void {
   const { text = "", row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -88,20 +88,20 @@ function weight(value: SqlValue, text: string): number {
 }
 
 function notOne(text: string, count: number): MillraceError {
-  return new MillraceError("config_invalid", `A text holds ${count} statements (${shown(text)}): write each as a separate sql\`…\`.`);
+  return new MillraceError("config_invalid", `A text contains ${count} statements (${shown(text)}): write each as a separate sql\`…\`.`);
 }
 
 function notAsMany(text: string, parameters: number, given: number): MillraceError {
   return new MillraceError(
     "config_invalid",
-    `A statement takes ${parameters} values and is given ${given} (${shown(text)}): write it with sql\`…\`, or a row's as … FROM json_each(?1).`,
+    `A statement needs ${parameters} values and gets ${given} (${shown(text)}): write it with sql\`…\`, or a row's as … FROM json_each(?1).`,
   );
 }
 
 function tooManyValues(text: string, given: number): MillraceError {
   return new MillraceError(
     "config_invalid",
-    `A statement has ${given} values (${shown(text)}); D1 takes ${MAX_VALUES} in a statement: split it, or give it a list as one JSON value, … FROM json_each(\${JSON.stringify(rows)}).`,
+    `A statement has ${given} values (${shown(text)}); D1 accepts ${MAX_VALUES} in a statement: split it, or bind a list as one JSON value, … FROM json_each(\${JSON.stringify(rows)}).`,
   );
 }
 

@@ -7,19 +7,20 @@ import { troubleOf } from "./trouble.ts";
 
 /**
  * Statements that are committed atomically, and the function that reads their results. The result of a row statement contains the rows of
- * all units with the same text: each unit selects its own. `written` is the number of rows written by each statement, as D1 bills them; for
- * a shared one, its share.
+ * all units with the same text, from which each unit selects its rows. `written` is the number of rows written by each statement, as D1
+ * bills them; for a statement of several units, the unit's share.
  */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][], written: readonly number[]) => T;
   /**
-   * Two units with the same `what` and different `by` are never in the same group: a shared statement would read before either has written.
+   * Two units with the same `what` and different `by` are never in the same group: a statement of both units would read before either has
+   * written.
    */
   readonly apart?: { readonly what: string; readonly by: string };
   /**
-   * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined if it is not. The
-   * query is used after a group was refused.
+   * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined without an outcome.
+   * The query is used after a group was refused.
    */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
@@ -27,7 +28,7 @@ export interface Unit<T> {
 /** An optional statement that is added to a group: no caller waits for it, and it may be written twice. */
 export interface Along {
   readonly statement: Statement;
-  /** Called after the write, with true if the row is known to be written. */
+  /** A callback after the write; the argument is true if the row is known to be written. */
   readonly settled: (isWritten: boolean) => void;
 }
 
@@ -43,20 +44,21 @@ interface Waiting {
 }
 
 /**
- * Limits of one group, and of the waiting units. D1 runs a batch's statements one after another, and accepts values of at most 2 MB; an
- * object has 128 MB of memory.
+ * Limits of one group of units, and of the waiting units. D1 runs a batch's statements one after another, and accepts values of at most 2
+ * MB; an object has 128 MB of memory.
  */
 const BOUNDS = { groupUnits: 100, groupBytes: 1_000_000, waitingUnits: 5000, waitingBytes: 16_000_000, answerWithinMs: 35_000 };
 
-/** The delay before the next group after a database failure: doubled while it lasts. */
+/** The delay before the next group after a database failure, in milliseconds; doubled after each further failure. */
 const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
- * Commits the units of many callers in one D1 batch. While one batch is in progress the next one is collected, so that the size of a group
- * follows the load and a single caller does not wait. Row statements with the same text become one. Two batches never run at the same time.
+ * Commits the units of many callers in one D1 batch. While one batch is in progress, the units of the next batch are collected, so that the
+ * size of a group follows the load and a single caller does not wait. Row statements with the same text become one statement. Two batches
+ * never run at the same time.
  *
  * Units do not affect each other. A statement that cannot be bound is rejected before it waits. A refused group is committed in halves, one
- * after the other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next one.
+ * after the other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next group.
  */
 export class GroupCommit {
   readonly #db: D1Database;
@@ -75,7 +77,7 @@ export class GroupCommit {
 
   /**
    * Resolves with the unit's result after the commit. Rejects with D1's error if the unit itself cannot commit, with `config_invalid` or
-   * `payload_too_large` if it cannot be bound, and with `unavailable` and a delay if too many units wait or the database fails.
+   * `payload_too_large` if a statement cannot be bound, and with `unavailable` and a delay if too many units wait or the database fails.
    */
   commit<T>({ statements, read, already, apart }: Unit<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -133,19 +135,19 @@ export class GroupCommit {
     return [...this.#waiting.splice(0, size), ...(along ? [companion(along)] : [])];
   }
 
-  /** Every unit of the group is settled afterwards, in every case. */
+  /** Commits a group. Every unit of the group is settled afterwards, also after an error. */
   async #finish(group: readonly Waiting[]): Promise<void> {
     try {
       await this.#commitInParts(group);
       this.#pauseMs = 0;
     } catch (error) {
       this.#pauseMs = Math.min(Math.max(PAUSE_MS.least, this.#pauseMs * 2), PAUSE_MS.most);
-      // This has no effect on units that are already settled.
+      // `fail` has no effect on units that are already settled.
       for (const unit of group) unit.fail(error);
     }
   }
 
-  /** Throws on a database failure: the rest of the group is then not tried in parts. */
+  /** Commits a group in halves. Throws on a database failure, after which no further part of the group is tried. */
   async #commitInParts(group: readonly Waiting[]): Promise<void> {
     const parts = [group];
     let looked = false;
@@ -163,7 +165,7 @@ export class GroupCommit {
     }
   }
 
-  /** Returns D1's error if it refused the statements; throws if the database failed. */
+  /** Commits the units of a group in one batch. Returns D1's error if D1 refused the statements; throws if the database failed. */
   async #commitTogether(group: readonly Waiting[]): Promise<unknown> {
     try {
       const { statements, places } = merge(group);
@@ -185,8 +187,8 @@ export class GroupCommit {
   }
 
   /**
-   * After a refusal: the units without a recorded outcome. One query settles the other units: their earlier commit was ambiguous, or
-   * another attempt recorded their work. So a hundred repeats cost two batches and not two hundred.
+   * Returns the units of a refused group that have no recorded outcome. One query settles the other units: their earlier commit was
+   * ambiguous, or another attempt recorded their work. A hundred repeats therefore cost two batches instead of two hundred.
    */
   async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
     const asked = group.filter(({ look }) => look !== undefined);

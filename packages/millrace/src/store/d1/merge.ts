@@ -5,8 +5,8 @@ import type { Bindable } from "./bindable.ts";
 const MAX_ROWS_BYTES = 1_500_000;
 
 /**
- * The statements of a whole group, and the positions of each unit's results. Row statements with the same text become one, or a few when
- * their rows are large.
+ * The statements of a whole group, and the positions of each unit's results. Row statements with the same text become one statement, or a
+ * few when their rows are large.
  */
 export function merge(group: readonly { readonly parts: readonly Bindable[] }[]): { statements: Statement[]; places: number[][] } {
   const statements: { text: string; params: Statement["params"]; rows?: string[]; bytes: number }[] = [];

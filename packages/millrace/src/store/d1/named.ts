@@ -3,10 +3,10 @@ import { atomically, type Row } from "./retry.ts";
 
 type One = Statement | RowStatement;
 
-/** One statement of a batch, or several with a common result. */
+/** One statement of a batch, or several statements with a common result. */
 export type Part = One | readonly One[];
 
-/** Runs statements as one atomic batch, in order, and returns the rows of each statement or list by name. */
+/** Runs statements as one atomic batch, in order, and returns the rows of each statement, or list of statements, by name. */
 export async function namedBatch<Name extends string>(db: D1Database, parts: Readonly<Record<Name, Part>>): Promise<Record<Name, Row[]>> {
   const named = (Object.entries(parts) as [Name, Part][]).map(([name, part]): [Name, readonly One[]] => [
     name,

@@ -1,20 +1,20 @@
 import type { SqlValue, Statement } from "../../contract/sql.ts";
 
-/** Comments, strings and quoted names of SQL. */
+/** Matches comments, strings and quoted names in SQL. */
 const PIECE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/g;
 
 interface Shape {
-  /** Number of statements: 0 for blanks and comments only. */
+  /** Number of statements in the text: 0 for a text of blanks and comments. */
   readonly statements: number;
   /** Number of values to bind. */
   readonly parameters: number;
-  /** The text in pieces, with the number of the parameter between them. */
+  /** The pieces of the text, with the numbers of the parameters between them. */
   readonly pieces: readonly (string | number)[];
 }
 
 /**
- * Analyses a statement's text. D1 returns one result for each statement in it and none for an empty one, so results would be assigned to
- * the wrong statements of a batch. D1 also refuses a whole batch for one text with a wrong number of values.
+ * Analyses a statement's text. D1 returns one result for each statement in a text and none for an empty text, so results would be assigned
+ * to the wrong statements of a batch. D1 also refuses a whole batch for one text with a wrong number of values.
  */
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);
@@ -25,7 +25,7 @@ export function shapeOf(text: string): Shape {
   const pieces: (string | number)[] = [];
   let end = 0;
   for (const { 0: found, 1: number, index } of bare.matchAll(/\?(\d*)/g)) {
-    // SQLite numbers an unnumbered parameter one above the largest so far.
+    // SQLite gives an unnumbered parameter the largest number so far plus one.
     const place = number ? Number(number) : parameters + 1;
     parameters = Math.max(parameters, place);
     pieces.push(text.slice(end, index), place);
@@ -38,15 +38,15 @@ export function shapeOf(text: string): Shape {
   return shape;
 }
 
-/** The analysed texts. There are few, because texts are literals of the code. */
+/** The analysed texts of statements, which are few because texts are literals of the code. */
 const shapes = new Map<string, Shape>();
 const MAX_KNOWN = 2000;
 
 /**
- * The prepared statement: integers remain integers. D1 binds every number as REAL, so that 42 in a TEXT column would be '42.0', and 7 / 2
- * would be 3.5.
+ * Prepares a statement so that integers remain integers. D1 binds every number as REAL, so that 42 in a TEXT column would be '42.0', and 7
+ * / 2 would be 3.5.
  * - A cast makes the integer, and the text is the same for every value, so that the database reuses the prepared statement. The `+` removes
- *   the affinity of the cast: without it a TEXT column would be scanned instead of searched by its index.
+ *   the affinity of the cast: with the affinity, a TEXT column would be scanned instead of searched by its index.
  * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) matches only literals.
  * - A number beyond ±(2^53 − 1) remains a REAL.
  */

@@ -7,25 +7,26 @@ export interface Page<T> {
 
 export interface PageRequest {
   cursor?: string | undefined;
-  /** Default 50, at most 200. */
+  /** Maximum number of items of a page: default 50, at most 200. */
   limit?: number | undefined;
 }
 
-/** The start of a page: after this time and id. */
+/** The position after which a page starts: the time and the id of a row. */
 export interface Position {
   at: number;
   id: string;
 }
 
-/** The result of a bounded scan: the next page starts at `end`. */
+/** The result of a bounded scan of a list. The next page starts at `end`. */
 export interface Looked<T> {
   found: T[];
-  /** Undefined when the scan reached the end of the list. */
+  /** The position at which the scan ended; undefined when the scan reached the end of the list. */
   end: Position | undefined;
 }
 
 /**
- * Reads one page by keyset: `load` returns the items before a position, one more than the page has. An invalid cursor starts at the top.
+ * Reads one page by keyset: `load` returns the items before a position, one more than the page contains. An invalid cursor gives the first
+ * page.
  */
 export async function keysetPage<T>(
   { cursor = "", limit = 50 }: PageRequest,
@@ -41,10 +42,13 @@ export async function keysetPage<T>(
   return { items, next: behind ? `${behind.at}.${behind.id}` : null };
 }
 
-/** Maximum number of rows scanned for one page with a filter without an index. A rare match gives short pages instead of a full scan. */
+/**
+ * Maximum number of rows scanned for one page with a filter without an index. A filter that few rows match gives short pages instead of a
+ * full scan.
+ */
 export const LOOKED_AT = 5_000;
 
-/** The position of a cursor; undefined if it is invalid. */
+/** The position of a cursor; undefined for an invalid cursor. */
 export function positionOf(cursor = ""): Position | undefined {
   const [at, id] = cursor.split(".");
   return at && id && Number.isSafeInteger(Number(at)) ? { at: Number(at), id } : undefined;

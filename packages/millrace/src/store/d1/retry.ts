@@ -6,12 +6,13 @@ import { bindable } from "./bindable.ts";
 import { withIntegers } from "./one-statement.ts";
 import { asUnavailable, isTransient } from "./trouble.ts";
 
-/** Time limit of one D1 batch, so that a call that never returns does not block its callers. D1's own limit for a query is 30 s. */
+/** Time limit of one D1 batch in milliseconds, so that a hanging call does not block its callers. D1's own limit for a query is 30 s. */
 const ANSWER_WITHIN_MS = 35_000;
 
 /**
- * Runs a D1 call, with retries for failures under a second. The call must be idempotent: every statement of the engine is, because it
- * addresses its row by key and has a fence. Errors: `unavailable` with a delay for platform failures; D1's own error otherwise.
+ * Runs a D1 call, with retries for failures that pass within a second. The call must be idempotent. Every statement of the engine is
+ * idempotent, because it addresses its row by key and has a fence. Errors: `unavailable` with a delay for platform failures; D1's own error
+ * otherwise.
  */
 async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {
@@ -34,7 +35,7 @@ function late(withinMs: number): MillraceError {
 
 export type Row = Record<string, unknown>;
 
-/** The result of one statement in a batch, and the rows it wrote as D1 bills them, including index rows. */
+/** The result of one statement in a batch, and the number of rows that it wrote as D1 bills them, including index rows. */
 interface Answered {
   readonly rows: Row[];
   readonly rowsWritten: number;
@@ -60,7 +61,7 @@ export async function atomicallyCounted(
   if (statements.length === 0) return [];
   const prepared = statements.map(bindable).map(({ text, params, row }) => withIntegers(text, row === undefined ? params : [`[${row}]`]));
   const results = await withD1Retry(() => db.batch<Row>(prepared.map(({ text, params }) => db.prepare(text).bind(...params))), withinMs);
-  // Results are matched by position. If their count is wrong, callers would get the results of other statements.
+  // Results are matched to statements by position. With a wrong number of results, callers would get the results of other statements.
   if (results.length !== prepared.length) {
     const said = `The database gave ${results.length} answers to ${prepared.length} statements. Please report this, with the statements.`;
     throw new MillraceError("invariant", said);
@@ -68,7 +69,7 @@ export async function atomicallyCounted(
   return results.map(({ results: rows, meta }) => ({ rows, rowsWritten: meta.rows_written ?? 0 }));
 }
 
-/** Runs one statement and returns its rows as `T`: the statement's column list must match. */
+/** Runs one statement and returns its rows as `T`, which the statement's column list must match. */
 export async function query<T extends object = Row>(db: D1Database, statement: Statement): Promise<T[]> {
   const [rows = []] = await atomically(db, [statement]);
   return rows as T[];

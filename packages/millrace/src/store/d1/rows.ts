@@ -4,7 +4,7 @@ import type { Statement } from "../../contract/sql.ts";
 import { keysetPage, type Looked, type Page, type PageRequest, type Position } from "./paging.ts";
 import { query, type Row } from "./retry.ts";
 
-/** Runs a select, and returns its rows as the API has them: the columns have the names of the schema's fields. */
+/** Runs a select, and returns its rows in the form of the API. The columns must have the names of the schema's fields. */
 export async function selectRows<Of extends z.ZodObject>(db: D1Database, of: Of, statement: Statement): Promise<z.output<Of>[]> {
   return (await query(db, statement)).map((row) => rowOf(of, row));
 }
@@ -20,5 +20,5 @@ export async function rowPage<Of extends z.ZodObject>(
   return { items: items.map((row) => rowOf(of, row)), next };
 }
 
-/** A position by two columns. */
+/** Returns the position of a row from two of its columns: a time and an id. */
 export const positionBy = (time: string, id: string) => (row: Row) => ({ at: Number(row[time]), id: String(row[id]) });

@@ -10,8 +10,8 @@ export type Trouble = "transient" | "overloaded" | "unavailable" | "fatal";
 const SECOND = 1000;
 
 /**
- * Messages of the platform, matched in this order. Some errors match two kinds ("storage operation exceeded timeout which caused object to
- * be reset"): overload has precedence, because an immediate repeat would increase it.
+ * Messages of the platform's errors, matched in this order. Some errors match two kinds ("storage operation exceeded timeout which caused
+ * object to be reset"): overload has precedence, because an immediate repeat would increase the load.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
   // SQLite's codes for an invalid or refused statement. These codes have precedence, regardless of the rest of the message.
@@ -37,7 +37,7 @@ const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
   },
 ];
 
-/** The kind of a platform error. Errors caused by the caller are `fatal`. */
+/** The kind of a platform error. An error that the caller caused is `fatal`. */
 export function troubleOf(error: unknown): Trouble {
   return seen(error).trouble;
 }
@@ -47,7 +47,7 @@ export function isTransient(error: unknown): boolean {
   return troubleOf(error) === "transient";
 }
 
-/** A platform failure as `unavailable`, with a delay; any other error unchanged. */
+/** Converts a platform failure to `unavailable`, with a delay. Any other error is returned unchanged. */
 export function asUnavailable(error: unknown, who: string): unknown {
   const { trouble, delayMs } = seen(error);
   if (trouble === "fatal" || codeOf(error) === "unavailable") return error;
@@ -60,7 +60,7 @@ export function asUnavailable(error: unknown, who: string): unknown {
 }
 
 /**
- * The platform's final errors for a step: a limit, or its timeout. Such an error is the step's outcome; a repeat changes nothing.
+ * The platform's final errors for a step: a limit, or its timeout. Such an error is the step's outcome, which a repeat does not change.
  * `exceeded`: the Worker reached its CPU or memory limit during an attempt.
  */
 const ABOUT_STEP =
@@ -87,7 +87,7 @@ export function isInfrastructure(error: unknown): boolean {
   return ABORTED.test(text) || OF_ENGINE.test(text) || troubleOf(error instanceof Error ? error : new Error(text)) !== "fatal";
 }
 
-/** The platform may put an error's name into its message, or keep it separate. */
+/** The name and the message of an error as one text, because the platform may put the name into the message. */
 function namedText(error: unknown): string {
   try {
     return error instanceof Error ? `${error.name}: ${error.message}` : messageOf(error);
@@ -96,7 +96,7 @@ function namedText(error: unknown): string {
   }
 }
 
-/** The delay before the next attempt, from the platform or the engine's bounded queue, in milliseconds. */
+/** The delay before the next attempt in milliseconds, which the platform or the engine's bounded queue requests. */
 export function comeBackMs(error: unknown): number {
   return seen(error).delayMs;
 }
@@ -104,7 +104,7 @@ export function comeBackMs(error: unknown): number {
 function seen(error: unknown): { trouble: Trouble; delayMs: number } {
   if (!(error instanceof Error)) return FATAL;
   if (codeOf(error) === "unavailable") return { trouble: "unavailable", delayMs: askedDelayMs(error) ?? SECOND };
-  // Errors of the engine are about the caller's input, and may quote it.
+  // Errors of the engine are about the caller's input, and may quote the platform's messages in it.
   if (codeOf(error) !== undefined) return FATAL;
   const { overloaded, retryable } = error as { overloaded?: unknown; retryable?: unknown };
   const found = WORDS.find(({ words }) => words.test(error.message));
