@@ -4,7 +4,7 @@ import { type Plugin, runnerImport } from "vite";
 import { sourceDoors } from "../packages/millrace/cli/local/doors.ts";
 import type { OpenApi } from "./reference.ts";
 
-/** The modules of the platform, as far as the routes need them to be loaded in Node. */
+/** Substitutes for the platform's modules, with what the routes need to be loaded in Node. */
 const PLATFORM = `class Base {}
   export { Base as DurableObject, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
   export const env = {}, exports = {}, waitUntil = () => undefined;`;
@@ -12,7 +12,7 @@ const PLATFORM = `class Base {}
 const inNode: Plugin = {
   name: "routes-in-node",
   enforce: "pre",
-  // The built console may not be there yet, and no route of the document shows it.
+  // The console may not be built yet, and the OpenAPI document contains no route of it.
   resolveId: (id) => (id.startsWith("cloudflare:") || id === "./built.js" ? `\0${id}` : undefined),
   load(id) {
     if (id.startsWith("\0cloudflare:")) return PLATFORM;

@@ -2,12 +2,12 @@ import { globSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 const ROOT = join(import.meta.dirname, "..");
-/** The documents of the repository that are pages. */
+/** The Markdown documents of the repository that become pages of the site. */
 const DOCUMENTS = ["*.md", "docs/**/*.md", "{examples/*,findings,test}/README.md"];
 
 /** A page of the site, from the repository or made from the OpenAPI document. */
 export interface Page {
-  /** In the site: `docs/queues.md`; `index.md` for a README.md. */
+  /** The path of the page in the site: `docs/queues.md`; `index.md` is the path of a README.md. */
   readonly path: string;
   readonly title: string;
   /** The reader's task or question, in a line; empty if docs/README.md does not list the page. */
@@ -15,13 +15,13 @@ export interface Page {
   readonly text: string;
 }
 
-/** A section of the navigation. */
+/** A section of the site's navigation. */
 export interface Section {
   readonly name: string;
   readonly pages: readonly { page: Page; children: readonly Page[] }[];
 }
 
-/** The documents as pages, in alphabetical order. */
+/** Returns the documents of the repository as pages, in alphabetical order. */
 export function documents(): Page[] {
   const about = tasks();
   return globSync(DOCUMENTS, { cwd: ROOT })
@@ -33,7 +33,7 @@ export function documents(): Page[] {
     });
 }
 
-/** The sections of docs/README.md with their pages, each page once; then the API; then all pages that no table names. */
+/** Returns the sections of docs/README.md with their pages, each page once; then the API; then all pages that no table names. */
 export function sections(documents: readonly Page[], api: readonly Page[]): Section[] {
   const left = new Map(documents.map((page) => [page.path, page]));
   const take = (path: string) => {
@@ -62,7 +62,7 @@ export function sections(documents: readonly Page[], api: readonly Page[]): Sect
   ];
 }
 
-/** The rows of the tables in docs/README.md: a task, and each page for it. */
+/** Returns the rows of the tables in docs/README.md: a task, and each page for it. */
 function tasks(): { section: string; about: string; file: string }[] {
   const [, ...parts] = read("docs/README.md").split(/^## /m);
   return parts.flatMap((part) => {
@@ -74,7 +74,7 @@ function tasks(): { section: string; about: string; file: string }[] {
   });
 }
 
-/** The site's files beside the pages: pictures, and files that pages link to, such as configurations. */
+/** Lists the site's files besides the pages: pictures, and files that pages link to, such as configurations. */
 export function files(): string[] {
   return globSync("docs/**/*", { cwd: ROOT }).filter((file) => !file.endsWith(".md") && statSync(join(ROOT, file)).isFile());
 }
@@ -84,8 +84,8 @@ function placeOf(file: string): string {
 }
 
 /**
- * A document without comments, with links that hold in the site. A link to a file that the site does not have leads to the repository that
- * package.json names. Without one, it becomes its text and the path.
+ * Returns a document without comments, with links that work in the site. A link to a file that the site does not have leads to the
+ * repository that package.json names. If package.json names no repository, the link becomes its text and the path.
  */
 function withLinks(text: string, file: string): string {
   const pages = new Set(globSync(DOCUMENTS, { cwd: ROOT }));
@@ -125,7 +125,7 @@ function read(file: string): string {
   return readFileSync(join(ROOT, file), "utf8");
 }
 
-/** The site's title and summary, from README.md, without marks of Markdown. */
+/** Returns the site's title and summary, from README.md, without Markdown syntax. */
 export function summary(): { title: string; description: string } {
   const [, title = "", paragraph = ""] = /^# (.+)\n\n([\s\S]+?)\n\n/.exec(read("README.md")) ?? [];
   const words = paragraph.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").replaceAll(/\b_|_\b|[*`]/g, "");

@@ -1,6 +1,6 @@
 import type { Page } from "./pages.ts";
 
-/** A JSON Schema of the document. */
+/** A JSON Schema in the OpenAPI document. */
 interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -39,7 +39,7 @@ interface Operation {
   responses: Record<string, Answer>;
 }
 
-/** The parts of the OpenAPI document that the reference shows. */
+/** The parts of the OpenAPI document that the API reference shows. */
 export interface OpenApi {
   info: { title: string; description: string };
   tags: { name: string; description: string }[];
@@ -56,7 +56,7 @@ interface Shown {
 
 const SCHEMAS = "schemas.md";
 
-/** The reference as Markdown pages in `api/`: an index, a page for each tag, the webhooks, and the named schemas. */
+/** Returns the API reference as Markdown pages in `api/`: an index, a page for each tag, the webhooks, and the named schemas. */
 export function referencePages(document: OpenApi): Page[] {
   const { info, tags, paths, webhooks = {}, components } = document;
   const operations = shownOf(paths);
@@ -145,7 +145,7 @@ function operationParts({ method, path, operation }: Shown): string[] {
   ];
 }
 
-/** Each code of a problem with its meaning, once. */
+/** Lists each error code of the API once, with its meaning. */
 function problemRows(operations: readonly Shown[]): string[][] {
   const said = operations.flatMap(({ operation: { responses } }) =>
     Object.entries(responses).flatMap(([status, answer]) =>
@@ -159,7 +159,7 @@ function isProblem({ content = {} }: Answer): boolean {
   return content["application/problem+json"] !== undefined;
 }
 
-/** The refusals with their codes, in a line: the index lists the meaning of each code. */
+/** Lists an operation's error statuses with their codes in one line: the index has the meaning of each code. */
 function refusalsOf(problems: [status: string, answer: Answer][]): string {
   if (problems.length === 0) return "";
   const each = problems.map(([status, { description }]) => [`${status}:`, ...codesOf(description)].join(" "));
@@ -176,7 +176,7 @@ function tokenOf(security: Record<string, string[]>[]): string {
   return `A token with scope ${scopes.join(" or ")}.`;
 }
 
-/** Fields and example of each media type that has them. */
+/** Renders the fields and the example of each media type that has them. */
 function contentParts(content: Content): string[] {
   return Object.entries(content).flatMap(([type, { schema = {}, example }]) => [
     `\`${type}\`: ${typeOf(schema)}`,
@@ -195,7 +195,7 @@ function fieldTable(schema: Schema): string {
   return table(["field", "type", "required", "description"], fieldsOf(schema, "", 0));
 }
 
-/** The rows of a schema's fields; fields of schemas without a name follow as `a.b` and `a[].b`. */
+/** Returns the table rows of a schema's fields; fields of schemas without a name follow as `a.b` and `a[].b`. */
 function fieldsOf(schema: Schema, prefix: string, depth: number): string[][] {
   const { properties = {}, required = [], items, anyOf = [], oneOf = [], allOf = [], additionalProperties } = schema;
   if (depth > 4) return [];
@@ -224,7 +224,7 @@ function typeOf(schema: Schema): string {
   return `${[type].flat().join(" or ")}${format ? ` (${format})` : ""}`;
 }
 
-/** The description of a field, with its bounds. */
+/** Returns the description of a field, with its bounds. */
 function detailsOf(schema: Schema): string {
   const bounds = [
     ["at least", "minimum"],
@@ -243,7 +243,7 @@ function detailsOf(schema: Schema): string {
   return [plain(schema.description ?? ""), bounds.length > 0 ? `(${bounds.join(", ")})` : ""].filter((text) => text !== "").join(" ");
 }
 
-/** A Markdown table, or nothing without rows. */
+/** Renders a Markdown table, or nothing without rows. */
 function table(head: string[], rows: string[][]): string {
   if (rows.length === 0) return "";
   const line = (cells: string[]) =>
@@ -251,7 +251,7 @@ function table(head: string[], rows: string[][]): string {
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-/** A text of the document as Markdown: code in backticks stays, and all other marks are shown as they are. */
+/** Converts a text of the OpenAPI document to Markdown: code in backticks stays, and all other characters of syntax are escaped. */
 function plain(text: string): string {
   const parts = text.split(/(`+[^`]+`+)/);
   return parts.map((part, index) => (index % 2 === 1 ? part : part.replaceAll(/[\\*<>[\]!&#~]/g, "\\$&"))).join("");
@@ -261,7 +261,7 @@ function joined(parts: string[]): string {
   return `${parts.filter((part) => part !== "").join("\n\n")}\n`;
 }
 
-/** The anchor of a heading, as GitHub makes it. */
+/** Returns the anchor of a heading, as GitHub generates it. */
 export function slug(heading: string): string {
   return heading
     .toLowerCase()

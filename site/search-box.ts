@@ -34,7 +34,7 @@ const PIECES: readonly (readonly [theirs: string, ours: string])[] = [
   [`<span class="title-icon">`, `<span class="title-icon" aria-hidden="true">`],
 ];
 
-/** Gives the theme's search box its roles. Throws if a version of the theme has other text. */
+/** Gives the theme's search box its roles. Throws if a version of the theme contains other code. */
 export const searchBox: Plugin = {
   name: "search-box",
   enforce: "pre",

@@ -7,10 +7,10 @@ import { type OpenApi, referencePages, slug } from "../reference.ts";
 import { searchBox } from "../search-box.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** Where VitePress reads the pages, as they are made from the repository's files. */
+/** The folder of the pages that VitePress reads, generated from the repository's files. */
 const PAGES = join(import.meta.dirname, "cache/pages");
 
-/** Markdown as GitHub reads it: HTML, attributes and names of emoji are text, and so are Vue's braces. */
+/** Options for Markdown as GitHub reads it: VitePress must show HTML, attributes, names of emoji and Vue's braces as text. */
 const markdown: MarkdownOptions = {
   html: false,
   attrs: false,
@@ -74,7 +74,7 @@ export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
           ...(children.length > 0 && { collapsed: true, items: children.map(linkTo) }),
         })),
       })),
-      // The theme removes one `.md` of an address.
+      // The theme removes one `.md` of the address of an edit link.
       editLink: { pattern: "/:path.md", text: "This page as Markdown" },
     },
     buildEnd({ outDir, site: { base } }) {
@@ -92,7 +92,7 @@ export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
   };
 };
 
-/** The document in the file that MILLRACE_OPENAPI names; default: the document of this repository's Worker. */
+/** Reads the OpenAPI document from the file that MILLRACE_OPENAPI names; default: the document of this repository's Worker. */
 async function documentOfApi(): Promise<OpenApi> {
   const file = process.env.MILLRACE_OPENAPI;
   return file ? JSON.parse(readFileSync(file, "utf8")) : openApiDocument();
@@ -102,7 +102,7 @@ function linkTo({ title, path }: Page) {
   return { text: title, link: `/${path.replace(/(^|(?<=\/))index\.md$|\.md$/, "")}` };
 }
 
-/** Writes the pages as files, in an empty folder if it is the folder of the pages. */
+/** Writes the pages as files to a folder; empties it first if it is the folder of VitePress pages. */
 function writeTo(folder: string, pages: readonly Page[]): void {
   if (folder === PAGES) rmSync(folder, { recursive: true, force: true });
   for (const { path, text } of pages) {

@@ -14,7 +14,7 @@ import { owned } from "./articles.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-/** A body of 100,000 characters in any language, escaped as JSON. */
+/** Maximum size of a request: a body of 100,000 characters in any language, escaped as JSON. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
 const { title, description, body, keyPoint, keyPoints } = ARTICLE_LIMITS;
@@ -23,15 +23,17 @@ const line = (max: number) => z.string().trim().max(max);
 const editSchema = z.strictObject({
   title: line(title).min(1).optional(),
   description: line(description).optional().meta({ description: "The summary for search engines and posts; empty for none." }),
-  body: line(body).min(1).optional().meta({ description: "Markdown, without the title." }),
+  body: line(body).min(1).optional().meta({ description: "The body of the article in Markdown, without the title." }),
   key_points: z.array(line(keyPoint).min(1)).max(keyPoints).optional(),
   revision: z.int().min(1).optional().meta({
-    description: "The revision that the edit is based on. Alternative: the header `If-Match` with the revision in quotes.",
+    description:
+      "The revision of the article that the edit is based on. The header `If-Match` with the revision in quotes is an alternative.",
   }),
   update: z.boolean().default(false).meta({
-    description: "True: also edits a published article, and puts its page again at the same URL. Default: that is refused.",
+    description:
+      "True also edits a published article, and puts its page again at the same URL. By default the edit of a published article is refused.",
   }),
-  reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
+  reason: z.string().trim().max(500).default("").meta({ description: "The caller's reason, which the audit records." }),
 });
 
 const EditedSchema = z.object({
@@ -49,7 +51,7 @@ const preview = createRoute({
   command: "articles preview",
   summary: "Preview the page of an article",
   description:
-    "Returns the page as its publication on the first site would make it now, in any status. It runs no script (`Content-Security-Policy: sandbox`), and search engines must not index it.",
+    "Returns the page as its publication on the first site would make it now, in any status. The page runs no script (`Content-Security-Policy: sandbox`), and search engines must not index it.",
   ...needs("read"),
   request: { params: id },
   responses: {
@@ -65,12 +67,12 @@ const edit = createRoute({
   command: "articles edit",
   summary: "Edit an article",
   description:
-    "Changes the text of a draft or of an unpublished article; a pending approval then publishes the new text. With `update`, it also changes a published article: its pages are put again at the same URLs, on each site where it is published, without a new post. A rejected article cannot be edited.",
+    "Changes the text of a draft or of an unpublished article; a pending approval then publishes the new text. With `update`, the edit also changes a published article: its pages are put again at the same URLs, on each site where it is published, without a new post. A rejected article cannot be edited.",
   ...needs("operate"),
   request: {
     params: id,
     headers: z.object({
-      "if-match": z.string().optional().meta({ description: "The revision that the edit is based on.", example: '"1"' }),
+      "if-match": z.string().optional().meta({ description: "The revision of the article that the edit is based on.", example: '"1"' }),
     }),
     body: jsonBody(editSchema),
   },
@@ -107,10 +109,10 @@ export function articleEdits(catalog: Catalog) {
     });
 }
 
-/** Search engines must not list a draft. Answers of the API are not stored by caches. */
+/** Search engines must not list a draft. Caches store no response of the API. */
 const PREVIEW_HEADERS = { "x-robots-tag": "noindex" };
 
-/** The revision in an `If-Match` header. */
+/** Reads the revision from an `If-Match` header. */
 function revisionIn(header: string | undefined): number | undefined {
   const [, revision] = /^\s*(?:W\/)?"(\d{1,9})"\s*$/.exec(header ?? "") ?? [];
   return revision === undefined ? undefined : Number(revision);

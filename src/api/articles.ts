@@ -34,16 +34,16 @@ const ArticleSchema = z
     id: z.string(),
     brand: z.string(),
     keyword: z.string(),
-    title: z.string().meta({ description: "Text from a model: never show it as HTML." }),
+    title: z.string().meta({ description: "The title is text from a model: never show it as HTML." }),
     description: z.string().meta({ description: "The article's summary in one or two sentences; empty for none." }),
     key_points: z.array(z.string()).meta({ description: "The article's key points, from its research." }),
     word_count: z.int().nullable().meta({ description: "The number of words in the body; null for older articles." }),
     template: z.string().nullable().meta({ description: "The brand's template when the article was written; null for older articles." }),
-    research_id: z.string().nullable().meta({ description: "The article's research: GET /v1/research/{id}. Null for older articles." }),
+    research_id: z.string().nullable().meta({ description: "The article's research: GET /v1/research/{id}; null for older articles." }),
     status: z.enum(STATUSES),
     revision: z.int().meta({ description: "The revision of the article: 1 is the draft, and each change adds 1." }),
-    url: z.string().nullable().meta({ description: "The article's page on its first site, kept after its removal; null before." }),
-    post_uri: z.string().nullable().meta({ description: "The post that announced it on the account `main`, or else on the first." }),
+    url: z.string().nullable().meta({ description: "The page on the first site, also after its removal; null if never published." }),
+    post_uri: z.string().nullable().meta({ description: "The article's post on the account `main`, or else on the first account." }),
     model: z.string(),
     input_tokens: z.int(),
     output_tokens: z.int(),
@@ -57,13 +57,13 @@ const instance = z.object({ id: z.string(), status: z.string() }).nullable();
 /** The states of an article on a site or account without a recorded result. */
 const UNDER_WAY = ["pending", "failed", "in_doubt", "none"] as const;
 const underWay =
-  "`pending`: its instance is under way; `failed`: it has failed; `in_doubt`: its outcome is unknown; `none`: nothing is to be done.";
+  "`pending`: the instance for it is under way; `failed`: the instance has failed; `in_doubt`: its outcome is unknown; `none`: nothing is to be done.";
 
 const PublishedSchema = z
   .object({
     site: z.string(),
     kind: siteKind.meta({ description: "The site's kind in the settings of the brand." }),
-    url: z.string().nullable().meta({ description: "The page's URL; it is kept after a removal." }),
+    url: z.string().nullable().meta({ description: "The URL of the page, which is kept after a removal." }),
     status: z.enum(["published", "unpublished", ...UNDER_WAY]).meta({ description: underWay }),
     revision: z.int().nullable().meta({ description: "The article's revision with the last change of this page." }),
     instance,
@@ -83,10 +83,10 @@ const PostSchema = z
   .meta({ id: "ArticlePost" });
 
 const ArticleDetailSchema = ArticleSchema.extend({
-  body: z.string().meta({ description: "Markdown from a model, without the title." }),
+  body: z.string().meta({ description: "The body as Markdown from a model, without the title." }),
   approval_id: z.string().nullable().meta({ description: "The open question about the article: answer it under /v1/approvals." }),
   instances: z.object({ generate: instance, publish: instance, social: instance }).meta({
-    description: "The article's instances; null before the start and after pruning. `social`: of the first account.",
+    description: "The article's instances; null before the start and after pruning. `social` is the instance of the first account.",
   }),
   published_to: z.array(PublishedSchema).meta({ description: "The article's pages: on its brand's sites, and where it was published." }),
   posts: z.array(PostSchema).meta({ description: "The article's posts: on its brand's accounts, and where it was announced." }),
@@ -94,14 +94,14 @@ const ArticleDetailSchema = ArticleSchema.extend({
 
 const id = z.object({ id: z.string() });
 
-const targeted = reasoned.extend({ site: targetName.optional().meta({ description: "The site. Default: all sites." }) });
+const targeted = reasoned.extend({ site: targetName.optional().meta({ description: "The site. Default: all sites of the brand." }) });
 
 const MovedSchema = z.object({
   action_id: z.string(),
   instance_id: z.string(),
   sites: z
     .array(z.object({ site: z.string(), action_id: z.string(), instance_id: z.string() }))
-    .meta({ description: "The action and its instance for each site. `action_id` and `instance_id` above are those of the first site." }),
+    .meta({ description: "The action and its instance for each site; `action_id` and `instance_id` repeat those of the first site." }),
 });
 
 const list = createRoute({
@@ -138,7 +138,7 @@ const unpublish = createRoute({
   command: "articles unpublish",
   summary: "Unpublish an article",
   description:
-    "Removes its page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The entries in index and feed are removed too. Social posts about it remain.",
+    "Removes the article's page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The article's entries in index and feed are removed too. Social posts about the article remain.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(targeted) },
   responses: {
@@ -154,7 +154,7 @@ const publish = createRoute({
   command: "articles publish",
   summary: "Publish an article again",
   description:
-    "Publishes it on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without it, a command publishes the page. A new article is published by its chain of workflows or by the approval.",
+    "Publishes an article on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without an undo of that instance, a command publishes the page. A new article is published by its chain of workflows or by the approval.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(targeted) },
   responses: {
@@ -219,7 +219,7 @@ export function articles(catalog: Catalog) {
 type Env = ApiEnv["Bindings"];
 type Moved = { site: string; action_id: string; instance_id: string };
 
-/** Removes the page of one site: by the undo of its instance. If that is gone, or another instance has published the page, by a command. */
+/** Removes an article's page from one site: by the undo of the instance that published the page, or else by a command. */
 async function takeDown(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, on: OnSite, reason: string): Promise<Moved> {
   const { site, page, instanceId: id } = on;
   const instance = await instanceOf(env, caller, id);
@@ -227,7 +227,7 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
     const asked = await askToUnpublish(env, catalog, caller, { article, site, page }, reason);
     return { site: site.name, action_id: asked.actionId, instance_id: asked.instanceId };
   }
-  // A failed undo is retried like any instance, and continues.
+  // A failed undo is retried like any instance.
   const { action_id: actionId } = await (instance && hasFailedUndo(instance)
     ? actOn(env, caller, "retry", id, { reason })
     : actOn(env, caller, "undo", id, { reason }));
@@ -235,8 +235,8 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
 }
 
 /**
- * Publishes on sites: by a retry of each instance, or by a command where it is gone. A command for the first site includes the others,
- * unless the caller has `named` the site.
+ * Publishes an article on sites by a retry of each site's instance, or by a command if the instance was pruned. A command for the first
+ * site includes the others, unless the caller has `named` the site.
  */
 async function putUp(
   env: Env,
@@ -269,7 +269,7 @@ async function putUp(
   });
 }
 
-/** Acts on each site. A refusal at one leaves the others alone, and is the answer if nothing was done. */
+/** Acts on an article at each of the given sites. A refusal at one site does not affect the others; it is thrown if no site was changed. */
 async function moved(sites: readonly OnSite[], act: (on: OnSite) => Promise<Moved | undefined>) {
   const done: Moved[] = [];
   let refused: unknown;
@@ -289,7 +289,7 @@ async function moved(sites: readonly OnSite[], act: (on: OnSite) => Promise<Move
   );
 }
 
-/** The caller's article. Errors: `article_not_found`, also for another tenant's. */
+/** Returns an article of the caller's tenant. Errors: `article_not_found`, also for an article of another tenant. */
 export async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string) {
   const article = await findArticle(DB, tenantId, id);
   if (!article) throw new HttpRefusal("article_not_found", "There is no such article. List them with GET /v1/articles.");
@@ -303,8 +303,8 @@ const MOVES = {
 } as const;
 
 /**
- * The article, if this change is possible. Errors: `article_not_found`; `invalid_transition`, which is audited: undoing a refusal would
- * change nothing, and retrying it would refuse again.
+ * Returns an article of the caller's tenant, if this change of its status is possible. Errors: `article_not_found`; `invalid_transition`,
+ * which is audited: undoing a refusal would change no data, and retrying it would refuse again.
  */
 async function ownedAs(
   env: ApiEnv["Bindings"],
@@ -326,13 +326,13 @@ async function ownedAs(
   throw new MillraceError("invalid_transition", said, { from: status, to, audited: true });
 }
 
-/** True if an article has no page on a site of its brand, or on this one. */
+/** True if an article has no page on at least one site of its brand, or on the given site. */
 async function isMissing(env: Env, caller: Token, article: ArticleRow, name: string | undefined): Promise<boolean> {
   const { sites } = await whereIs(env.DB, caller.tenantId, article);
   return sites.some(({ site, page }) => page?.status !== "published" && (name === undefined || site.name === name));
 }
 
-/** The instance that publishes an article on a site; undefined if there was none, or it is pruned. */
+/** Finds the instance that publishes an article on a site; undefined if there was none, or it was pruned. */
 function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | undefined> {
   return getInstance(env, caller, id).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
@@ -342,14 +342,14 @@ function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | und
 
 const hasFailedUndo = ({ undo, status }: Instance): boolean => undo !== null && status === "errored";
 
-/** True if an instance published the present page. The undo of an instance does not remove a page that another instance published. */
+/** True if this instance published the present page: its undo does not remove a page that another instance published. */
 async function hasPutUp(env: Env, caller: Token, { id }: Instance, { revision }: ArticlePage): Promise<boolean> {
   const effects = await effectsOf(env, caller, id);
   const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");
   return JSON.parse(put?.output ?? "{}").revision === revision;
 }
 
-/** The state of a target without a page or a post, by its instance. */
+/** Returns the state of a site or account without a page or a post, from the status of its instance. */
 function underWayAs(instance: { status: string } | null): (typeof UNDER_WAY)[number] {
   if (instance === null) return "none";
   if (instance.status === "in_doubt") return "in_doubt";
@@ -358,10 +358,10 @@ function underWayAs(instance: { status: string } | null): (typeof UNDER_WAY)[num
 }
 const FAILED: ReadonlySet<string> = new Set(["errored", "terminated", "dead"]);
 
-/** Named after the article, like its command's key. */
+/** The instance that publishes an article is named after the article, like the key of its command. */
 const publishInstance = ({ tenantId }: Token, articleId: string): string => instanceId(tenantId, "publish-article", articleId);
 
-/** An instance's id and status; null if there is none. */
+/** Returns an instance's id and status; null if the instance does not exist. */
 async function statusOf(env: ApiEnv["Bindings"], caller: Token, id: string): Promise<z.infer<typeof instance>> {
   try {
     return { id, status: (await getInstance(env, caller, id)).status };

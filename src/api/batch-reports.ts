@@ -58,7 +58,7 @@ const stream = createRoute({
   operationId: "followBatch",
   summary: "Follow a batch as server-sent events",
   description:
-    "Events: `progress` on every change, then `end`, each with the batch as data. With `Last-Event-ID` the stream continues after that event. The stream ends after at most a minute, or when the token becomes invalid: reconnect if it ends without `end`. After `end` it answers 204.",
+    "The stream sends the events `progress` on every change, then `end`, each with the batch as data. With `Last-Event-ID` the stream continues after that event. The stream ends after at most a minute, or when the token becomes invalid: reconnect if it ends without `end`. A request with the id of the `end` event is answered with 204.",
   ...needs("read"),
   request: { params: batchParams, query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
@@ -95,7 +95,7 @@ export function batchReports() {
       const batch = await batchOf(context, context.req.valid("param").id);
       const seen = heardLast(context);
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
-      // A HEAD request only asks for the headers, so it is not counted.
+      // A HEAD request asks only for the headers, so it is not counted as a follower.
       if (context.req.method !== "HEAD") await countFollower(context.env, batch.tenantId);
       return answerEvents(context, () => followBatch(context, batch, seen));
     });
@@ -106,7 +106,7 @@ function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | unde
   let [next, last]: [Batch | undefined, string | undefined] = [first, seen];
   return {
     ...FOLLOWED,
-    // Checks for a revoked or expired token, with the same cache as other routes.
+    // While a batch is followed, the token is checked for revocation and expiry, with the same cache as other routes.
     mayRead: () => mayStillRead(context),
     async look() {
       const batch = next ?? (await findBatch(context.env.DB, first.tenantId, first.batchId));
@@ -120,7 +120,7 @@ function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | unde
   };
 }
 
-/** Streams texts with backpressure: each one is produced when the client is ready for it. */
+/** Streams texts with backpressure: each text is produced when the client is ready for it. */
 function send(context: Context<ApiEnv>, type: string, texts: AsyncGenerator<string>, name?: string) {
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({

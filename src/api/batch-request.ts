@@ -17,14 +17,17 @@ const UPLOADS: Record<string, Batch["format"]> = { "text/csv": "csv", "applicati
 const name = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit")
-  .meta({ description: "Names the work: the same id again is the same batch. Default: the `Idempotency-Key`." });
+  .meta({
+    description:
+      "The id names the batch: a repeated request with the same id returns the same batch. By default the id is the `Idempotency-Key`.",
+  });
 const dataset = z.enum([...DATASETS.keys()] as [string, ...string[]]);
 const format = z.enum(FORMATS).default("csv");
 const formulas = z.enum(["escape", "keep"]).default("escape").meta({
   description:
-    "The notation of CSV cells. `escape`: an apostrophe is before each formula; an import removes it. `keep`: each cell is exactly the text.",
+    "The notation of CSV cells. `escape`: an apostrophe precedes each formula; an import removes it. `keep`: the text of each cell is unchanged.",
 });
-/** Maximum number of issues in one response. */
+/** Maximum number of validation issues in one response. */
 const MAX_ISSUES = 20;
 const manifest = z.strictObject({
   key: z
@@ -32,11 +35,11 @@ const manifest = z.strictObject({
     .min(1)
     .max(500)
     .refine((key) => byteLength(key) <= MAX_KEY_BYTES, `must have at most ${MAX_KEY_BYTES} bytes`)
-    .meta({ description: "In the bucket, below `files/{tenant}/`." }),
+    .meta({ description: "The path of the file in the bucket, below `files/{tenant}/`." }),
   format,
 });
 
-/** Rows in the request itself. */
+/** The rows of a batch that are in the request itself. */
 const items = z
   .array(z.looseObject({}))
   .min(1)
@@ -81,7 +84,7 @@ export const documentedSchema = z.strictObject({
   formulas: formulas.optional(),
 });
 
-/** The requested batch and its file. An upload is in the bucket when this returns. */
+/** Reads the requested batch and its file from a request. An uploaded file is in the bucket when this function returns. */
 export async function readBatchRequest(
   context: Context<ApiEnv>,
 ): Promise<{ request: BatchRequest; file: StoredFile | null; uploaded: boolean }> {
@@ -123,7 +126,7 @@ async function readJsonRequest(context: Context<ApiEnv>) {
   return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: false };
 }
 
-/** Stores the rows of a request as a file. Errors: `invalid_payload` with the place of each invalid row. */
+/** Stores the rows of a request as a file. Errors: `invalid_payload` with the position of each invalid row. */
 async function storeItems(context: Context<ApiEnv>, dataset: string, batchId: string, items: readonly object[]): Promise<StoredFile> {
   const schema = DATASETS.get(dataset)?.schema;
   const lines = items.map((item) => `${JSON.stringify(item)}\n`);
@@ -142,8 +145,8 @@ async function storeItems(context: Context<ApiEnv>, dataset: string, batchId: st
 }
 
 /**
- * The request with its id: its own, or the `Idempotency-Key`. Errors: `invalid_payload` if the key is not a valid id, or differs from the
- * id.
+ * Adds the id to a batch request: its own id, or the `Idempotency-Key`. Errors: `invalid_payload` if the key is not a valid id, or differs
+ * from the request's id.
  */
 function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record<string, unknown> {
   const key = idempotencyKey(req.header("idempotency-key"));

@@ -15,18 +15,22 @@ export const BatchSchema = z
     format: z.enum(FORMATS),
     state: z
       .enum(STATES)
-      .meta({ description: "`errored` while its instance has failed: fix the cause in `error`, then retry the instance." }),
-    total_bytes: z.int().nullable().meta({ description: "Size of the file. Its number of rows is known when it is read." }),
+      .meta({ description: "`errored` while the instance of the batch has failed: fix the cause in `error`, then retry the instance." }),
+    total_bytes: z
+      .int()
+      .nullable()
+      .meta({ description: "Size of the batch's file. The number of its rows is known when the file is read." }),
     read_bytes: z.int(),
     rows: z.object({
       done: z.int(),
-      failed: z.int().meta({ description: "Refused rows, listed one by one under `/errors`." }),
-      skipped: z.int().meta({ description: "Rows that already existed with the same content." }),
+      failed: z.int().meta({ description: "The number of refused rows, which `/errors` lists one by one." }),
+      skipped: z.int().meta({ description: "The number of rows that already existed with the same content." }),
       per_second: z.number(),
     }),
     findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),
     as_of: timestamp.nullable().meta({
-      description: "The time of an export of facts: it contains all facts that their ledgers had recorded by then. Null for other batches.",
+      description:
+        "For an export of facts, its time: the export contains all facts that their ledgers had recorded by then. The time is null for other batches.",
     }),
     instance_id: z.string(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
@@ -41,7 +45,7 @@ export const BatchSchema = z
 
 export const batchParams = z.object({ id: z.string() });
 
-/** The caller's batch. Errors: `batch_not_found`, also for another tenant's. */
+/** Returns a batch of the caller's tenant. Errors: `batch_not_found`, also for a batch of another tenant. */
 export async function batchOf(context: Context<ApiEnv>, id: string): Promise<Batch> {
   const batch = await findBatch(context.env.DB, context.var.caller.tenantId, id);
   if (!batch) throw noSuchBatch(id);

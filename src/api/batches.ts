@@ -39,8 +39,8 @@ const accept = createRoute({
   command: "batches start",
   summary: "Accept a batch job: import, export or reconcile",
   description: [
-    "The file is the body (`text/csv` or `application/x-ndjson` with `Content-Length`; the query has the job parameters), or is already in the bucket (JSON, `manifest`). A few rows are `items` of the JSON, all of them valid.",
-    "CSV: UTF-8, with a header, separated by `,` or `;`. An unusable header is refused immediately. An unusable row is reported and does not affect other rows.",
+    "The file is the body (`text/csv` or `application/x-ndjson` with `Content-Length`; the query has the job parameters), or is already in the bucket (JSON, `manifest`). A few rows can be `items` of the JSON, all of them valid.",
+    "A CSV file is UTF-8 with a header, separated by `,` or `;`. An unusable header is refused immediately. An unusable row is reported and does not affect other rows.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -111,7 +111,7 @@ const cancel = createRoute({
   command: "batches cancel",
   summary: "Cancel a batch",
   description:
-    "Stops the batch at its next chunk. Processed rows remain and are counted. A repeat has no effect. A batch that finishes its last chunk meanwhile is complete.",
+    "Stops the batch at its next chunk. Rows that the batch has processed remain and are counted. A repeated cancel has no effect. A batch that finishes its last chunk meanwhile is complete.",
   ...needs("operate"),
   request: { params: batchParams, body: jsonBody(reasoned) },
   responses: {
@@ -128,8 +128,8 @@ const retry = createRoute({
   command: "batches retry-failed",
   summary: "Import the failed rows of a batch again",
   description: [
-    "Starts a batch of the failed rows of a complete or cancelled import. Its id derives from the id of the batch: a repeat returns the same batch.",
-    "Left out: rows that could not be read, and rows of forgotten contacts.",
+    "Starts a batch of the failed rows of a complete or cancelled import. The id of the new batch derives from the id of the old one: a repeated request returns the same batch.",
+    "The new batch omits rows that could not be read, and rows of forgotten contacts.",
   ].join(" "),
   ...needs("operate"),
   request: { params: batchParams, headers: z.object(traceHeadersSchema), body: jsonBody(reasoned) },
@@ -147,8 +147,8 @@ export function batches(catalog: Catalog) {
     .openapi(accept, async (context) => {
       const { request, file, uploaded } = await readBatchRequest(context);
       const { tenantId, actor } = context.var.caller;
-      // Deletes a refused upload, and the second copy of a repeated one. After an incomplete acceptance the upload is kept, because the
-      // batch's row may exist.
+      // Deletes a refused upload, and the second copy of a repeated one. After an incomplete acceptance the uploaded file is kept, because
+      // the batch's row may exist.
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
         const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file, {

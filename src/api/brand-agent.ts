@@ -3,7 +3,7 @@ import { brandAgentOf } from "../systems/brand/brand-agents.ts";
 import { findBrand } from "../systems/brand/settings.ts";
 import type { ApiEnv } from "./env.ts";
 
-/** The agent of the caller's brand. Errors: `brand_not_found`. */
+/** Returns the agent of the caller's brand. Errors: `brand_not_found`. */
 export async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: string) {
   const agent = brandAgentOf(env, tenantId, brand);
   const [known, state] = await Promise.all([findBrand(env.DB, tenantId, brand), agent.state()]);
@@ -11,7 +11,7 @@ export async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: 
   return agent;
 }
 
-/** Refuses an unknown brand. */
+/** Creates the error for an unknown brand. */
 export function unknownBrand(brand: string): HttpRefusal {
   return new HttpRefusal(
     "brand_not_found",

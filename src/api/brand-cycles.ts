@@ -12,7 +12,7 @@ import { problems } from "./problems.ts";
 /** A cycle's name, state and times. */
 export const cycleTimes = {
   cycle: z.string(),
-  state: z.enum(["running", "done"]).meta({ description: "`done` once every keyword has an outcome." }),
+  state: z.enum(["running", "done"]).meta({ description: "The state of the cycle: `done` once every keyword has an outcome." }),
   started_at: timestamp,
   ended_at: timestamp.nullable(),
 };
@@ -22,7 +22,9 @@ const keywordCount = z.int();
 const CycleSchema = z
   .object({
     ...cycleTimes,
-    round: z.int().meta({ description: "1, and one more each time that new keywords were added after an end." }),
+    round: z
+      .int()
+      .meta({ description: "The number of rounds: it increases by one each time that keywords are added after the end of the cycle." }),
     priority,
     correlation_id: z.string(),
     counts: z
@@ -33,9 +35,10 @@ const CycleSchema = z
         failed: keywordCount,
         skipped: keywordCount,
       })
-      .meta({ description: "The keywords by their present state." }),
+      .meta({ description: "The number of keywords of the cycle by their present state." }),
     told: z.object({ published: keywordCount, rejected: keywordCount, failed: keywordCount, skipped: keywordCount }).nullable().meta({
-      description: "The counts in the last `brand.cycle_ended` of this cycle; null before the first. Later retries do not change them.",
+      description:
+        "The counts in the last `brand.cycle_ended` event of this cycle; null before the first. Later retries do not change these counts.",
     }),
   })
   .meta({ id: "BrandCycle" });
@@ -46,8 +49,8 @@ const CycleDetailSchema = CycleSchema.extend({
       keyword: z.string(),
       state: z.enum(CYCLE_KEYWORD_STATES),
       verdict: z.enum(VERDICTS).meta({ description: "The decision of the agent when the cycle began, or the later reason for its end." }),
-      research_instance_id: z.string().nullable().meta({ description: "The instance that researches the keyword." }),
-      content_id: z.string().nullable().meta({ description: "The keyword's article; null before it is written." }),
+      research_instance_id: z.string().nullable().meta({ description: "The id of the instance that researches the keyword." }),
+      content_id: z.string().nullable().meta({ description: "The id of the keyword's article; null before it is written." }),
     }),
   ),
 }).meta({ id: "BrandCycleDetail" });
@@ -75,7 +78,7 @@ const showCycle = createRoute({
   command: "brands cycle",
   summary: "Get a cycle of a brand",
   description:
-    "Returns whether the cycle is done, and the state of each keyword. It is done when each keyword is published, rejected, failed or skipped. Then `brand.cycle_ended` is sent once.",
+    "Returns whether the cycle is done, and the state of each keyword. A cycle is done when each keyword is published, rejected, failed or skipped. The event `brand.cycle_ended` is sent once at that time.",
   ...needs("read"),
   request: { params: params.extend({ cycle }) },
   responses: { 200: answers("The cycle", CycleDetailSchema), ...problems(...REFUSALS, "cycle_not_found") },

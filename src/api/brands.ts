@@ -57,12 +57,12 @@ const siteSchema = z.strictObject({
 const accountSchema = z.strictObject({
   name: targetName,
   platform: platform.meta({
-    description: "Without `secret`: on Bluesky the account of the deployment's variables, on the others the embedded server.",
+    description: "Without `secret`, posts on Bluesky use the account of the deployment's variables, and others use the embedded server.",
   }),
   secret,
 });
 
-/** A list of targets with different names. */
+/** A list of sites or accounts with different names. */
 function named<Schema extends z.ZodType<{ name: string }>>(target: Schema, least: 0 | 1) {
   return z
     .array(target)
@@ -73,7 +73,7 @@ function named<Schema extends z.ZodType<{ name: string }>>(target: Schema, least
 
 const settingsSchema = z.strictObject({
   max_drafts: z.int().min(1).max(maxDrafts).default(DEFAULT_SETTINGS.max_drafts).meta({
-    description: "Maximum number of articles that are drafts or in progress. At the limit, new keywords wait.",
+    description: "Maximum number of articles that are drafts or in progress. At this limit, new keywords wait.",
   }),
   rate_per_second: z.number().min(rate.least).max(rate.most).default(DEFAULT_SETTINGS.rate_per_second).meta({
     description: "Maximum number of commands per second that a cycle sends.",
@@ -88,9 +88,9 @@ const settingsSchema = z.strictObject({
       'must be a length of time such as "90 minutes", "12 hours" or "3 days", at most "365 days"',
     )
     .default(String(DEFAULT_SETTINGS.approval_timeout))
-    .meta({ description: "Time limit of the approval." }),
+    .meta({ description: "Time limit for the approval of an article." }),
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({
-    description: "The decision after the time limit.",
+    description: "The decision about an article if nobody answers within the time limit.",
   }),
   sites: named(siteSchema, 1)
     .default([...DEFAULT_SETTINGS.sites])
@@ -101,13 +101,13 @@ const settingsSchema = z.strictObject({
       description: "The accounts that announce the brand's pages; an empty list for none.",
     }),
   announced_site: targetName.nullable().default(DEFAULT_SETTINGS.announced_site).meta({
-    description: "The announced site: posts link to its page. Null: the first of `sites`.",
+    description: "The name of the announced site: posts link to its page. Null means the first of `sites`.",
   }),
-  template: z.enum(TEMPLATES).default(DEFAULT_SETTINGS.template).meta({ description: "The form of new articles." }),
+  template: z.enum(TEMPLATES).default(DEFAULT_SETTINGS.template).meta({ description: "The template of new articles." }),
   instructions: z.string().trim().max(MAX_INSTRUCTIONS).default(DEFAULT_SETTINGS.instructions).meta({
     description: "Wishes for style and content, which the prompt of new articles quotes; empty for none.",
   }),
-  reason: z.string().trim().max(500).default("").meta({ description: "The reason; kept in the audit." }),
+  reason: z.string().trim().max(500).default("").meta({ description: "The caller's reason, which the audit records." }),
 });
 
 const SettingsSchema = z.object({
@@ -134,9 +134,9 @@ const BrandSchema = z
 
 const CountsSchema = z.object({
   live: z.int().meta({ description: "Published articles." }),
-  drafts: z.int().meta({ description: "Drafts that wait for their publication." }),
-  on_their_way: z.int().meta({ description: "Articles in progress, before the draft." }),
-  held: z.int().meta({ description: "Keywords that wait because `max_drafts` is reached." }),
+  drafts: z.int().meta({ description: "The number of drafts that wait for their publication." }),
+  on_their_way: z.int().meta({ description: "The number of articles in progress without a draft." }),
+  held: z.int().meta({ description: "The number of keywords that wait because `max_drafts` is reached." }),
 });
 
 const BrandDetailSchema = BrandSchema.extend({
@@ -147,11 +147,11 @@ const BrandDetailSchema = BrandSchema.extend({
       generated: z.int().meta({ description: "Articles ever written." }),
       published: z.int().meta({ description: "Articles ever published; an article that is published again counts once." }),
     })
-    .meta({ description: "All articles of the brand, also the removed ones." }),
+    .meta({ description: "The number of all articles of the brand, including removed ones." }),
   last_cycle: z
     .object(cycleTimes)
     .nullable()
-    .meta({ description: "The newest cycle. GET /v1/brands/{brand}/cycles/{cycle} has its keywords." }),
+    .meta({ description: "The newest cycle of the brand. GET /v1/brands/{brand}/cycles/{cycle} has its keywords." }),
   last_audit: z
     .object({ at: timestamp, findings: z.array(z.string()) })
     .nullable()
@@ -174,7 +174,7 @@ const DecisionSchema = z
         on_their_way: z.int().optional(),
         max_drafts: z.int().optional(),
       })
-      .meta({ description: "The data behind the decision." }),
+      .meta({ description: "The data on which the decision is based." }),
   })
   .meta({ id: "BrandDecision" });
 
@@ -182,8 +182,11 @@ const KeywordSchema = z
   .object({
     keyword: z.string(),
     state: z.enum(["live", "draft", "writing", "researching", "held", "idle"]),
-    content_id: z.string().nullable().meta({ description: "The article that `state` describes." }),
-    research: z.object({ id: z.string(), made_at: timestamp }).nullable().meta({ description: "The newest research, while it is fresh." }),
+    content_id: z.string().nullable().meta({ description: "The id of the article that `state` describes." }),
+    research: z
+      .object({ id: z.string(), made_at: timestamp })
+      .nullable()
+      .meta({ description: "The newest research of the keyword, while it is fresh." }),
   })
   .meta({ id: "BrandKeyword" });
 
@@ -224,7 +227,7 @@ const put = createRoute({
   command: "brands put",
   summary: "Set the settings of a brand",
   description:
-    "Replaces all settings; an omitted setting gets its default. They apply from the next decision. Work that was held back may start immediately.",
+    "Replaces all settings; an omitted setting gets its default. The new settings apply from the next decision of the agent. Work that was held back may start immediately.",
   ...needs("operate"),
   request: { params, body: jsonBody(settingsSchema) },
   responses: { 200: answers("The brand", BrandSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
@@ -306,7 +309,10 @@ export function brands() {
     });
 }
 
-/** Errors: `invalid_payload` for a target without a usable secret in this deployment, and for an announced site that is none of its sites. */
+/**
+ * Errors: `invalid_payload` for a site or account without a usable secret in this deployment, and for an announced site that is not one of
+ * the brand's sites.
+ */
 function assertReachable(env: ApiEnv["Bindings"], of: { tenantId: string; brand: string }, settings: BrandSettings): void {
   const { sites, accounts, announced_site } = settings;
   const targets: [string, SiteTarget | SocialTarget][] = [
@@ -314,7 +320,7 @@ function assertReachable(env: ApiEnv["Bindings"], of: { tenantId: string; brand:
     ...accounts.map((account, index): [string, SocialTarget] => [`accounts.${index}.secret`, { ...of, ...account }]),
   ];
   const issues = targets.flatMap(([path, target]) => {
-    // The deployment's variables are not the caller's: they are reported where they are used.
+    // Errors in the deployment's own variables are not reported to the caller but where the variables are used.
     if ("platform" in target && target.platform === "bluesky" && target.secret === undefined) return [];
     if ("kind" in target && (target.kind === "store" || target.kind === "deployment")) {
       return target.secret === undefined ? [] : [{ path, message: `must be left out for the kind ${target.kind}` }];

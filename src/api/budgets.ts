@@ -25,14 +25,17 @@ import { problems } from "./problems.ts";
 
 const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
 const cents = z.int().min(0);
-const remaining_cents = z.int().meta({ description: "The largest amount that can be granted now." });
+const remaining_cents = z.int().meta({ description: "The largest amount of a hold that can be granted now." });
 
 const BudgetSchema = z
   .object({
     account: z.string(),
-    limit_cents: z.int().nullable().meta({ description: "The limit; null until one is set. Nothing is granted without a limit." }),
-    spent_cents: z.int().meta({ description: "All charges that have arrived." }),
-    held_cents: z.int().meta({ description: "Amounts that are granted, and neither charged, released nor expired." }),
+    limit_cents: z
+      .int()
+      .nullable()
+      .meta({ description: "The limit of the account; null until a limit is set. No hold is granted without a limit." }),
+    spent_cents: z.int().meta({ description: "The sum of all charges that have arrived." }),
+    held_cents: z.int().meta({ description: "The sum of the holds that are granted, and neither charged, released nor expired." }),
     remaining_cents,
     over_cents: z.int().meta({ description: "The excess of the spent and held amounts over the limit." }),
     limit_set_by: z.string().nullable(),
@@ -44,9 +47,11 @@ const BudgetSchema = z
 const AnswerSchema = z
   .object({
     granted: z.boolean(),
-    hold: z.string().nullable().meta({ description: "Send it as `hold` in the outcome or the charge that uses it." }),
-    expires_at: timestamp.nullable().meta({ description: "When the hold expires; null if its charge has arrived." }),
-    replayed: z.boolean().meta({ description: "True if this request was granted before: nothing more was held." }),
+    hold: z.string().nullable().meta({ description: "Send the id as `hold` in the outcome or the charge that uses the hold." }),
+    expires_at: timestamp.nullable().meta({ description: "The time when the hold expires; null if its charge has arrived." }),
+    replayed: z
+      .boolean()
+      .meta({ description: "True if this hold was granted to an earlier request with the same key: no further amount is held." }),
     reason: z.enum(["no_limit", "not_enough"]).nullable().meta({ description: "The reason why the hold was not granted." }),
     remaining_cents,
   })
@@ -54,7 +59,7 @@ const AnswerSchema = z
 
 const ReleasedSchema = z
   .object({
-    released: z.boolean().meta({ description: "True for the request that released the hold." }),
+    released: z.boolean().meta({ description: "True if this request released the hold." }),
     state: z.enum(["held", "settled", "released", "expired", "unknown"]),
     remaining_cents,
   })
@@ -63,7 +68,12 @@ const ReleasedSchema = z
 const limitSchema = z.strictObject({ limit_cents: cents.max(BUDGET_LIMITS.limitCents) });
 const askSchema = z.strictObject({
   amount_cents: cents.max(BUDGET_LIMITS.askCents),
-  expires_in_seconds: z.int().min(least).max(most).default(usual).meta({ description: "Duration of the hold; default a day, at most 30." }),
+  expires_in_seconds: z
+    .int()
+    .min(least)
+    .max(most)
+    .default(usual)
+    .meta({ description: "The duration of the hold: default one day, at most 30 days." }),
 });
 
 const account = chosenName(190);
@@ -75,7 +85,8 @@ const put = createRoute({
   operationId: "putBudget",
   command: "budgets put",
   summary: "Set the limit of an account",
-  description: "A limit below the spent and held amount is accepted. New holds are refused until the amount is below the limit.",
+  description:
+    "A limit below the spent and held amount is accepted. New holds are refused while the spent and held amount exceeds the limit.",
   ...needs("operate"),
   request: { params: z.object({ account }), body: jsonBody(limitSchema) },
   responses: { 200: answers("The budget", BudgetSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
@@ -104,12 +115,12 @@ const ask = createRoute({
   summary: "Request a hold on a budget",
   description: [
     "Grants a hold if the spent amount, the unexpired holds and the new hold are within the limit at that moment.",
-    "The key identifies the payment. A repeat holds nothing more until the hold was released or has expired; then it is a new request. A refusal is not recorded.",
+    "The idempotency key identifies the payment. A repeated request holds no further amount until the hold was released or has expired; then it is a new request. A refused hold is not recorded.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
     params: z.object({ account }),
-    headers: z.object(keyHeader("Required: identifies the payment.")),
+    headers: z.object(keyHeader("The key is required: it identifies the payment.")),
     body: jsonBody(askSchema),
   },
   responses: {
@@ -124,7 +135,7 @@ const release = createRoute({
   operationId: "releaseHold",
   command: "budgets release",
   summary: "Release a hold",
-  description: "A hold that has ended or never existed is not an error; see `state`.",
+  description: "The release of a hold that has ended or never existed is not an error; see `state`.",
   ...needs("enqueue"),
   request: { params: z.object({ account, hold: z.string().max(200) }) },
   responses: { 200: answers("The state of the hold", ReleasedSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },

@@ -35,7 +35,7 @@ const KeptContactSchema = z
     name: z.string(),
     properties: z.record(z.string(), z.unknown()),
     revision: z.int().meta({ description: "Number of writes." }),
-    imported_by: z.string().meta({ description: "The batch that last wrote the contact; `crm` if the CRM did." }),
+    imported_by: z.string().meta({ description: "The batch that last wrote the contact; `crm` if the CRM wrote it last." }),
     updated_at: timestamp,
   })
   .meta({ id: "KeptContact" });
@@ -44,7 +44,9 @@ const KnownContactSchema = z
   .object({
     contact_id: z.string(),
     canonical_id: z.string().meta({ description: "The canonical contact after merges; without merges the contact itself." }),
-    merged: z.array(z.string()).meta({ description: "All other contacts merged into the canonical one, by name; the first 1,000." }),
+    merged: z
+      .array(z.string())
+      .meta({ description: "All other contacts that were merged into the canonical one, by name; at most 1,000." }),
     merged_count: z.int(),
   })
   .meta({ id: "KnownContact" });
@@ -73,7 +75,7 @@ const show = createRoute({
   command: "contacts show",
   summary: "Get the identity of a contact",
   description:
-    "Computed from the `contact_merged` facts. An unknown contact is its own identity. A contact named `.` or `..` has no path: use `contact_id` of the list.",
+    "The identity is computed from the `contact_merged` facts. An unknown contact is its own identity. A contact with the name `.` or `..` has no path: use `contact_id` of the list.",
   ...needs("read"),
   request: { params: z.object({ id: keptContactId }) },
   responses: {
@@ -85,12 +87,14 @@ const show = createRoute({
 const forgetSchema = reasoned.extend({
   contact_id: keptContactId,
   request: chosenName(100).default(FIRST).meta({
-    description: "The request's name: the same name is the same search; another name starts another search.",
+    description: "The name of the request: requests with the same name are one search; another name starts another search.",
   }),
   dry_run: z.boolean().default(false).meta({ description: "True only counts." }),
 });
 
-const CountsSchema = z.record(z.string(), z.int()).meta({ description: "Number of rows, objects or facts, by place." });
+const CountsSchema = z
+  .record(z.string(), z.int())
+  .meta({ description: "The number of rows, objects or facts, by the place where they are stored." });
 
 const forget = createRoute({
   method: "post",
@@ -99,7 +103,7 @@ const forget = createRoute({
   command: "contacts forget",
   summary: "Erase the personal data of a contact",
   description:
-    "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). This cannot be undone.",
+    "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). The erasure cannot be undone.",
   ...needs("operate"),
   request: { body: jsonBody(forgetSchema) },
   responses: {
@@ -107,10 +111,10 @@ const forget = createRoute({
       "A dry run: the data to be removed",
       z
         .object({
-          contact_ids: z.array(z.string()).meta({ description: "All contacts of the person." }),
+          contact_ids: z.array(z.string()).meta({ description: "All contacts that are the same person." }),
           found: CountsSchema,
-          waiting: z.int().meta({ description: "Rows of running instances, which must end first." }),
-          complete: z.boolean().meta({ description: "False if the count reached the request's time limit." }),
+          waiting: z.int().meta({ description: "The number of rows of running instances, which must end first." }),
+          complete: z.boolean().meta({ description: "False if the count was incomplete at the request's time limit." }),
         })
         .meta({ id: "ForgetPreview" }),
     ),

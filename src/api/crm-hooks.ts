@@ -9,18 +9,23 @@ import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-/** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
+/**
+ * Maximum size of a webhook request: HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be
+ * long.
+ */
 const MAX_BYTES = 1024 * 1024;
 
-/** The name of the signature's security scheme in the document, which replaces a token. */
+/** The name of HubSpot's signature in the OpenAPI document's security schemes, which replaces a token. */
 const HUBSPOT_SIGNATURE = "hubspotSignature";
 
 const TakenSchema = z
   .object({
-    accepted: z.int().meta({ description: "Committed commands that will read a contact." }),
-    known: z.int().meta({ description: "The number of commands that were accepted before." }),
-    foreign: z.int().meta({ description: "Events of another account than the deployment's, which are ignored." }),
-    unread: z.int().meta({ description: "Events that do not match HubSpot's format, which are ignored. The log has the errors." }),
+    accepted: z.int().meta({ description: "The number of committed commands that will read a contact." }),
+    known: z.int().meta({ description: "The number of commands that earlier requests had sent." }),
+    foreign: z.int().meta({ description: "The number of ignored events of other accounts than the deployment's." }),
+    unread: z.int().meta({
+      description: "The number of ignored events that do not match HubSpot's format. The log contains the errors of these events.",
+    }),
   })
   .meta({ id: "CrmNoticesTaken" });
 
@@ -30,7 +35,7 @@ const take = createRoute({
   operationId: "takeHubspotNotices",
   summary: "Receive webhooks of HubSpot",
   description:
-    "Set this URL in HubSpot, with the tenant of the account's contacts. HubSpot signs the request (version 3) instead of sending a token. The answer comes after the commands are committed, so HubSpot repeats failed deliveries.",
+    "Set this URL in HubSpot, with the tenant of the account's contacts. HubSpot signs the request (version 3) instead of sending a token. The response follows the commit of the commands, so HubSpot repeats failed deliveries.",
   security: [{ [HUBSPOT_SIGNATURE]: [] }],
   request: {
     params: z.object({
@@ -61,7 +66,7 @@ export function crmHooks(catalog: Catalog) {
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
     if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
     if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
-    // An app may be installed in several accounts, and all their events arrive here. Only one of these accounts is this tenant's.
+    // A HubSpot app may be installed in several accounts, and all their events arrive here. Only one of these accounts is this tenant's.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);

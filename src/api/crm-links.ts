@@ -14,11 +14,11 @@ const LinkSchema = z
     crm_id: z.string().nullable(),
     state: z.enum(LINK_STATES).meta({
       description:
-        "`none`: the CRM never had it. `merged`: it was merged into another contact, which has the record. `cut`: its record was deleted in the CRM.",
+        "`none`: the contact was never in the CRM. `merged`: the contact was merged into another one, which has the record. `cut`: the contact's record was deleted in the CRM.",
     }),
     revision: z.int().meta({ description: "The contact's own." }),
     synced_revision: z.int().meta({ description: "The contact's revision in the CRM." }),
-    pending: z.boolean().meta({ description: "True if the next sync sends it." }),
+    pending: z.boolean().meta({ description: "True if the next sync sends the contact to the CRM." }),
     error: z.object({ category: z.string(), message: z.string(), correlation_id: z.string().nullable() }).nullable(),
     updated_at: timestamp.nullable(),
   })

@@ -26,14 +26,16 @@ const SyncSchema = z
     scope: z.enum(["changed", "all"]),
     state: z
       .enum(SYNC_STATES)
-      .meta({ description: "`errored` while its instance has failed: fix the cause in `error`, then retry the instance." }),
+      .meta({ description: "`errored` while the instance of the sync has failed: fix the cause in `error`, then retry the instance." }),
     contacts: z.object({
-      done: z.int().meta({ description: "Contacts accepted by the CRM." }),
-      failed: z.int().meta({ description: "Refused contacts, listed one by one under `/failures`." }),
-      waiting: z.int().meta({ description: "Contacts that the CRM refused temporarily; they are retried before the sync ends." }),
-      skipped: z.int().meta({ description: "Contacts with nothing to send." }),
-      merged: z.int().meta({ description: "Contacts that were merged into another contact, which has the record." }),
-      taken: z.int().meta({ description: "Contacts with a user's change that was copied from the CRM." }),
+      done: z.int().meta({ description: "The number of contacts that the CRM accepted." }),
+      failed: z.int().meta({ description: "The number of contacts that the CRM refused, which `/failures` lists one by one." }),
+      waiting: z
+        .int()
+        .meta({ description: "The number of contacts that the CRM refused temporarily; they are retried before the sync ends." }),
+      skipped: z.int().meta({ description: "The number of contacts without a change to send." }),
+      merged: z.int().meta({ description: "The number of contacts that were merged into another contact, which has the record." }),
+      taken: z.int().meta({ description: "The number of contacts with a user's change that was copied from the CRM." }),
     }),
     chunks: z.int().meta({ description: "The number of steps of the sync." }),
     instance_id: z.string(),
@@ -50,7 +52,7 @@ const FailureSchema = z
     state: z.enum(["waiting", "failed"]),
     category: z.string().meta({ description: "The CRM's error category, such as VALIDATION_ERROR." }),
     message: z.string(),
-    correlation_id: z.string().nullable().meta({ description: "Identifies the call for the CRM's support." }),
+    correlation_id: z.string().nullable().meta({ description: "The id of the call, for the CRM's support." }),
     tries: z.int(),
     updated_at: timestamp,
   })
@@ -58,7 +60,7 @@ const FailureSchema = z
 
 const params = z.object({ id: z.string() });
 
-/** The parameters of a list in the order of contacts. */
+/** The query parameters of a list in the order of contacts. */
 export const byContact = nameQuery(100, 1000);
 
 const list = createRoute({
@@ -81,7 +83,7 @@ const show = createRoute({
   command: "crm-syncs show",
   summary: "Get a CRM sync with its progress",
   description:
-    "Available after its command is accepted, and in the list from its first chunk on. For a command with an explicit `Idempotency-Key`, see its instance until then.",
+    "A sync is available after its command is accepted, and in the list from its first chunk on. Until then, read the instance of a command with an explicit `Idempotency-Key`.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The sync", SyncSchema), ...problems("unauthorized", "forbidden", "sync_not_found") },

@@ -6,7 +6,7 @@ import { problems } from "./problems.ts";
 
 const MAX_BYTES = 64 * 1024;
 
-/** The embedded CRM validates the rules itself. */
+/** The embedded CRM validates the fault rules itself. */
 const faultsSchema = z.array(z.looseObject({ status: z.int(), remaining: z.int().nullable() })).max(100);
 const editSchema = z.strictObject({ id: z.string().nullable(), properties: z.record(z.string(), z.string()).nullable() });
 const views = z.enum(["calls", "deliveries", "contacts", "companies", "associations"]);
@@ -21,7 +21,8 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     path: "/embedded/crm/faults",
     operationId: "setCrmFaults",
     summary: "Set the fault rules of the embedded CRM",
-    description: "Replaces the fault rules of the embedded CRM. An empty list removes all faults. For development and tests only.",
+    description:
+      "Replaces the fault rules of the embedded CRM. An empty list removes all faults. The route is for development and tests only.",
     ...guarded,
     request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
     responses: {

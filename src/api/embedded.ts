@@ -9,12 +9,12 @@ import { problems } from "./problems.ts";
 const CONTROL = "https://control.embedded";
 const MAX_BYTES = 64 * 1024;
 
-/** Fault rules. The embedded upstreams validate the rules. */
+/** The embedded upstreams validate the fault rules themselves. */
 const faultsSchema = z
   .array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int().optional(), answer: z.string().optional() }))
   .max(100);
 
-/** For drills only. If it is switched off, or the token lacks the scope, the route does not exist (404). */
+/** Protects routes that only drills use. If EMBEDDED_CONTROL is off, or the token lacks the scope, such a route does not exist (404). */
 const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
   const caller = context.env.EMBEDDED_CONTROL === "true" ? await callerOf(context) : undefined;
   if (!caller?.scopes.includes("embedded")) throw noSuchRoute();
@@ -28,7 +28,7 @@ const setFaults = createRoute({
   path: "/embedded/faults",
   operationId: "setFaults",
   summary: "Set the fault rules of the embedded upstreams",
-  description: "Replaces the fault rules of the embedded upstreams. For development and tests only.",
+  description: "Replaces the fault rules of the embedded upstreams. The route is for development and tests only.",
   ...guarded,
   request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
   responses: {
@@ -53,7 +53,7 @@ const readLedger = createRoute({
   path: "/embedded/ledger",
   operationId: "getEmbeddedLedger",
   summary: "Get the effects of the embedded upstreams",
-  description: "Returns the effects that the embedded upstreams recorded. Tests count duplicates with it.",
+  description: "Returns the effects that the embedded upstreams recorded. Tests count duplicate effects with this list.",
   ...guarded,
   request: { query: z.strictObject({ upstream: z.string().optional(), match: z.string().optional() }) },
   responses: {

@@ -10,7 +10,7 @@ interface ApiVars {
   PUBLIC_URL?: string;
 }
 
-/** The context of every handler. */
+/** The Hono environment of every handler. */
 export interface ApiEnv {
   Bindings: Env & ApiVars & WebhookVars & CrmSecretVars & CrmAccountVars;
   Variables: HttpEnv["Variables"];

@@ -25,21 +25,23 @@ import type { ApiEnv } from "./env.ts";
 import { PROBLEMS, problems } from "./problems.ts";
 
 const MAX_FACTS = 100;
-/** A hundred facts of the largest size, with their surrounding JSON. */
+/** Maximum size of a request: a hundred facts of the largest size, with the surrounding JSON. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 const heading = {
-  correlation_id: chosenName(200).optional().meta({ description: "The job these facts belong to; default a new one." }),
-  causation_id: chosenName(300).optional().meta({ description: "The cause of the facts; default this request." }),
+  correlation_id: chosenName(200)
+    .optional()
+    .meta({ description: "The correlation id of the job that these facts belong to; default: a new id." }),
+  causation_id: chosenName(300).optional().meta({ description: "The causation id of the facts; default: this request." }),
 };
-/** The schema of the body in the document. Facts are validated one by one, so that an invalid one is refused alone. */
+/** The schema of the request body in the OpenAPI document. Facts are validated one by one, so that an invalid one is refused alone. */
 const statementSchema = z.strictObject({ facts: z.array(statedFactSchema).min(1).max(MAX_FACTS), ...heading });
 const unreadSchema = z.strictObject({ facts: z.array(z.unknown()).min(1).max(MAX_FACTS), ...heading });
 
 const AppendResultSchema = z
   .union([
     z.object({
-      status: z.int().meta({ description: "201 for an appended fact, 200 for a known one." }),
+      status: z.int().meta({ description: "The status is 201 for an appended fact, 200 for a known one." }),
       fact_id: z.string(),
       entity: z.string(),
       sequence: z.int().meta({ description: "The fact's position in its ledger." }),
@@ -56,8 +58,8 @@ export const factShape = {
   sequence: z.int(),
   type: z.enum(FACT_TYPES),
   subtype: z.string().nullable(),
-  occurred_at: timestamp.meta({ description: "The time of the event, by the sender." }),
-  recorded_at: timestamp.meta({ description: "The time of the recording, by the ledger's clock." }),
+  occurred_at: timestamp.meta({ description: "The time of the event, as the sender states it." }),
+  recorded_at: timestamp.meta({ description: "The time when the ledger recorded the fact, by the ledger's clock." }),
   trace_id: z.string(),
   correlation_id: z.string(),
   causation_id: z.string(),
@@ -78,8 +80,8 @@ const append = createRoute({
   command: "facts state",
   summary: "Append up to 100 facts to their ledgers",
   description: [
-    "Returns one result per fact, in order. A fact with status 201 is durable and will reach the projection and its consumers.",
-    "`fact_id` identifies the fact within a ledger. A repeat is a duplicate without effect; a repeat with other content is refused.",
+    "Returns one result per fact, in order. A fact with the status 201 is durable and will reach the projection and its consumers.",
+    "`fact_id` identifies the fact within a ledger. A repeated fact is a duplicate without effect; one with other content is refused.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -98,7 +100,7 @@ const list = createRoute({
   operationId: "listFacts",
   command: "facts list",
   summary: "List facts from the projection, newest first",
-  description: "A page filtered by type, trace or job scans 5,000 facts. It may be short or empty and still have a next page.",
+  description: "A page filtered by type, trace or job scans 5,000 facts. Such a page may be short or empty and still have a next page.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -112,7 +114,7 @@ const list = createRoute({
       before: z.iso
         .datetime({ offset: true })
         .optional()
-        .meta({ description: "Only facts recorded before this time, to find an older job or trace." }),
+        .meta({ description: "Returns only facts recorded before this time, to find an older job or trace." }),
       ...pageQuery,
       cursor: timeCursor((cursor) => readCursor(cursor)?.recorded_at),
     }),
@@ -134,7 +136,7 @@ export function facts() {
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };
       const answered = await appendEach(context.env, from, body.facts, { pathOf, outside: true });
-      // Only valid facts have a result that is not an error.
+      // A result that is not an error belongs to a valid fact.
       const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
       return context.json({ correlation_id: from.correlation_id, results }, 200);
     })

@@ -24,15 +24,15 @@ export function landing(catalog: Catalog) {
 const ON_THIS_MACHINE = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 /**
- * The displayed address: `PUBLIC_URL`, or the request's own on this machine. Any other `Host` header may be forged, so the page shows a
- * placeholder.
+ * The address that the landing page displays: `PUBLIC_URL`, or the request's own address on a local machine. Any other `Host` header may be
+ * forged, so the page shows a placeholder.
  */
 function addressOf({ PUBLIC_URL: known }: ApiEnv["Bindings"], { hostname, origin }: URL): string {
   if (known) return known.replace(/\/+$/, "");
   return ON_THIS_MACHINE.has(hostname) ? origin : "$URL";
 }
 
-/** The app's systems, each with its first route. A test compares the routes with the document. */
+/** The app's systems, each with its first route. A test compares these routes with the OpenAPI document. */
 const SYSTEMS = [
   ["Brands with agents that decide which articles to write", "GET /v1/brands/{brand}/decisions"],
   ["Articles: approval, publication, removal", "GET /v1/articles"],
@@ -47,7 +47,7 @@ const SYSTEMS = [
   ["Batches: import, export and reconcile files", "POST /v1/batches"],
 ] as const;
 
-/** The command in the example: the first of the main chain. */
+/** The command in the landing page's example: the first of the main chain. */
 const FIRST_COMMAND = "research.requested";
 
 function content({ workflows }: Catalog, origin: string) {
@@ -80,7 +80,7 @@ ${
 }`;
 }
 
-/** An example payload with the required fields. */
+/** Returns an example payload with the required fields. */
 function example(payload: z.ZodType): Record<string, unknown> {
   const { required = [], properties = {} } = jsonSchema(payload) as {
     required?: string[];

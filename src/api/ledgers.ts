@@ -21,15 +21,15 @@ const LedgerFactSchema = z
 const LedgerSchema = z
   .object({
     entity: z.string(),
-    first: z.int().meta({ description: "The position of the oldest kept fact." }),
-    last: z.int().meta({ description: "The position of the newest fact." }),
+    first: z.int().meta({ description: "The position of the oldest fact that the ledger has kept." }),
+    last: z.int().meta({ description: "The position of the newest fact in the ledger." }),
     kept: z.int(),
     unconfirmed: z
       .object({ projections: z.int(), "fact-processing": z.int() })
       .meta({ description: "Facts that the consumer of a queue has not confirmed yet." }),
     bytes: z.int().meta({ description: "The size of the ledger's storage. The platform's limit is 10 GB." }),
-    items: z.array(LedgerFactSchema).meta({ description: "Facts after the position `after`, oldest first." }),
-    next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
+    items: z.array(LedgerFactSchema).meta({ description: "Returns facts after the position `after`, oldest first." }),
+    next_after: z.int().nullable().meta({ description: "Pass this position as `after` for the next page; it is null on the last page." }),
   })
   .meta({ id: "Ledger" });
 
@@ -47,7 +47,8 @@ const show = createRoute({
   operationId: "getLedger",
   command: "ledgers show",
   summary: "Get the ledger of an entity",
-  description: "Reads the Durable Object of the entity, the source of truth. It may contain facts that the projection does not have yet.",
+  description:
+    "Reads the Durable Object of the entity, which is the source of truth. The ledger may contain facts that the projection does not have yet.",
   ...needs("read"),
   request: pageOfLedger,
   responses: {
@@ -63,7 +64,7 @@ const archive = createRoute({
   command: "ledgers archive",
   summary: "Read the archive of a ledger in R2",
   description:
-    "Facts move from their ledger to the archive after 400 days. A page covers one file: it may be short and still have a next page.",
+    "Facts move from their ledger to the archive after 400 days. A page covers one file of the archive: it may be short and still have a next page.",
   ...needs("read"),
   request: pageOfLedger,
   responses: {
@@ -73,7 +74,10 @@ const archive = createRoute({
         .object({
           entity: z.string(),
           items: z.array(LedgerFactSchema),
-          next_after: z.int().nullable().meta({ description: "Pass it as `after` for the next page; null on the last one." }),
+          next_after: z
+            .int()
+            .nullable()
+            .meta({ description: "Pass this position as `after` for the next page; it is null on the last page." }),
         })
         .meta({ id: "LedgerArchive" }),
     ),
@@ -107,7 +111,7 @@ function assertStated(entity: string, { last }: { last: number }): void {
   if (last === 0) throw new HttpRefusal("ledger_not_found", `There is no fact of ${entity}. GET /v1/facts lists all facts.`);
 }
 
-/** A fact without its tenant, which the reader knows. */
+/** Returns a fact without its tenant, which the reader knows. */
 function factView({ tenant_id: _, subtype, ...fact }: RecordedFact) {
   return { ...fact, subtype: subtype ?? null };
 }

@@ -1,6 +1,6 @@
 import type { Group } from "millrace/http";
 
-/** The groups of this deployment's own routes in the document. */
+/** The groups of this deployment's own routes in the OpenAPI document. */
 export const GROUPS: readonly Group[] = [
   { name: "Tenant", paths: ["/v1/tenant"], description: "All data of a tenant." },
   {

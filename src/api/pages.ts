@@ -12,7 +12,7 @@ const show = createRoute({
   path: "/pages/{path}",
   operationId: "showPage",
   summary: "Get a published page",
-  description: "Serves the HTML of the page. The path may contain slashes.",
+  description: "Serves the HTML of the page. The path of a page may contain slashes.",
   security: [],
   request: { params: z.object({ path: z.string() }) },
   responses: {
@@ -25,7 +25,7 @@ const show = createRoute({
 
 export function pages() {
   const routes = new Routes<ApiEnv>();
-  // Documented manually, because OpenAPI cannot describe a parameter with slashes.
+  // This route is documented manually, because OpenAPI cannot describe a parameter with slashes.
   routes.described.routes.push(show);
   routes.get("/pages/:path{.+}", async (context) => {
     const path = decoded(new URL(context.req.url).pathname.slice(PREFIX.length));
@@ -37,7 +37,7 @@ export function pages() {
   return routes;
 }
 
-/** True for the path of a brand, or of a site of it: its index has one more slash. */
+/** True for the path of a brand, or of a site of a brand: the path of its index has one more slash. */
 async function isBrand(db: D1Database, path: string): Promise<boolean> {
   const [tenantId, brand, site, ...rest] = path.split("/");
   if (tenantId === undefined || brand === undefined || rest.length > 0) return false;

@@ -29,13 +29,13 @@ const ProjectionSchema = z
     name: z.literal("facts"),
     rows: z.int(),
     ledgers: z.int(),
-    more: z.boolean().meta({ description: "True if there are more than the count's limit, 100,000 of each." }),
+    more: z.boolean().meta({ description: "True if more rows or facts exist than are counted (100,000 of each)." }),
     lag_ms: z
       .object({ rows: z.int().meta({ description: "Number of measured rows." }), p50: ms, p95: ms, max: ms })
       .nullable()
       .meta({
         description:
-          "From a ledger's clock to the database's, over the newest 1,000 rows recorded within the last hour and since the last rebuild.",
+          "The lag from a ledger's clock to the database's, over the newest 1,000 rows recorded within the last hour and since the last rebuild.",
       }),
     newest_projected_at: timestamp.nullable(),
     rebuild: z
@@ -46,7 +46,7 @@ const ProjectionSchema = z
   .meta({ id: "Projection" });
 
 const rebuildSchema = z.strictObject({
-  request: chosenName(100).meta({ description: "The request's name: the same name is the same rebuild." }),
+  request: chosenName(100).meta({ description: "The name of the request: requests with the same name are one rebuild." }),
 });
 
 const list = createRoute({
@@ -79,7 +79,7 @@ const rebuild = createRoute({
   command: "projections rebuild-facts",
   summary: "Rebuild the projection of facts",
   description:
-    "Same as the command `projection.rebuild`. Rows are repaired in place from the ledgers, so concurrent reads miss none. GET /v1/instances/{id} shows the progress.",
+    "The request does the same as the command `projection.rebuild`. Rows are repaired in place from the ledgers, so concurrent reads miss none. GET /v1/instances/{id} shows the progress.",
   ...asked,
 });
 
@@ -90,7 +90,7 @@ const rebuildDerived = createRoute({
   command: "projections rebuild-derived",
   summary: "Rebuild the results derived from facts",
   description:
-    "Same as the command `projection.rebuild` with `derived`: every ledger sends its facts again for charges, payouts, budgets, merged contacts and webhooks. Existing results are not repeated; results lost with a restored backup or object are created again.",
+    "The request does the same as the command `projection.rebuild` with `derived`: every ledger sends its facts again for charges, payouts, budgets, merged contacts and webhooks. Existing results are not repeated; results lost with a restored backup or object are created again.",
   ...asked,
 });
 

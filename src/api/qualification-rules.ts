@@ -28,7 +28,7 @@ import { rulesSchema } from "../systems/facts/rules.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-/** D1 stores a version as one value of at most 2 MB, and every batch of outcomes reads a few of them. */
+/** Maximum size of a rules version: D1 stores it as one value of at most 2 MB, and every batch of outcomes reads a few versions. */
 const MAX_RULES_BYTES = 64 * 1024;
 
 const newRulesSchema = z.strictObject({
@@ -36,22 +36,26 @@ const newRulesSchema = z.strictObject({
   expected_version: z
     .int()
     .min(0)
-    .meta({ description: "The version that this one replaces; 0 for the first. If another version is current, the response is 409." }),
+    .meta({
+      description: "The version that the new one replaces; 0 for the first version. If another version is current, the response is 409.",
+    }),
   effective_at: z.iso.datetime().optional().meta({
     description:
-      "When it takes effect, at least 10 seconds ahead; default a minute ahead. The first version is in effect from the beginning.",
+      "The time when the version takes effect, at least 10 seconds ahead; default a minute ahead. The first version is in effect from the beginning.",
   }),
 });
 
 const trySchema = z.strictObject({
   outcome: z.strictObject({ subtype: z.string().min(1).max(100).optional(), payload: FACT_PAYLOADS.outcome }),
-  rules: rulesSchema.optional().meta({ description: "Rules that are not saved; default the saved ones." }),
-  at: z.iso.datetime().optional().meta({ description: "The recording time to assume; default now." }),
+  rules: rulesSchema.optional().meta({ description: "Rules to try without saving them; default: the saved rules." }),
+  at: z.iso.datetime().optional().meta({ description: "The recording time of the outcome to assume; default: now." }),
 });
 
 const VersionSchema = z
   .object({
-    version: z.int().meta({ description: "0 while no rules have been set: nothing is charged or paid out." }),
+    version: z
+      .int()
+      .meta({ description: "The number of the version; 0 while no rules have been set: outcomes are neither charged nor paid out." }),
     effective_at: timestamp.nullable().meta({ description: "The version applies to outcomes recorded from this time on." }),
     created_at: timestamp.nullable(),
     who: z.string().nullable(),
@@ -64,8 +68,8 @@ const DecidedSchema = z
     version: z
       .int()
       .nullable()
-      .meta({ description: "The version that decided; null for rules that are not saved, or when there are none." }),
-    rule: z.string().nullable().meta({ description: "The first rule that matched, or null." }),
+      .meta({ description: "The version of the rules that decided; null for rules that are not saved, or when there are none." }),
+    rule: z.string().nullable().meta({ description: "The name of the first rule that matched, or null." }),
     charge: z.object({ account: z.string(), amount_cents: z.int() }).nullable(),
     payout: z.object({ partner: z.string(), amount_cents: z.int() }).nullable(),
   })
@@ -80,7 +84,7 @@ const put = createRoute({
   command: "qualification-rules put",
   summary: "Add a version of the qualification rules",
   description:
-    "The first rule with all conditions met decides an outcome. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeat of the request returns the version it created.",
+    "The first rule with all conditions met decides an outcome. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeated request returns the version that the first one created.",
   ...needs("operate"),
   request: { body: jsonBody(newRulesSchema) },
   responses: {
@@ -113,7 +117,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      before: wholeNumber(1).optional().meta({ type: "integer", description: "The `next_before` of the previous page." }),
+      before: wholeNumber(1).optional().meta({ type: "integer", description: "Pass the `next_before` of the previous page." }),
       limit: pageQuery.limit,
     }),
   },

@@ -29,17 +29,26 @@ const text = (description: string) => z.string().meta({ description });
 
 const ResearchSchema = z
   .object({
-    id: text("The id of the research, and of the instance that made it: its paid answers are under /v1/instances/{id}/text-calls."),
+    id: text("The id of the research, and of the instance that did it: /v1/instances/{id}/text-calls lists its paid answers."),
     brand: z.string(),
     keyword: z.string(),
-    title: z.string().nullable().meta({ description: "Text from a model: never show it as HTML. Null without a synthesis." }),
-    summary: z.string().nullable().meta({ description: "A model's summary of the sources. Null without a synthesis." }),
+    title: z
+      .string()
+      .nullable()
+      .meta({ description: "The title is text from a model: never show it as HTML. It is null for research without a synthesis." }),
+    summary: z
+      .string()
+      .nullable()
+      .meta({ description: "A model's summary of the sources. The summary is null for research without a synthesis." }),
     key_points: z.array(z.string()),
     tags: z.array(z.string()),
     sources: z
       .array(z.object({ title: z.string(), url: z.string(), description: z.string() }))
-      .meta({ description: "The results of the search: text of strangers." }),
-    prompt: z.string().nullable().meta({ description: "The prompt of the synthesis, and its version.", example: "synthesis.v1" }),
+      .meta({ description: "The results of the search, which are texts of strangers." }),
+    prompt: z
+      .string()
+      .nullable()
+      .meta({ description: "The name and the version of the prompt of the synthesis.", example: "synthesis.v1" }),
     model: z.string().nullable(),
     input_tokens: z.int(),
     output_tokens: z.int(),

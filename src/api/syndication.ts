@@ -13,7 +13,7 @@ import { problems } from "./problems.ts";
 const INDEX_ARTICLES = 20;
 
 const params = z.object({ tenant: z.string(), brand: z.string() });
-const described = "Public, like the pages. A brand without any published article is not found.";
+const described = "The index and the feed are public, like the pages. A brand without any published article is not found.";
 
 const index = createRoute({
   method: "get",

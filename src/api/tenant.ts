@@ -26,10 +26,10 @@ const deleteSchema = reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, as a confirmation." }),
   request: chosenName(100).default("first").meta({
     description:
-      "The request's name. While a deletion is running, another request of this name is the same deletion. The audit has the first caller and reason.",
+      "The name of the request. While a deletion is running, another request with this name returns the same deletion. The audit records the first caller and reason.",
   }),
-  // No default: a client that omits the field must not delete a tenant by mistake.
-  dry_run: z.boolean().meta({ description: "False deletes; true only counts, at most 1,000 files per folder." }),
+  // The field has no default, so that a client that omits it does not delete a tenant by mistake.
+  dry_run: z.boolean().meta({ description: "False deletes the data; true only counts it, at most 1,000 files per folder." }),
 });
 
 const remove = createRoute({
@@ -39,7 +39,7 @@ const remove = createRoute({
   command: "tenant delete",
   summary: "Delete all data of the tenant",
   description:
-    "Deletes everything of the token's tenant, including its tokens. This cannot be undone. After the answer all tokens of the tenant are refused: if the answer was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at webhook receivers remains. Stop the senders to the tenant's queues first.",
+    "Deletes everything of the token's tenant, including its tokens. The deletion cannot be undone. After the response all tokens of the tenant are refused: if the response was lost, a 401 means that the request was accepted. Data in the CRM, on sites and at webhook receivers remains. Stop the senders to the tenant's queues first.",
   ...needs("operate"),
   request: { body: jsonBody(deleteSchema) },
   responses: {
@@ -58,13 +58,13 @@ export function tenant(catalog: Catalog) {
     if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
     const payload = { tenant: named, asked_by: actor, ...rest };
     const accepted = await ask(env, catalog, { ...bound.caller, source: `api/${actor}` }, payload);
-    // The command is already stored, so a failure here has no effect: its first step revokes remaining tokens.
+    // The deletion command is already stored, so a failure here has no effect: the first step of its workflow revokes the remaining tokens.
     await endTokens(env, bound.caller, rest.reason);
     return context.json(acceptedView(accepted), 202, acceptedHeaders(accepted));
   });
 }
 
-/** Accepts the deletion, or finds a running one of this name, possibly of another caller and reason. */
+/** Accepts the deletion of a tenant, or finds a running one of this name, possibly of another caller and reason. */
 async function ask(
   env: ApiEnv["Bindings"],
   catalog: Catalog,

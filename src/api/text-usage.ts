@@ -11,13 +11,13 @@ const DAY_MS = 86_400_000;
 const USUAL_DAYS = 30;
 const MOST_DAYS = 92;
 
-const tokens = z.int().nullable().meta({ description: "Null if the provider did not report it." });
+const tokens = z.int().nullable().meta({ description: "The value is null if the provider did not report it." });
 
 const TextCallSchema = z
   .object({
-    attempt: z.int().meta({ description: "The number of the answer, from 1. Each answer was paid." }),
+    attempt: z.int().meta({ description: "The number of the model's answer in the instance, from 1. Each of these answers was paid." }),
     outcome: z.enum(["written", ...BAD_ANSWERS]),
-    prompt: z.string().meta({ description: "The prompt and its version.", example: "article.v2" }),
+    prompt: z.string().meta({ description: "The name and the version of the prompt.", example: "article.v2" }),
     model: z.string().meta({ description: "The provider's name of the model." }),
     answer_id: z.string().nullable().meta({ description: "The provider's id of this answer." }),
     max_tokens: z.int().meta({ description: "The token limit of the answer." }),
@@ -25,7 +25,7 @@ const TextCallSchema = z
     output_tokens: tokens,
     cached_tokens: tokens,
     reasoning_tokens: tokens,
-    finish: z.string().nullable().meta({ description: "The provider's finish reason." }),
+    finish: z.string().nullable().meta({ description: "The finish reason that the provider reported." }),
     paid_at: timestamp,
   })
   .meta({ id: "TextCall" });
@@ -36,8 +36,8 @@ const TextUsageSchema = z
     brand: z.string(),
     model: z.string(),
     answers: z.int().meta({ description: "Paid answers." }),
-    bad: z.int().meta({ description: "The number of unusable answers." }),
-    unknown: z.int().meta({ description: "Answers without usage data, which are missing in the sums." }),
+    bad: z.int().meta({ description: "The number of answers that could not be used." }),
+    unknown: z.int().meta({ description: "The number of answers without usage data, which are missing in the sums." }),
     input_tokens: z.int(),
     output_tokens: z.int(),
     cached_tokens: z.int().meta({ description: "Input tokens from the provider's cache, a part of `input_tokens`." }),
@@ -72,8 +72,8 @@ const usage = createRoute({
   request: {
     query: z.strictObject({
       brand: brandName.optional(),
-      from: z.iso.date().optional().meta({ description: "The first day, in UTC.", example: "2026-10-01" }),
-      to: z.iso.date().optional().meta({ description: "The last day, in UTC. Default: today." }),
+      from: z.iso.date().optional().meta({ description: "The first day of the period, in UTC.", example: "2026-10-01" }),
+      to: z.iso.date().optional().meta({ description: "The last day of the period, in UTC. Default: today." }),
     }),
   },
   responses: {

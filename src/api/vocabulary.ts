@@ -2,8 +2,8 @@
 export const OWN_SCOPES = ["embedded"] as const;
 
 /**
- * The audit verbs of its own routes, in addition to the engine's: for a batch, a brand, a webhook, an article, a person, a tenant, a
- * budget, and the rules of charges.
+ * The audit verbs of this deployment's own routes, in addition to the engine's: for a batch, a brand, a webhook, an article, a person, a
+ * tenant, a budget, and the rules of charges.
  */
 export const OWN_VERBS = [
   "cancel",

@@ -29,10 +29,15 @@ const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
 const DeliverySchema = z
   .object({
     id: z.string().meta({ description: "The id of the delivery, of its first instance, and the `webhook-id` that the receiver gets." }),
-    instance_id: z.string().meta({ description: "The newest instance that sends it; a redelivery has another one." }),
-    state: z.enum(STATES).meta({ description: "`sent` once the receiver has accepted it; a redelivery does not change that." }),
-    redelivery: z.enum(STATES).nullable().meta({ description: "The state of its newest redelivery; null if it was not redelivered." }),
-    config_version: z.int().meta({ description: "The version of the endpoint that matched." }),
+    instance_id: z.string().meta({ description: "The newest instance that sends the delivery; a redelivery has another instance." }),
+    state: z
+      .enum(STATES)
+      .meta({ description: "The state is `sent` once the receiver has accepted the delivery; a redelivery does not change that." }),
+    redelivery: z
+      .enum(STATES)
+      .nullable()
+      .meta({ description: "The state of the delivery's newest redelivery; null without a redelivery." }),
+    config_version: z.int().meta({ description: "The version of the endpoint that matched the fact." }),
     entity: z.string(),
     fact_id: z.string(),
     fact_type: z.string(),
@@ -45,8 +50,8 @@ const AttemptSchema = z
   .object({
     attempt: z.int(),
     at: timestamp,
-    version: z.int().meta({ description: "The version of the endpoint that got this attempt." }),
-    status: z.int().nullable().meta({ description: "Null without a response." }),
+    version: z.int().meta({ description: "The version of the endpoint that received this attempt." }),
+    status: z.int().nullable().meta({ description: "The status of the response; null without a response." }),
     answer: z.string().nullable().meta({ description: "The first KB of the response body, as text." }),
     error: z.string().nullable(),
     ms: z.int(),
@@ -139,7 +144,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { command: WebhookDeliver, payload };
-      // Command and row are one write, so that a delivery always has its command and its row.
+      // The delivery's command and row are one write, so that a delivery always has both.
       const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
         testRow(tenantId, id, payload),
       ]);

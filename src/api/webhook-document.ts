@@ -6,19 +6,19 @@ import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 
 /** The headers of a delivery by Standard Webhooks, and those of its trace. */
 const headers = z.object({
-  "webhook-id": z.string().meta({ description: "The delivery: the same at every attempt." }),
-  "webhook-timestamp": z.string().meta({ description: "The time of this attempt, in seconds since 1970." }),
-  "webhook-signature": z.string().meta({ description: "`v1,…` for each secret that is valid, with a space between." }),
+  "webhook-id": z.string().meta({ description: "The id of the delivery, which is the same at every attempt." }),
+  "webhook-timestamp": z.string().meta({ description: "The time of this attempt to deliver, in seconds since 1970." }),
+  "webhook-signature": z.string().meta({ description: "The header contains `v1,…` for each valid secret, separated by spaces." }),
   traceparent: z.string().meta({ description: "W3C trace context: the fact's trace, with a span for each attempt." }),
   tracestate: z.string().optional(),
 });
 
 const responses = {
-  "2XX": { description: "Accepted: the delivery is complete." },
+  "2XX": { description: "The receiver accepted the delivery, which is then complete." },
   410: { description: "The receiver refuses further requests: the endpoint is disabled." },
 };
 
-/** Documents the requests to receivers: one per type of fact that they can subscribe to, and the test. */
+/** Documents the requests that receivers of webhooks get: one per type of fact that they can subscribe to, and the test. */
 export function describedDeliveries(): Routes {
   const routes = new Routes();
   for (const type of PROCESSED) {

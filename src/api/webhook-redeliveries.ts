@@ -29,7 +29,7 @@ import { endpointOf } from "./webhooks.ts";
 const manySchema = reasoned.extend({
   state: z
     .enum(REPEATABLE)
-    .meta({ description: "The state of the newest instance: `sent` excludes a sent delivery with a skipped redelivery." }),
+    .meta({ description: "The state of the delivery's newest instance: `sent` excludes a sent delivery with a skipped redelivery." }),
   since: timestamp
     .optional()
     .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
@@ -39,8 +39,13 @@ const manySchema = reasoned.extend({
 const laterSchema = reasoned.extend({
   since: timestamp.meta({ description: "Selects facts that were recorded at this time or later. Facts are kept for 400 days." }),
   until: timestamp.optional().meta({ description: "Selects facts that were recorded before this time; default: all that are stored now." }),
-  dry_run: z.boolean().default(false).meta({ description: "True only counts the facts." }),
-  rate_per_second: z.number().min(0.1).max(100).optional().meta({ description: "Deliveries started per second. Default 10." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts the facts, without a delivery." }),
+  rate_per_second: z
+    .number()
+    .min(0.1)
+    .max(100)
+    .optional()
+    .meta({ description: "The number of deliveries that are started per second. Default 10." }),
 });
 
 const params = z.object({ id: z.string() });
@@ -53,8 +58,8 @@ const one = createRoute({
   command: "webhooks redeliver",
   summary: "Redeliver a delivery",
   description: [
-    "Sends a delivery again that was `skipped`, refused as `gone`, or `sent` but lost by the receiver. It has the same `webhook-id` and body and a new instance.",
-    "While the endpoint is disabled, the delivery waits. Retry the instance of a failed delivery instead.",
+    "Sends a delivery again that was `skipped`, refused as `gone`, or `sent` but lost by the receiver. The redelivery has the same `webhook-id` and body and a new instance.",
+    "While the endpoint is disabled, the delivery waits. For a failed delivery, retry its instance instead.",
   ].join("\n\n"),
   ...needs("operate"),
   request: { headers, params: params.extend({ delivery: z.string() }), body: jsonBody(reasoned) },
@@ -79,7 +84,7 @@ const many = createRoute({
         "Accepted",
         z.object({
           redelivered: z.int().meta({ description: "Number of deliveries that this request sends again." }),
-          more: z.boolean().meta({ description: "True if more deliveries match." }),
+          more: z.boolean().meta({ description: "True if more deliveries match than this request sends again." }),
         }),
       ),
       headers: replayedHeaderSchema,
@@ -95,11 +100,15 @@ const later = createRoute({
   command: "webhooks deliver-later",
   summary: "Deliver the facts of a period",
   description: [
-    "Starts a bulk action over the facts of the endpoint's types that have no sent delivery: the endpoint was disabled, or is new. Each fact gets the one delivery that it would have had, with the same `webhook-id`; oldest first, at most 100,000.",
-    "Follow, abort or resume it at `/v1/bulk-actions/{bulk_action}`. Deliveries that are `pending` or `failed` are left as they are.",
+    "Starts a bulk action over the facts of the endpoint's types that have no sent delivery: the endpoint was disabled, or is new. Each fact gets the one delivery that it would have had, with the same `webhook-id`; the oldest facts first, at most 100,000.",
+    "Follow, abort or resume the bulk action at `/v1/bulk-actions/{bulk_action}`. Deliveries that are `pending` or `failed` are left as they are.",
   ].join("\n\n"),
   ...needs("operate"),
-  request: { headers: z.object(keyHeader("A repeat with the same key is the same bulk action.")), params, body: jsonBody(laterSchema) },
+  request: {
+    headers: z.object(keyHeader("A repeated request with the same key returns the same bulk action.")),
+    params,
+    body: jsonBody(laterSchema),
+  },
   responses: {
     200: answers("A dry run: the number of facts, and of each stage", z.object({ matched: z.int(), stages: z.array(z.int()) })),
     202: {

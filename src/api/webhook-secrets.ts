@@ -24,7 +24,7 @@ const rotateSchema = z.strictObject({
     .min(0)
     .max(MAX_OVERLAP_SECONDS)
     .default(OVERLAP_SECONDS)
-    .meta({ description: "The overlap, in which the previous secret also signs; 0 if it has leaked." }),
+    .meta({ description: "The duration of the overlap, in which the previous secret also signs; 0 if that secret has leaked." }),
 });
 
 const endSchema = z.strictObject({});
@@ -37,7 +37,8 @@ const rotate = createRoute({
   operationId: "rotateWebhookSecret",
   command: "webhooks rotate",
   summary: "Rotate the secret of an endpoint",
-  description: "During the overlap each request carries a signature of each secret. If the answer is lost, rotate again.",
+  description:
+    "During the overlap each request carries a signature of each secret. If the response with the new secret is lost, rotate the secret again.",
   ...needs("operate"),
   request: { params, body: jsonBody(rotateSchema) },
   responses: {
@@ -56,7 +57,7 @@ const end = createRoute({
   operationId: "endWebhookSecret",
   command: "webhooks end-secret",
   summary: "End an older secret now",
-  description: "Use it for a leaked secret during its overlap. A repeat has no effect.",
+  description: "Use this request for a leaked secret during its overlap. A repeated request has no effect.",
   ...needs("operate"),
   request: {
     params: z.object({ id: z.string(), generation: wholeNumber(1).meta({ type: "integer", minimum: 1 }) }),
@@ -74,7 +75,7 @@ const list = createRoute({
   operationId: "listWebhookSecrets",
   command: "webhooks secrets",
   summary: "List the active generations of the secret",
-  description: "Returns the generation and the end of each. The secrets cannot be read.",
+  description: "Returns the number and the end of each generation. No request returns an existing secret.",
   ...needs("read"),
   request: { params },
   responses: {

@@ -33,22 +33,26 @@ import { problems } from "./problems.ts";
 
 const DAY_MS = 86_400_000;
 
-const version = z.int().min(1).meta({ description: "The version that you have read: if another one is current, the change is refused." });
+const version = z
+  .int()
+  .min(1)
+  .meta({ description: "The version of the endpoint that you have read: if another version is current, the change is refused." });
 
 const configSchema = z.strictObject({
-  url: z.string().min(1).max(2048).meta({ description: "The target: https, a public host, no password." }),
+  url: z.string().min(1).max(2048).meta({ description: "The target URL: https, a public host, no password." }),
   fact_types: z
     .array(z.enum(PROCESSED))
     .min(1)
     .max(PROCESSED.length)
     .transform((types) => [...new Set(types)])
-    .meta({ description: "Facts of these types are delivered." }),
+    .meta({ description: "The endpoint gets the facts of these types." }),
   description: z.string().max(500).default(""),
   enabled: z.boolean().default(true),
 });
 const createSchema = configSchema.extend({
   backfill_days: z.int().min(1).max(FACT_DAYS).optional().meta({
-    description: "Also delivers the facts of the days before, as `POST /v1/webhooks/{id}/deliveries` does. Only for an enabled endpoint.",
+    description:
+      "Also delivers the facts of the days before the endpoint's creation, as `POST /v1/webhooks/{id}/deliveries` does. This option requires an enabled endpoint.",
   }),
 });
 const changeSchema = configSchema.extend({ version });
@@ -70,9 +74,10 @@ export const WebhookSchema = z
   })
   .meta({ id: "Webhook" });
 
-export const secret = z
-  .string()
-  .meta({ description: "`whsec_…`: shown once, and again to a repeat under the same `Idempotency-Key`. It is not stored." });
+export const secret = z.string().meta({
+  description:
+    "The secret `whsec_…` is shown once, and again to a repeated request with the same `Idempotency-Key`. The secret is not stored.",
+});
 
 const backfill = z
   .object({
@@ -95,7 +100,7 @@ const create = createRoute({
     "Delivers the facts that ledgers accept from now on, and on request those of the last days. A host name without a DNS answer is accepted; it is resolved again before each request.",
   ...needs("operate"),
   request: {
-    headers: z.object(keyHeader("A repeat with the same key is the same endpoint; for one day it gets the first answer.")),
+    headers: z.object(keyHeader("A repeated request with the same key returns the same endpoint; for one day it gets the first response.")),
     body: jsonBody(createSchema),
   },
   responses: {
@@ -117,7 +122,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      deleted: z.enum(["true", "false"]).default("false").meta({ description: "True lists deleted ones too." }),
+      deleted: z.enum(["true", "false"]).default("false").meta({ description: "True lists deleted endpoints too." }),
       ...pageQuery,
     }),
   },
@@ -130,7 +135,7 @@ const show = createRoute({
   operationId: "getWebhook",
   command: "webhooks show",
   summary: "Get a webhook endpoint",
-  description: "Returns the configuration and the state of the endpoint. The secret is not included.",
+  description: "Returns the configuration and the state of the endpoint. The response does not contain the secret.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The endpoint", WebhookSchema), ...problems("unauthorized", "forbidden", "webhook_not_found") },
@@ -143,7 +148,7 @@ const replace = createRoute({
   command: "webhooks change",
   summary: "Replace the configuration of an endpoint",
   description:
-    "Creates a new version. Running deliveries go to the new URL. Deliveries deferred while the endpoint was disabled are sent when it is enabled.",
+    "The change creates a new version of the endpoint. Running deliveries go to the new URL. Deliveries deferred while the endpoint was disabled are sent when it is enabled.",
   ...needs("operate"),
   request: { params, body: jsonBody(changeSchema) },
   responses: {
@@ -173,7 +178,7 @@ const remove = createRoute({
   operationId: "deleteWebhook",
   command: "webhooks delete",
   summary: "Delete an endpoint",
-  description: "Sends no further deliveries, skips running ones, and ends the secrets. Past deliveries remain readable.",
+  description: "The deletion stops further deliveries, skips running ones, and ends the secrets. Past deliveries remain readable.",
   ...needs("operate"),
   request: { params },
   responses: {
@@ -226,7 +231,10 @@ export function webhooks(catalog: Catalog) {
     });
 }
 
-/** Starts the delivery of the days before an endpoint's creation. A refusal leaves the endpoint, whose secret is in this answer alone. */
+/**
+ * Starts the delivery of facts from the days before an endpoint's creation. If this is refused, the endpoint remains, because only this
+ * response contains its secret.
+ */
 async function backfilled(
   context: Context<ApiEnv>,
   catalog: Catalog,
@@ -257,7 +265,7 @@ export function by(context: Context<ApiEnv>): By {
   return operatorOf(context.var.caller);
 }
 
-/** An endpoint of the caller's. Errors: `webhook_not_found`, also for another tenant's. */
+/** Returns a webhook endpoint of the caller's tenant. Errors: `webhook_not_found`, also for an endpoint of another tenant. */
 export async function endpointOf(context: Context<ApiEnv>, id: string): Promise<z.infer<typeof WebhookSchema>> {
   return changed(id, await getEndpoint(context.env.DB, context.var.caller.tenantId, id));
 }

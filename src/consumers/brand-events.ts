@@ -10,7 +10,7 @@ import { WebhookSwitched } from "../messages/webhooks.ts";
 import { announcers } from "../systems/content/announcers.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
-/** Routes of all events except facts. */
+/** The routes of all events except facts. */
 export const reacting = defineConsumer({
   queue: brandEvents,
   batch: { size: 100, waitSeconds: 0 },
@@ -42,7 +42,7 @@ export const reacting = defineConsumer({
   ],
 });
 
-/** The cycle of a keyword on a day: a second event of the same day starts nothing new. */
+/** The name of the cycle for a trending keyword on a day: a second event of the same day starts no other cycle. */
 function trend(keyword: string, seenOn: string): string {
   return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
 }

@@ -14,21 +14,21 @@ import { stateMatches } from "../systems/webhooks/matches.ts";
 import { offer } from "../systems/webhooks/offer.ts";
 import { deliverWebhook } from "../workflows/deliver-webhook.ts";
 
-/** A consequence that fails for good is a dead letter, and holds back no webhook. */
+/** A consequence of a fact that finally fails becomes a dead letter, and delays no webhook. */
 const LATE = { after: "commit" } as const;
 
-/** The consequences of recorded facts. Facts are numerous, so a batch waits up to a second to fill. */
+/** The consumer that processes the consequences of recorded facts. Facts are numerous, so a batch waits up to a second to fill. */
 export const deriving = defineConsumer({
   queue: factProcessing,
   retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
   batch: { size: 50, waitSeconds: 1 },
-  // It mostly waits for objects (budgets, contact books, other ledgers), and little for the database.
+  // The consumer mostly waits for Durable Objects (budgets, contact books, other ledgers), and little for the database.
   concurrency: 10,
   routes: [
     on(PROCESSED_EVENTS.outcome, call(qualify, LATE), ...webhooks()),
     on(PROCESSED_EVENTS.charge, call(spend, LATE), ...webhooks()),
     on(PROCESSED_EVENTS.payout, ...webhooks()),
-    // The merge runs before the commit, so that a sync of the alias finds the contact merged.
+    // The merge of contacts runs before the commit, so that a sync of the alias finds the contact merged.
     on(PROCESSED_EVENTS.contact_merged, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
     on(PROCESSED_EVENTS.reconciliation, ...webhooks()),
     on(FactObserved, call(appendObserved)),

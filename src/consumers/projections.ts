@@ -8,7 +8,7 @@ export const projecting = defineConsumer({
   queue: projections,
   retries: { limit: 10, initial: "1 second", max: "1 minute" },
   batch: { size: 100, waitSeconds: 1 },
-  // A batch is one statement of about 0.2 s: ten at a time handle the 5,000 messages per second of a queue.
+  // A batch of facts is one statement of about 0.2 s: ten batches at a time handle the 5,000 messages per second of a queue.
   concurrency: 10,
   routes: [on(FactRecorded, project(factRow), project(ledgerRow))],
 });

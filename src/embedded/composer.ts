@@ -6,7 +6,10 @@ interface Source {
 
 const MAX_SECTIONS = 4;
 
-/** First and last sentences of sections. A section's position selects them, so that a prompt always gives the same article. */
+/**
+ * The first and last sentences of an article's sections. The position of a section selects its sentences, so that a prompt always gives the
+ * same article.
+ */
 const OPENINGS = [
   (topic: string) => `The best place to start with ${topic} is with what others have already learned.`,
   (topic: string) => `Before deciding anything about ${topic}, it helps to look at the evidence.`,
@@ -24,7 +27,7 @@ const CLOSINGS = [
 export interface ComposedArticle {
   title: string;
   description: string;
-  /** Without the title. */
+  /** The body in Markdown, without the title. */
   body_markdown: string;
 }
 
@@ -46,7 +49,7 @@ export function composeArticle(prompt: string): ComposedArticle {
   return { title: `${capitalized(topic)}: what to know before you start`, description: opening, body_markdown: parts.join("\n\n") };
 }
 
-/** The parts of a synthesis. */
+/** The parts of a synthesis of sources. */
 export interface ComposedSynthesis {
   title: string;
   summary: string;
@@ -54,7 +57,7 @@ export interface ComposedSynthesis {
   tags: string[];
 }
 
-/** Most characters of a key point. */
+/** Maximum characters of a key point. */
 const POINT_CHARACTERS = 200;
 
 /** Summarizes the sources in a prompt: a key point for each. The same prompt always gives the same synthesis. */
@@ -91,7 +94,7 @@ function section(topic: string, { title, url, note }: Source, place: number): st
   return [`## ${title}`, [opening, note, `([source](${url}))`, closing].filter(Boolean).join(" ")];
 }
 
-/** The prompt's topic: labelled, or in its sentence "about …", or its beginning. */
+/** Finds the topic of a prompt: labelled, or in its sentence "about …", or its beginning. */
 function topicOf(prompt: string): string {
   const named =
     /\b(?:keyword|topic|subject)\s*[:=]\s*["“]?([^"”\n]+)/i.exec(prompt)?.[1] ??
@@ -101,7 +104,10 @@ function topicOf(prompt: string): string {
   return named.replace(/[\s.,:;]+$/, "") || "this subject";
 }
 
-/** Every line with a URL is a source: a JSON object, or a title before the URL and a note after it or on the next line. */
+/**
+ * Reads the sources in a prompt: every line with a URL is a source. Such a line is a JSON object, or has a title before the URL and a note
+ * after it or on the next line.
+ */
 function sourcesIn(prompt: string): Source[] {
   const lines = prompt.split("\n");
   return lines.flatMap((line, index) => {
@@ -122,7 +128,7 @@ function quotedSource(line: string): Source[] {
   }
 }
 
-/** The text of a line without its bullet, number, brackets and dashes. */
+/** Returns the text of a line without its bullet, number, brackets and dashes. */
 function plain(text: string): string {
   return text
     .replace(/^[\s\-*•–—:|>)\]]*(?:\[?\d+[.)\]]\s*)?[["“(]*/, "")

@@ -6,7 +6,7 @@ import type { EmbeddedLedger } from "./ledger.ts";
 export interface EmbeddedEnv extends CrmVars {
   EMBEDDED_LEDGER: DurableObjectNamespace<EmbeddedLedger>;
   EMBEDDED_CRM_STORE: DurableObjectNamespace<EmbeddedCrmStore>;
-  /** Published pages, keyed by path. */
+  /** The bucket of published pages, keyed by path. */
   PAGES: R2Bucket;
   /** The public URL of this Worker. Default: `http://localhost:8787`. */
   PUBLIC_URL?: string;
@@ -17,21 +17,21 @@ export interface EmbeddedEnv extends CrmVars {
   SOCIAL_PASSWORD?: string;
   /** The target of the embedded CRM's messages about changes. Default: this Worker, for the tenant of a local engine. */
   CRM_WEBHOOK_URL?: string;
-  /** The key of the CRM's signatures. For the embedded CRM the default is derived from MILLRACE_KEY. */
+  /** The key that signs the CRM's messages. The default for the embedded CRM is derived from MILLRACE_KEY. */
   CRM_WEBHOOK_SECRET?: string;
 }
 
-/** The only ledger of this deployment. */
+/** Returns the Durable Object with the ledger of this deployment's embedded upstreams. */
 export function ledgerOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedLedger> {
   return env.EMBEDDED_LEDGER.getByName("local");
 }
 
-/** The CRM of this deployment. Each account has its own CRM, which starts empty. */
+/** Returns the Durable Object with the embedded CRM of this deployment. Each CRM account has its own object, which starts empty. */
 export function crmStoreOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedCrmStore> {
   return env.EMBEDDED_CRM_STORE.getByName(env.CRM_ACCOUNT ? `account ${env.CRM_ACCOUNT}` : "local");
 }
 
-/** True if the request has the token of this deployment. */
+/** True if the request has this deployment's token for the embedded programs. */
 export function hasBearer(request: { header(name: string): string | undefined }, token: string | undefined): boolean {
   return request.header("authorization") === `Bearer ${token || EMBEDDED_TOKEN}`;
 }

@@ -5,47 +5,50 @@ import { type BAD_ANSWERS, OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 export type UpstreamName = (typeof UPSTREAMS)[number];
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** One call to an embedded program. Tests count duplicates in the rows of calls. */
+/** A call to an embedded program. Tests count duplicates in the rows of calls. */
 export interface Call {
   upstream: UpstreamName;
   /** The call's idempotency key, if any. */
   key: string | null;
-  /** The subject: the query, the prompt's beginning, the page's path, or the record key and the post. */
+  /** The subject of the call: the query, the prompt's beginning, the page's path, or the record key and the post. */
   subject: string;
 }
 
 interface RecordedCall extends Call {
   id: number;
-  /** ISO 8601. */
+  /** The time of the call (ISO 8601). */
   at: string;
   outcome: Outcome;
 }
 
-/** A rule that makes calls fail. The first matching rule with remaining hits applies. */
+/** A rule that makes calls to an embedded program fail. The program applies the first matching rule with remaining hits. */
 export interface Fault {
   upstream: UpstreamName;
-  /** A part of the call's path, query or body. An empty text matches every call. */
+  /** A text that the call's path, query or body contains. An empty `match` applies to every call. */
   match: string;
-  /** The HTTP status of the response. */
+  /** The HTTP status of the failed call. */
   status: number;
-  /** Remaining hits; null for no limit. */
+  /** The number of remaining calls that the rule applies to; null for no limit. */
   remaining: number | null;
-  /** Seconds, for the `Retry-After` header. */
+  /** The value of the `Retry-After` header in seconds. */
   retryAfter?: number;
-  /** True: the call does its work and only the response is lost. Default: false, nothing happens. */
+  /** True when the call has its effect and only its response is lost. Default: false, so the call has no effect. */
   afterEffect?: boolean;
 }
 
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
-/** A rule that makes the writer's answers unusable. Unusable answers are charged like others. */
+/** A rule that makes the answers of the embedded writer unusable. Unusable answers are charged like other answers. */
 export interface AnswerFault {
   upstream: "text";
-  /** A part of the prompt. An empty text matches every prompt. */
+  /** A text that the prompt contains. */
   match: string;
-  /** The defect of the answer. */
+  /** The way in which the writer's answer is unusable. */
   answer: BadAnswer;
-  /** Remaining answers; null for no limit. A repeated key gets its first answer, and does not count. */
+  /**
+   * The number of remaining answers that the rule applies to; null for no limit. A request with a repeated key gets its first answer, and
+   * does not count.
+   */
   remaining: number | null;
 }
 
@@ -90,11 +93,11 @@ const POSTS = `SELECT id, text, at FROM posts WHERE upstream = ? AND account = ?
 export interface StoredPost {
   id: number;
   text: string;
-  /** In milliseconds. */
+  /** The time of the post in milliseconds. */
   at: number;
 }
 
-/** The state of the embedded programs. Every method is synchronous SQL, so calls cannot interleave. */
+/** The state of the embedded programs. Every method of the ledger is synchronous SQL, so calls cannot interleave. */
 export class EmbeddedLedger extends DurableObject {
   readonly #sql = this.ctx.storage.sql;
 
@@ -107,7 +110,7 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
   }
 
-  /** True if there was an earlier call with this subject. */
+  /** True if the embedded program was called with this subject before. */
   isKnown({ upstream, subject }: Pick<Call, "upstream" | "subject">): boolean {
     return this.report({ upstream, match: subject }).calls.some((call) => call.subject === beginning(subject, MAX_SUBJECT_LENGTH));
   }
@@ -128,7 +131,10 @@ export class EmbeddedLedger extends DurableObject {
     return { calls, totals };
   }
 
-  /** Charges for an answer, once per key. A known key gets the stored answer; null if it was used with another request. */
+  /**
+   * Charges for an answer of the embedded writer, once per key. A request with a known key gets the stored answer, or null if the key came
+   * with another request.
+   */
   charge(call: Call, fingerprint: string, body: string): string | null {
     const stored =
       call.key === null ? undefined : this.#sql.exec<{ fingerprint: string; body: string }>(FIND_ANSWER, call.key).toArray()[0];
@@ -159,7 +165,7 @@ export class EmbeddedLedger extends DurableObject {
     return { ...fault, retryAfter: retry_after ?? undefined, afterEffect: after_effect === 1 };
   }
 
-  /** Uses up one hit of the first rule for an answer to this prompt; null for none, and for a key with a stored answer. */
+  /** Uses up one hit of the first rule for an answer to this prompt; returns null without a rule, and for a key with a stored answer. */
   takeAnswerFault(key: string | null, prompt: string): BadAnswer | null {
     return this.#sql.exec<{ answer: BadAnswer }>(TAKE_ANSWER_FAULT, prompt, key).toArray()[0]?.answer ?? null;
   }
@@ -168,7 +174,7 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(OPEN_SESSION, token, did, expiresAt);
   }
 
-  /** The DID of a token, or the reason why the token is invalid. */
+  /** Returns the DID of a session token, or the reason why the token is invalid. */
   sessionOf(token: string): { did: string } | "unknown" | "expired" {
     const [row] = this.#sql.exec<{ did: string; expires_at: number }>(FIND_SESSION, token).toArray();
     if (!row) return "unknown";
@@ -186,7 +192,7 @@ export class EmbeddedLedger extends DurableObject {
     this.record(call, rowsWritten > 0 ? "removed" : "unchanged");
   }
 
-  /** Posts a text. A key that the account used within `keepKeyMs` gives the post of that time. */
+  /** Posts a text to an account of an embedded platform. A key that the account used within `keepKeyMs` returns the post of that time. */
   addPost(call: Call, account: string, text: string, keepKeyMs: number): StoredPost {
     const now = Date.now();
     const [known] =
@@ -200,7 +206,7 @@ export class EmbeddedLedger extends DurableObject {
     return this.#sql.exec(SAME_POST, upstream, account, text).toArray().length > 0;
   }
 
-  /** The posts of an account before a post, newest first. */
+  /** Returns the posts of an account that precede a post, newest first. */
   posts(upstream: UpstreamName, account: string, before: number, limit: number): StoredPost[] {
     return this.#sql.exec<Row<StoredPost>>(POSTS, upstream, account, before, limit).toArray();
   }
@@ -210,6 +216,6 @@ export class EmbeddedLedger extends DurableObject {
   }
 }
 
-/** SQLite rows are plain objects to the type checker; an interface is not one until it is mapped. */
+/** The type checker accepts SQLite rows only as plain object types, so this type converts an interface. */
 type Row<T> = { [Column in keyof T]: T[Column] };
 type FaultRow = Row<Omit<Fault, "retryAfter" | "afterEffect">> & { retry_after: number | null; after_effect: number };

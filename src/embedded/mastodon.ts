@@ -5,7 +5,7 @@ import { MASTODON_CHARACTERS, mastodonLength } from "../providers/post-length.ts
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 import type { StoredPost } from "./ledger.ts";
 
-/** How long Mastodon keeps a key. */
+/** How long Mastodon remembers an idempotency key. */
 const KEY_MS = 3_600_000;
 const ORIGIN = "https://mastodon.embedded";
 const LARGEST_PAGE = 40;
@@ -56,7 +56,7 @@ export function mastodonError(_status: number, error: string): object {
   return { error };
 }
 
-/** Mastodon's 429 has a date and no `Retry-After`. */
+/** Mastodon's 429 response has a date and no `Retry-After`. */
 export function mastodonLimit(seconds: number): Record<string, string> {
   const reset = new Date(Date.now() + seconds * 1000).toISOString();
   return { "x-ratelimit-limit": "300", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset };
@@ -76,7 +76,7 @@ function accountOf(account: string) {
   };
 }
 
-/** A number for each account. */
+/** Returns the numeric id of an account. */
 function idOf(account: string): string {
   return Array.from(account)
     .reduce((sum, one) => (sum * 31n + BigInt(one.codePointAt(0) ?? 0)) % 10n ** 15n, 1n)
@@ -92,7 +92,7 @@ function statusOf(account: string, { id, text, at }: StoredPost) {
   };
 }
 
-/** A text as Mastodon shows it: escaped, with its links. */
+/** Returns a text as Mastodon shows it: escaped, with its links. */
 function contentOf(text: string): string {
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
   return `<p>${escaped.replaceAll(/https?:\/\/\S+/g, (url) => `<a href="${url}" target="_blank" rel="nofollow noopener">${url}</a>`)}</p>`;

@@ -3,13 +3,13 @@ import { publicUrl } from "../providers/public-url.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { Outcome } from "./ledger.ts";
 
-/** R2's maximum length of an object's name. */
+/** R2's maximum length of an object's name, in bytes. */
 const MAX_PATH_BYTES = 1024;
 const CONTENT_TYPE = "text/html; charset=utf-8";
 
 /**
- * A page shares its origin with the API and the console, and its text is from a model. The sandbox removes that origin; the other
- * directives allow only text, pictures and its own style.
+ * A published page shares its origin with the API and the console, and its text is from a model. The sandbox of the policy removes that
+ * origin; the other directives allow only text, pictures and the page's own style.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -32,7 +32,7 @@ export const PAGE_HEADERS = {
 
 const PATH = "/pages/:path{.+}";
 
-/** A page store on R2. `PUT` returns 201 for a new page and 200 for a replaced one, `GET` 404 for none, `DELETE` 204 always. */
+/** A page store on R2. The store's `PUT` returns 201 for a new page and 200 for a replaced one, `GET` 404 for none, `DELETE` 204 always. */
 export const pages = new Hono<{ Bindings: EmbeddedEnv }>()
   .use(PATH, async (context, next) => {
     if (!hasBearer(context.req, context.env.PAGES_TOKEN)) return context.json(pagesError(401, "The token is not valid."), 401);
@@ -62,7 +62,9 @@ function published(env: EmbeddedEnv, path: string, { httpEtag }: R2Object): { ur
   return { url: publicUrl(env, `pages/${path}`), etag: httpEtag };
 }
 
-/** The ledger decides whether the page was new: an attempt that died after the store's write would find its own page there. */
+/**
+ * The ledger of calls decides whether the page was new: an attempt that died after the store's write would find its own page in the store.
+ */
 function record({ env, req }: Context<{ Bindings: EmbeddedEnv }>, path: string, did: "put" | "removed"): Promise<Outcome> {
   return ledgerOf(env).recordPage({ upstream: "pages", key: req.header("idempotency-key") ?? null, subject: path }, did);
 }
@@ -71,15 +73,19 @@ export function pagesError(status: number, detail: string): object {
   return { status, detail };
 }
 
-/** Serves a published page; null if there is none. With the request's headers, returns 304 if the browser has this version. */
+/**
+ * Serves a published page; returns null if the page does not exist. The function returns 304 if the request's headers show that the browser
+ * has this version.
+ */
 export async function servePage(
   env: Pick<EmbeddedEnv, "PAGES">,
   path: string,
   requestHeaders: Headers = new Headers(),
 ): Promise<Response | null> {
-  // A visitor can request any path and send any header: R2 throws for an invalid name or tag.
+  // A visitor can request any path and send any header: R2 throws for an invalid object name or ETag.
   if (new TextEncoder().encode(path).byteLength > MAX_PATH_BYTES) return null;
-  // Only the tags, without the `W/` of compressing proxies: RFC 9110 compares weakly here, which R2 does not support.
+  // Reads only the ETags of the header, without the `W/` of compressing proxies: RFC 9110 compares ETags weakly here, which R2 does not
+  // support.
   const heldVersions = requestHeaders
     .get("if-none-match")
     ?.match(/"[^"]*"|\*/g)

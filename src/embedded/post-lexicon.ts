@@ -20,7 +20,7 @@ const Record = z.looseObject({
   facets: z.array(Facet).optional(),
 });
 
-/** The schema of `deleteRecord`. */
+/** The request schema of the procedure `deleteRecord`. */
 export const DeletePost = z.object({ repo: z.string(), collection: z.literal("app.bsky.feed.post"), rkey: z.string().min(1).max(512) });
 
 /** The schema of `putRecord`: the rules of the `app.bsky.feed.post` lexicon, including its record key. */

@@ -1,18 +1,19 @@
 export const UPSTREAMS = ["search", "text", "pages", "social", "mastodon", "x"] as const;
 
 /**
- * The outcome of a call. `charged`: paid work was done. `repeated`: the call's key was known, and the stored answer was returned without a
- * charge. `created`, `replaced`, `unchanged`, `removed`: the change of a page or a record. `refused`: a fault, nothing happened.
+ * The outcome of a call to an embedded program. `charged`: the program did paid work. `repeated`: the program knew the call's key, and
+ * returned the stored answer without a charge. `created`, `replaced`, `unchanged`, `removed`: the change of a page or a record. `refused`:
+ * a fault rule applied, and the call had no effect.
  */
 export const OUTCOMES = ["charged", "repeated", "created", "replaced", "unchanged", "removed", "refused"] as const;
 
 /**
- * The defect of a writer's answer. `cut`: only half of the body arrives, once; the whole answer is stored under its key. `chatty`: a whole
- * article, surrounded by reasoning, prose and a fence.
+ * The ways in which the writer's answer can be unusable. `cut`: only half of the body arrives, once; the whole answer is stored under the
+ * call's key. `chatty`: the answer is a whole article, surrounded by reasoning, prose and a fence.
  */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed", "cut", "chatty"] as const;
 
-/** The embedded programs' tables. `calls` is only appended to: it is the record of all calls. */
+/** The embedded programs' tables. Rows of `calls` are only added: they are the record of all calls. */
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS calls (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -68,7 +69,7 @@ CREATE TABLE IF NOT EXISTS posts (
 ) STRICT;
 `;
 
-/** Tables with CHECKs on words, and the required words. */
+/** Tables with a CHECK of allowed words, each with the words that the code needs. */
 const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS, answer_faults: BAD_ANSWERS } as const;
 
 /**

@@ -2,9 +2,9 @@ import { Hono } from "hono";
 import { EMBEDDED_TOKEN } from "../providers/credentials.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 
-/** Brave's own limit. */
+/** Brave's own maximum length of a query. */
 const MAX_QUERY_LENGTH = 400;
-/** A query with these words fails the first time, to try a retry. */
+/** A search with these words in its query fails the first time, so that a drill can try a retry. */
 const FAILS_ONCE = "fails once";
 
 /** A search engine with Brave's API. The same query always finds the same five pages; every call is charged. */

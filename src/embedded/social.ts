@@ -62,7 +62,7 @@ export const social = new Hono<SocialEnv>()
     return context.json({ uri, cid: record.cid, value: JSON.parse(record.value) });
   });
 
-/** The session of a request. AT Protocol servers return 400 for an expired one, not 401. */
+/** Checks the session of a request. AT Protocol servers return 400 for an expired session token, not 401. */
 async function signedIn(context: Context<SocialEnv>, next: Next): Promise<Response | undefined> {
   const token = context.req.header("authorization")?.replace(/^Bearer /, "") ?? "";
   const session = await ledgerOf(context.env).sessionOf(token);
@@ -73,7 +73,7 @@ async function signedIn(context: Context<SocialEnv>, next: Next): Promise<Respon
   return undefined;
 }
 
-/** `{ error, message }`, where `error` is the name that clients check. */
+/** Returns an error body `{ error, message }`, where `error` is the name that clients check. */
 export function socialError(status: number, message: string, error = nameOf(status)): object {
   return { error, message };
 }

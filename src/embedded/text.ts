@@ -5,10 +5,10 @@ import { composeArticle, composeSynthesis } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { BadAnswer } from "./ledger.ts";
 
-/** OpenAI's documented estimate for English. */
+/** The number of characters per token, by OpenAI's documented estimate for English. */
 const CHARACTERS_PER_TOKEN = 4;
 
-/** The supported schemas: articles and syntheses. */
+/** The answer schemas that the embedded writer supports: articles and syntheses. */
 const AnswerSchema = z.union([
   z.object({ required: z.array(z.enum(["title", "description", "body_markdown"])) }),
   z.object({ required: z.array(z.enum(["title", "summary", "key_points", "tags"])) }),
@@ -31,7 +31,10 @@ const ChatRequest = z.object({
 
 type ChatRequest = z.infer<typeof ChatRequest>;
 
-/** A writer with OpenAI's chat completions API. A known `Idempotency-Key` gets its first answer, byte for byte, without a charge. */
+/**
+ * A writer with OpenAI's chat completions API. A request with a known `Idempotency-Key` gets its first answer, byte for byte, without a
+ * charge.
+ */
 export const text = new Hono<{ Bindings: EmbeddedEnv }>().post("/v1/chat/completions", async (context) => {
   if (!hasBearer(context.req, context.env.TEXT_TOKEN)) return context.json(textError(401, "Incorrect API key provided."), 401);
 
@@ -74,11 +77,11 @@ function completionOf(request: ChatRequest, prompt: string, fault: BadAnswer | n
   };
 }
 
-/** The writer's answer and its finish reason: an article or a synthesis within the token limit, or the answer of a fault. */
+/** Returns the writer's answer and its finish reason: an article or a synthesis within the token limit, or the answer of a fault. */
 function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) {
   const article = composeArticle(prompt);
   const json = request.response_format !== undefined && request.response_format.type !== "text";
-  // The fields of the answer are in the prompt too, for models without schemas.
+  // The prompt also names the fields of the answer, for models without schemas.
   const isSynthesis = request.messages.some(({ content }) => content.includes('"key_points":') && content.includes('"tags":'));
   const whole = isSynthesis
     ? JSON.stringify(composeSynthesis(prompt))
@@ -104,7 +107,7 @@ function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) 
   }
 }
 
-/** An article with the model's reasoning in its text, as some servers return it. */
+/** Returns an article with the model's reasoning in its text, as some servers return it. */
 function chatty(content: string): string {
   return `<think>The template says {title}. I answer {"title": "…"}.</think>\n\nUse {title}.\n\`\`\`json\n${content}\n\`\`\`\n\nIs {title} right?`;
 }

@@ -10,7 +10,7 @@ import { social, socialError } from "./social.ts";
 import { text, textError } from "./text.ts";
 import { x, xError, xLimit } from "./x.ts";
 
-/** The error body of each program's own format. */
+/** The function that builds an error body in each program's own format. */
 const errorBodies: Record<UpstreamName, (status: number, message: string) => object> = {
   search: searchError,
   text: textError,
@@ -20,7 +20,7 @@ const errorBodies: Record<UpstreamName, (status: number, message: string) => obj
   x: xError,
 };
 
-/** The headers of a limit with this many seconds left, if a program has its own. */
+/** The function that builds rate limit headers with this many seconds left, for programs that have their own. */
 const limitHeaders: Partial<Record<UpstreamName, (seconds: number) => Record<string, string>>> = { mastodon: mastodonLimit, x: xLimit };
 
 const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
@@ -39,7 +39,7 @@ const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
   .route("/control.embedded", control);
 
 /**
- * The upstreams of a local engine: programs with the providers' wire formats and real state. Bind it as the service `UPSTREAMS`; a
+ * The upstreams of a local engine: programs with the providers' wire formats and real state. Bind the class as the service `UPSTREAMS`; a
  * request's host selects the program. The embedded upstreams are not reachable from the internet.
  */
 export class EmbeddedUpstreams extends WorkerEntrypoint<EmbeddedEnv> {

@@ -5,12 +5,12 @@ import { oauth1Parameters, oauth1Signature } from "../providers/oauth1.ts";
 import { X_CHARACTERS, xLength } from "../providers/post-length.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 
-/** How old a request may be. */
+/** Maximum age of a signed request. */
 const FRESH_SECONDS = 300;
 
 const NewPost = z.object({ text: z.string().min(1) });
 
-/** X's endpoint for posts: an account for each access token that begins with the embedded one. The endpoint has no idempotency keys. */
+/** X's endpoint for posts: an account for each access token that begins with the embedded one. X's endpoint has no idempotency keys. */
 export const x = new Hono<{ Bindings: EmbeddedEnv }>().post("/2/tweets", async (context) => {
   const { url, method } = context.req.raw;
   const account = await signer(context.req.header("authorization"), method, url);
@@ -38,13 +38,13 @@ export function xError(status: number, detail: string): object {
   return { title: TITLES[status] ?? "Service Unavailable", detail, type, status };
 }
 
-/** X's 429 has a time in seconds since 1970 and no `Retry-After`. */
+/** X's 429 response has a time in seconds since 1970 and no `Retry-After`. */
 export function xLimit(seconds: number): Record<string, string> {
   const reset = String(Math.ceil(Date.now() / 1000) + seconds);
   return { "x-rate-limit-limit": "100", "x-rate-limit-remaining": "0", "x-rate-limit-reset": reset };
 }
 
-/** The account that signed a request; undefined for another signature, and for an old one. */
+/** Returns the account that signed a request; undefined for an invalid signature, and for an old one. */
 async function signer(header: string | undefined, method: string, url: string): Promise<string | undefined> {
   const { oauth_signature, ...own } = oauth1Parameters(header) ?? {};
   const { oauth_token: token = "", oauth_consumer_key, oauth_timestamp } = own;

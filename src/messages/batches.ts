@@ -4,21 +4,22 @@ import { batch } from "./queues.ts";
 
 const job = { batch_id: z.string().min(1).max(64) };
 const key = ({ batch_id }: { batch_id: string }) => batch_id;
-// A batch has one run, which its route starts with its row. A second run under another key would process the same rows.
+// Only the route of batches starts the run of a batch, together with the row of the batch. A second run of the batch under another key
+// would process the same rows.
 const door = { scope: null, route: "POST /v1/batches" };
 
-/** Imports the rows of a file. */
+/** The command to import the rows of a file. */
 export const BatchImport = defineCommand({ type: "batch.import", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Exports rows to a file. */
+/** The command to export rows to a file. */
 export const BatchExport = defineCommand({ type: "batch.export", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Compares the rows of a file with the stored rows. */
+/** The command to compare the rows of a file with the stored rows. */
 export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
 /**
- * Rebuilds from the ledgers: the projection of facts, or the data derived from facts. `request` names the rebuild: the same name is the
- * same rebuild.
+ * The command to rebuild data from the ledgers: the projection of facts, or the data derived from facts. `request` names the rebuild:
+ * commands with the same name are one rebuild.
  */
 export const ProjectionRebuild = defineCommand({
   type: "projection.rebuild",

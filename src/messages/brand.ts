@@ -14,23 +14,29 @@ export const brandName = z
   .max(60)
   .regex(/^[a-z0-9][a-z0-9-]*$/, "must be lower case letters, digits and dashes")
   .meta({ examples: ["acme"] });
-/** A round of work: a week, a campaign. The same keyword in the same cycle is the same work. */
+/**
+ * The name of a brand's round of work, such as a week or a campaign. A repeated request of a keyword in the same cycle starts no second
+ * work.
+ */
 export const cycle = z
   .string()
   .min(1)
   .max(60)
   .meta({ examples: ["spring"] });
 
-/** The priority of a cycle's whole fan-out. */
+/** The priority of all commands that a cycle causes. */
 export const priority = z.enum(["high", "normal", "low"]);
 export type Priority = z.infer<typeof priority>;
 
-/** Submits keywords for a brand: the brand's agent decides which ones to work on, and when. `priority` applies to all its keywords. */
+/**
+ * Submits keywords for a brand: the brand's agent decides which ones to work on, and when. `priority` applies to all keywords of the cycle.
+ */
 export const BrandCycle = defineCommand({
   type: "brand.cycle",
   payload: z.object({ brand: brandName, cycle, keywords: z.array(keyword).min(1).max(500), priority: priority.default("normal") }),
   key: ({ brand, cycle }) => `${brand}/${cycle}`,
-  // The name of a cycle may be free text, which may mention a person. A correlation id outlives it, so it has a hash of such a text.
+  // The name of a cycle may be free text, which may mention a person. The correlation id outlives the cycle, so it contains a hash of such
+  // a text.
   correlation: ({ brand, cycle }) => `brand-cycle-${brand}-${/^[\w.-]+$/.test(cycle) ? cycle : digest(cycle).slice(0, 12)}`,
   subject: ({ brand }) => brand,
   queue: smCommands,
@@ -47,7 +53,7 @@ export const KeywordTrending = defineEvent({
 
 /**
  * Compares a brand's records with its agent's state, and corrects the state. A schedule names each audit by its time; a manual request
- * names it by `audit`.
+ * names the audit by `audit`.
  */
 export const BrandAudit = defineCommand({
   type: "brand.audit",
@@ -57,7 +63,7 @@ export const BrandAudit = defineCommand({
   queue: smCommands,
 });
 
-/** The result of a brand's audit. */
+/** The event with the result of a brand's audit. */
 export const BrandAudited = defineEvent({
   type: "brand.audited",
   payload: z.object({
@@ -74,8 +80,8 @@ export const BrandAudited = defineEvent({
 const keywords = z.int().min(0);
 
 /**
- * Every keyword of a cycle has an outcome. Told once for each round: a later `brand.cycle` of the same name with new keywords begins the
- * next one.
+ * The event that every keyword of a cycle has an outcome. The event is emitted once for each round: a later `brand.cycle` of the same name
+ * with new keywords begins the next round.
  */
 export const BrandCycleEnded = defineEvent({
   type: "brand.cycle_ended",

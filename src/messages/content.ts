@@ -7,10 +7,13 @@ import { MAIN, siteKey, siteKind, targetName } from "./targets.ts";
 const article = z.object({ content_id: z.string().min(1).max(64), brand: brandName });
 const subject = ({ content_id }: { content_id: string }) => content_id;
 
-/** A change of an article. `revision` counts the changes of the article, so that events can arrive in any order. */
+/**
+ * The payload of an event about a change of an article. `revision` counts the changes of the article, so that events can arrive in any
+ * order.
+ */
 const change = article.extend({ keyword, revision: z.int().min(1) });
 
-/** A draft is written and stored. `key_points` are the key points of the research. */
+/** The event that the draft of an article is written and stored. `key_points` of the event are the key points of the research. */
 export const ContentGenerated = defineEvent({
   type: "content.generated",
   payload: change.extend({
@@ -24,8 +27,8 @@ export const ContentGenerated = defineEvent({
 });
 
 /**
- * Publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. `update`: put an edited article
- * again, only on the sites where it is published.
+ * The command to publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. With `update` the
+ * command puts an edited article again, only on the sites where it is published.
  */
 export const ContentPublish = defineCommand({
   type: "content.publish",
@@ -36,9 +39,9 @@ export const ContentPublish = defineCommand({
 });
 
 /**
- * Publish an approved article on one more site of its brand. `update`: only while the article is published on that site. `occasion` is the
- * key of the `content.publish` with the approval, or names the request of an operator. No token can send this command, because the command
- * asks for no approval.
+ * The command to publish an approved article on one more site of its brand. With `update` the command acts only while the article is
+ * published on that site. `occasion` is the key of the `content.publish` with the approval, or names the request of an operator. No token
+ * can send this command, because it asks for no approval.
  */
 export const ContentPublishToSite = defineCommand({
   type: "content.publish_to_site",
@@ -50,8 +53,8 @@ export const ContentPublishToSite = defineCommand({
 });
 
 /**
- * Remove the page of an article's published revision from a site. This is a separate command, so that the removal works without the
- * instance that published it.
+ * The command to remove the page of an article's published revision from a site. This is a separate command, so that the removal works
+ * without the instance that published it.
  */
 export const ContentUnpublish = defineCommand({
   type: "content.unpublish",
@@ -62,7 +65,10 @@ export const ContentUnpublish = defineCommand({
   door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
 });
 
-/** The page is published on a site of the brand. `platform` is the software of the site. `again`: the site had the page before. */
+/**
+ * The event that an article's page is published on a site of the brand. `platform` is the software of the published site. With `again`, the
+ * site had the page before.
+ */
 export const ContentPublished = defineEvent({
   type: "content.published",
   payload: change.extend({
@@ -75,7 +81,7 @@ export const ContentPublished = defineEvent({
   queue: brandEvents,
 });
 
-/** The page was removed from a site of the brand. */
+/** The event that an article's page was removed from a site of the brand. */
 export const ContentUnpublished = defineEvent({
   type: "content.unpublished",
   payload: change.extend({ site: targetName.default(MAIN) }),
@@ -83,5 +89,5 @@ export const ContentUnpublished = defineEvent({
   queue: brandEvents,
 });
 
-/** A draft was rejected, or its approval timed out. */
+/** The event that a draft was rejected, or its approval timed out. */
 export const ContentRejected = defineEvent({ type: "content.rejected", payload: change, subject, queue: brandEvents });

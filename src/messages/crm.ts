@@ -6,7 +6,10 @@ import { brandEvents, crmCommands } from "./queues.ts";
 const contactId = z.string().min(1).max(200);
 const crmId = z.string().min(1).max(64);
 
-/** Push one contact in its present form to the CRM. `occasion` names the reason, such as its revision: the same name is the same work. */
+/**
+ * The command to send one contact in its present form to the CRM. `occasion` names the reason of the command, such as the contact's
+ * revision: commands with the same name are one sync.
+ */
 export const ContactSync = defineCommand({
   type: "contact.sync",
   payload: z.object({ contact_id: contactId, occasion: z.string().min(1).max(250) }),
@@ -15,7 +18,10 @@ export const ContactSync = defineCommand({
   queue: crmCommands,
 });
 
-/** Push every contact that changed since its last sync to the CRM, or compare all contacts with it. `sync_id` names the sync. */
+/**
+ * The command to send every contact that changed since its last sync to the CRM, or to compare all contacts with it. `sync_id` names the
+ * sync of all contacts.
+ */
 export const ContactsSync = defineCommand({
   type: "contacts.sync",
   payload: z.object({
@@ -31,25 +37,25 @@ export const ContactsSync = defineCommand({
   queue: crmCommands,
 });
 
-/** The CRM reported a change of a contact: read it, and copy the changes. */
+/** The command to read a contact that the CRM reported as changed, and to copy the changes. */
 export const CrmContactChanged = defineCommand({
   type: "crm.contact_changed",
   payload: z.object({
     crm_id: crmId,
-    /** Identifies the notice. */
+    /** The id of the CRM's webhook event. */
     event_id: z.string().min(1).max(100),
     occurred_at: z.iso.datetime(),
-    /** Records that were merged into this one. */
+    /** The ids of CRM records that were merged into this one. */
     merged: z.array(crmId).max(100).default([]),
   }),
   key: ({ event_id }) => event_id,
   subject: ({ crm_id }) => crm_id,
   queue: crmCommands,
-  // Without this restriction, a caller could claim any record of the CRM.
+  // Only the webhook route sends this command; otherwise a caller could claim any record of the CRM.
   door: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
 });
 
-/** Move the contacts to another CRM account, the deployment's: the known data of the previous account is deleted. */
+/** The command to move the contacts to the CRM account of this deployment: the known data of the previous account is deleted. */
 export const CrmAdoptAccount = defineCommand({
   type: "crm.adopt_account",
   payload: z.object({ account: z.string().min(1).max(64), occasion: z.string().min(1).max(150) }),
@@ -60,8 +66,9 @@ export const CrmAdoptAccount = defineCommand({
 });
 
 /**
- * Forget a person: their identifiers are removed from every place. The command's route stores the identifiers separately, because a command
- * is kept longer; the command contains only the pseudonym. `request` names the request: another name starts another search.
+ * The command to forget a person: their identifiers are removed from every place. The command's route stores the identifiers separately,
+ * because a command is kept longer; the command contains only the pseudonym. `request` names the request: a command with another name
+ * starts another search.
  */
 export const ContactForget = defineCommand({
   type: "contact.forget",
@@ -72,7 +79,7 @@ export const ContactForget = defineCommand({
   door: { scope: null, route: "POST /v1/contacts/forget" },
 });
 
-/** The CRM has a contact in this revision. */
+/** The event that the CRM has a contact in this revision. */
 export const ContactSynced = defineEvent({
   type: "contact.synced",
   payload: z.object({ contact_id: contactId, crm_id: z.string().min(1), revision: z.int().min(1) }),

@@ -13,7 +13,7 @@ import {
 } from "millrace";
 import * as z from "zod";
 
-/** Names of things in the caller's world: accounts, partners, contacts, entities. */
+/** The names of a sender's own objects: accounts, partners, contacts, entities. */
 const name = chosenName(200);
 /** Names of accounts and partners, short enough for their ledgers `account/…` and `partner/…`. */
 const party = chosenName(190);
@@ -21,7 +21,7 @@ const cents = z.int().min(0).max(1_000_000_000_000);
 const ruleRef = z.strictObject({ version: z.int().min(1), rule: z.string() });
 const webhook = z.strictObject({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
 
-/** Largest payload with free fields, as JSON, so that a fact always fits into its message. */
+/** Maximum length of a fact's payload with free fields, as JSON, so that a fact always fits into its message. */
 const MAX_OPEN_CHARACTERS = 8000;
 const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
   z
@@ -33,9 +33,9 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
 
 /** The payload of each type of fact. A fact with an invalid payload is refused before it is appended. */
 export const FACT_PAYLOADS = {
-  /** Something of monetary value happened: the account that owes, the partner that earned, and the value. */
+  /** An outcome of monetary value: the account that owes, the partner that earned, and the value. */
   outcome: open({ account: party, partner: party.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
-  /** A charge to an account. `hold`: the budget reservation that the charge settles. */
+  /** The charge of an amount to an account. `hold` is the budget reservation that the charge settles. */
   charge: z.strictObject({
     account: party,
     amount_cents: cents,
@@ -43,14 +43,14 @@ export const FACT_PAYLOADS = {
     decided_by: ruleRef.optional(),
     hold: name.optional(),
   }),
-  /** A payout to a partner. */
+  /** The payout of an amount to a partner. */
   payout: z.strictObject({ partner: party, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
-  /** Two contacts are one person: `from` becomes an alias of `into`. */
+  /** The fact that two contacts are one person: `from` becomes an alias of `into`. */
   contact_merged: z.strictObject({ from: name, into: name }),
   webhook_triggered: webhook,
   webhook_sent: webhook.extend({ status: z.int(), attempts: z.int() }),
   webhook_failed: webhook.extend({ status: z.int().nullable(), reason: z.string().max(1000) }),
-  /** Two sources were compared, or a person settled something manually. */
+  /** The fact that two sources were compared, or that a person settled a difference manually. */
   reconciliation: open({ about: name, note: z.string().max(1000).optional() }),
 } as const;
 
@@ -59,7 +59,7 @@ export const FACT_TYPES = Object.keys(FACT_PAYLOADS) as [FactType, ...FactType[]
 export type FactPayload<Type extends FactType> = z.infer<(typeof FACT_PAYLOADS)[Type]>;
 
 const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).optional(), occurred_at: z.iso.datetime() };
-/** A fact's identity depends on its time, which is stored in milliseconds. Old ledgers contain finer times. */
+/** A fact's identity depends on its time, which is stored in milliseconds. Old ledgers contain times that are finer than milliseconds. */
 const statedTime = z.iso
   .datetime()
   .refine((time) => !/\.\d{3}\d*[1-9]/.test(time), "is finer than milliseconds: send at most three decimal digits");
@@ -77,10 +77,10 @@ const place = {
   derived: z.object({ charge: z.string(), payout: z.string() }).optional(),
 };
 
-/** A fact from its sender. */
+/** A fact as its sender states it. */
 export type StatedFact<Type extends FactType = FactType> = {
   [One in Type]: {
-    /** The sender's name for the fact: the same name in the same ledger is the same fact. */
+    /** The sender's name for the fact: facts with the same name in the same ledger are one fact. */
     fact_id: string;
     /** The entity of the fact's ledger, such as `account/a1`. */
     entity: string;
@@ -92,7 +92,7 @@ export type StatedFact<Type extends FactType = FactType> = {
   };
 }[Type];
 
-/** The origin of a ledger's fact: its chain. */
+/** The origin of a recorded fact: its trace, its job and its cause. */
 export interface Provenance {
   tenant_id: string;
   /** The trace id of the fact's W3C trace: 32 hex characters. */
@@ -101,27 +101,27 @@ export interface Provenance {
   traceparent?: string | undefined;
   tracestate?: string | undefined;
   correlation_id: string;
-  /** The cause: a request, or another fact or message. */
+  /** The cause of the fact: a request, or another fact or message. */
   causation_id: string;
 }
 
-/** A fact's trace fields. */
+/** Returns the trace fields of a fact. */
 export function traceFields(trace: TraceContext): Pick<Provenance, "trace_id" | "traceparent" | "tracestate"> {
   return { trace_id: traceIdOf(trace.traceparent), ...trace };
 }
 
-/** A fact in its ledger. */
+/** A fact as its ledger has recorded it. */
 export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
   Provenance & {
     /** The fact's position in its ledger: 1, 2, 3. */
     sequence: number;
     /** The time of the recording, by the ledger's clock. */
     recorded_at: string;
-    /** The names of the derived facts, if the fact's own name was replaced since they were made. */
+    /** The names of the charge and the payout, if the fact's own name was replaced after they were derived. */
     derived?: { charge: string; payout: string } | undefined;
   };
 
-/** The names of an outcome's derived facts, which are always the same. */
+/** Returns the names of the facts that are derived from an outcome, which are always the same. */
 export function derivedNames({ entity, fact_id }: Pick<StatedFact, "entity" | "fact_id">): { charge: string; payout: string } {
   const named = (type: "charge" | "payout") => `${type}-${digest(type, entity, fact_id)}`;
   return { charge: named("charge"), payout: named("payout") };
@@ -137,9 +137,9 @@ export function recorded<Type extends FactType>(type: Type) {
   return schema as unknown as z.ZodType<RecordedFact<Type>>;
 }
 
-/** Any fact from a sender. */
+/** The schema of any fact that a sender states. */
 export const statedFactSchema = oneOf(stated) as unknown as z.ZodType<StatedFact>;
-/** Any recorded fact. */
+/** The schema of any fact that a ledger has recorded. */
 export const recordedFactSchema = oneOf(recorded) as unknown as z.ZodType<RecordedFact>;
 
 function oneOf(schemaOf: (type: FactType) => z.ZodType) {
@@ -153,20 +153,20 @@ export function isKeptByMillrace(entity: string): boolean {
   return KEPT_BY_MILLRACE.some((prefix) => entity.startsWith(prefix));
 }
 
-/** The error for a fact of another sender in one of these ledgers. */
+/** Creates the error for another sender's fact in a ledger that only Millrace appends to. */
 export function keptByMillrace(path: string): MillraceError {
   const kept = KEPT_BY_MILLRACE.map((prefix) => `${prefix}…`).join(", ");
   return invalidFact([{ path, message: `must be another ledger: only Millrace appends to ${kept}` }]);
 }
 
 /**
- * Validates a fact. Errors: `invalid_payload` with the issues, also for a fact that no message could carry; for an unknown type, with the
- * known types and the nearest one.
+ * Validates a fact that a sender states. Errors: `invalid_payload` with the issues, also for a fact that is too large for a message; for an
+ * unknown type, with the known types and the nearest one.
  */
 export function readFact(value: unknown, path = "fact", { nul = true } = {}): StatedFact {
   // An invalid JSON value was already replaced by its error.
   if (value instanceof MillraceError) throw value;
-  // The fact is sent as the payload of its messages.
+  // The fact must fit into messages, as their payload.
   assertBounded(value, { within: 1, at: path, nul });
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;

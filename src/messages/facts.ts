@@ -5,7 +5,7 @@ import { factProcessing, projections } from "./queues.ts";
 /** Only its ledger can publish a recorded fact; an operator cannot correct it in a message. */
 const door = { scope: null, route: "POST /v1/facts" };
 
-/** A ledger has recorded a fact: store its projection row. */
+/** The event that a ledger has recorded a fact, whose projection row is then stored. */
 export const FactRecorded = defineEvent({
   type: "fact.recorded",
   payload: recordedFactSchema,
@@ -14,7 +14,7 @@ export const FactRecorded = defineEvent({
   door,
 });
 
-/** A ledger has recorded a fact of this type: process its consequences. */
+/** The event that a ledger has recorded a fact of one type, whose consequences are then processed. */
 function factOf<Type extends FactType>(type: Type) {
   return defineEvent<RecordedFact<Type>, `fact.${Type}`>({
     type: `fact.${type}`,
@@ -27,7 +27,7 @@ function factOf<Type extends FactType>(type: Type) {
 
 /**
  * The events of facts with consequences, by the fact's type: they are also sent to the queue `fact-processing`, whose consumer defines the
- * consequences. Facts about webhooks trigger no webhooks.
+ * consequences. Facts about webhooks are not delivered by webhooks.
  */
 export const PROCESSED_EVENTS = {
   outcome: factOf("outcome"),
@@ -41,8 +41,8 @@ type ProcessedType = keyof typeof PROCESSED_EVENTS;
 export const PROCESSED = Object.keys(PROCESSED_EVENTS) as [ProcessedType, ...ProcessedType[]];
 
 /**
- * A step has observed a fact: append it to its ledger. The event is emitted in the same write as the step's outcome, so the fact is
- * appended if and only if the outcome was recorded.
+ * The event that a step has observed a fact, which is then appended to its ledger. The event is emitted in the same write as the step's
+ * outcome, so the fact is appended if and only if the outcome was recorded.
  */
 export const FactObserved = defineEvent({
   type: "fact.observed",

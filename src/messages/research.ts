@@ -4,7 +4,9 @@ import { brandName, cycle, keyword } from "./brand.ts";
 import { keyPart } from "./key-part.ts";
 import { brandEvents, gatherfeedCommands } from "./queues.ts";
 
-/** Research one keyword for a brand. `reuse` names existing recent research, which is used again without a search or cost. */
+/**
+ * The command to research one keyword for a brand. `reuse` names existing recent research, which is used again without a search or cost.
+ */
 export const ResearchRequested = defineCommand({
   type: "research.requested",
   payload: z.object({ brand: brandName, keyword, cycle: cycle.default("first"), reuse: z.string().min(1).max(64).optional() }),
@@ -13,7 +15,7 @@ export const ResearchRequested = defineCommand({
   queue: gatherfeedCommands,
 });
 
-/** A keyword's research is stored, and an article can be written from it. */
+/** The event that a keyword's research is stored, so that an article can be written from it. */
 export const ResearchCompleted = defineEvent({
   type: "research.completed",
   payload: z.object({ research_id: z.string(), brand: brandName, keyword }),

@@ -10,7 +10,7 @@ const target = z.object({
   platform: platform.default("bluesky"),
 });
 
-/** Announce an article on one of the brand's social accounts. */
+/** The command to announce an article on one of the brand's social accounts. */
 export const SocialCreate = defineCommand({
   type: "social.create",
   payload: target,
@@ -19,7 +19,7 @@ export const SocialCreate = defineCommand({
   queue: socialCommands,
 });
 
-/** The announcement is published. `uri` names the post on its platform, `post_url` is its public web page. */
+/** The event that the announcement of an article is published. `uri` names the post on its platform, `post_url` is its public web page. */
 export const SocialPosted = defineEvent({
   type: "social.posted",
   payload: target.extend({ uri: z.string().min(1), post_url: z.url() }),
@@ -27,7 +27,7 @@ export const SocialPosted = defineEvent({
   queue: brandEvents,
 });
 
-/** The key of an article's post on an account. An account that moves to another platform is another account. */
+/** Returns the key of an article's post on an account. An account that moves to another platform counts as another account. */
 export function socialKey(contentId: string, { name, platform }: { name: string; platform: Platform }): string {
   return name === MAIN && platform === "bluesky" ? contentId : `${contentId}/${platform}/${name}`;
 }

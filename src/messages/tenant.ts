@@ -2,7 +2,7 @@ import { defineCommand } from "millrace";
 import * as z from "zod";
 import { batch } from "./queues.ts";
 
-/** Delete all data of a tenant. The payload repeats the tenant's name, to prevent mistakes. */
+/** The command to delete all data of a tenant. The payload repeats the tenant's name, to prevent mistakes. */
 export const TenantDelete = defineCommand({
   type: "tenant.delete",
   payload: z.object({

@@ -3,16 +3,16 @@ import * as z from "zod";
 import { brandEvents, webhooks } from "./queues.ts";
 
 /**
- * Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. A redelivery has its own key
- * and names the original delivery, whose command contains the body.
+ * The command to deliver one fact, or a test, to one webhook endpoint. The body of the delivery is computed once, and is the same at every
+ * attempt. A redelivery has its own key and names the original delivery, whose command contains the body.
  */
 export const WebhookDeliver = defineCommand({
   type: "webhook.deliver",
   payload: z.object({
     endpoint_id: z.string().min(1).max(64),
-    /** The version of the endpoint's configuration that matched. */
+    /** The version of the endpoint's configuration that matched the fact. */
     config_version: z.int().min(1),
-    /** The ledger of the fact: names of facts are unique only within it. */
+    /** The entity of the fact's ledger: names of facts are unique only within a ledger. */
     entity: z.string().min(1).max(200),
     fact_id: z.string().min(1).max(200),
     fact_type: z.string().min(1).max(100),
@@ -29,7 +29,10 @@ export const WebhookDeliver = defineCommand({
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;
 
-/** An endpoint was enabled, changed or deleted, or some of its deliveries were skipped: waiting deliveries check again. */
+/**
+ * The event that a webhook endpoint was enabled, changed or deleted, or that some of its deliveries were skipped: waiting deliveries check
+ * again.
+ */
 export const WebhookSwitched = defineEvent({
   type: "webhook.switched",
   payload: z.object({ endpoint_id: z.string().min(1).max(64), version: z.int().min(1) }),
@@ -37,5 +40,5 @@ export const WebhookSwitched = defineEvent({
   queue: brandEvents,
 });
 
-/** The type of a test in deliveries. */
+/** The type of a webhook test in deliveries. */
 export const WEBHOOK_TEST = "webhook.test";

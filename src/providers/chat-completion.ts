@@ -1,10 +1,10 @@
 import * as z from "zod";
 import type { TextAnswer, TextRequest } from "./text.ts";
 
-// The answer is paid for, so a missing or invalid field is dropped and never fails the answer.
+// A model's answer is paid for, so a missing or invalid field is dropped and never fails the answer.
 const word = z.string().nullish().catch(null);
 const count = z.int().min(0).nullish().catch(null);
-/** A part of the text. A model's reasoning, and a part without text, is ignored. */
+/** A part of the text of a completion. A part with the model's reasoning, or without text, is ignored. */
 const part = z
   .object({ type: z.string().optional(), text: z.string() })
   .transform(({ type = "", text }) => (/think|reason/.test(type) ? "" : text))
@@ -12,7 +12,7 @@ const part = z
 
 /**
  * A chat completion by OpenAI's specification and its variants: `content` is null with a refusal or a tool call, a list of parts with some
- * models; `usage` is missing with some servers.
+ * models; `usage` is missing in the responses of some servers.
  */
 export const ChatCompletion = z.object({
   id: word,
@@ -61,13 +61,16 @@ export function messagesOf({ system, prompt }: TextRequest): { role: "system" | 
   return system === undefined ? [user] : [{ role: "system", content: system }, user];
 }
 
-/** A successful response in an unknown format. The response may or may not have been paid for. `asked`: the requested model. */
+/**
+ * Creates the result for a successful response in an unknown format. The response may or may not have been paid for. `asked` is the
+ * requested model.
+ */
 export function unreadable(asked: string): TextAnswer {
   const usage = { input: null, output: null, cached: null, reasoning: null };
   return { text: "", ending: "unreadable", refusal: null, finish: null, id: null, model: asked, usage };
 }
 
-/** Reads a completion. `asked`: the requested model, for servers that do not name theirs. */
+/** Reads the text of a chat completion. `asked` is the requested model, for servers that do not name theirs. */
 export function readCompletion(completion: ChatCompletion | z.infer<typeof EmptyCompletion>, asked: string): TextAnswer {
   const [choice] = completion.choices;
   const refusal = choice?.message?.refusal || null;

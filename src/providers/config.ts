@@ -13,13 +13,13 @@ interface Reached {
   at: Variable;
   /** The name of the variable with the upstream's secret. */
   secret: Variable;
-  /** The embedded program that replaces it. Default `UPSTREAMS`. */
+  /** The binding of the embedded program that replaces the upstream. Default `UPSTREAMS`. */
   embedded?: Binding;
   /** The tenant of the call, which a key proxy needs. */
   tenantId?: string | undefined;
 }
 
-/** The configured upstream: external or embedded. Errors: `config_invalid`. */
+/** Returns the configured upstream: an external or an embedded program. Errors: `config_invalid`. */
 export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTREAMS", tenantId }: Reached): Upstream {
   const url = realUrl(env[at]);
   if (url === undefined) {
@@ -48,12 +48,12 @@ export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTR
   };
 }
 
-/** The URL of an external program; undefined for the embedded one. */
+/** Returns the URL of an external program; undefined for the embedded one. */
 export function realUrl(url: string | undefined): string | undefined {
   return !url || url.startsWith("embedded:") ? undefined : url;
 }
 
-/** The value of a variable with fixed choices; the first if it is not set. */
+/** Returns the value of a variable with fixed choices; the first choice if the variable is not set. */
 export function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable, words: readonly [Word, ...Word[]]): Word {
   const said = env[variable];
   const word = said ? words.find((known) => known === said) : words[0];
@@ -61,7 +61,7 @@ export function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable
   return word;
 }
 
-/** The value of a variable. Errors: `config_invalid` if it is not set. */
+/** Returns the value of a variable of the deployment. Errors: `config_invalid` if the variable is not set. */
 export function required(env: ProvidersEnv, variable: Variable): string {
   const value = env[variable];
   if (!value) throw misconfigured(`${variable} is not set. Set it with: wrangler secret put ${variable} (locally: a line in .dev.vars).`);

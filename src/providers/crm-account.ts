@@ -16,7 +16,10 @@ export interface CrmAccountVars {
   CRM_ACCOUNT?: string;
 }
 
-/** Refuses a tenant without contacts in the CRM's account, because it would read and write another's. Errors: `config_invalid`. */
+/**
+ * Refuses a tenant without contacts in the CRM's account, because the tenant would read and write those of others. Errors:
+ * `config_invalid`.
+ */
 export function assertHasCrm(vars: CrmAccountVars, tenantId: string): void {
   if (!vars.CRM_TENANTS && isEmbedded(vars)) return;
   const named = (vars.CRM_TENANTS ?? "").split(",").map((name) => name.trim());
@@ -27,7 +30,7 @@ export function assertHasCrm(vars: CrmAccountVars, tenantId: string): void {
   );
 }
 
-/** The id of the CRM's account. Errors: `config_invalid` if it is not set. */
+/** Returns the id of the CRM account of this deployment. Errors: `config_invalid` if the variable is not set. */
 export function crmAccount(vars: CrmAccountVars): string {
   if (vars.CRM_ACCOUNT) return vars.CRM_ACCOUNT;
   if (isEmbedded(vars)) return String(PORTAL_ID);

@@ -5,12 +5,12 @@ import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError, Upserted } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
 
-/** A record to send, and the position of its result. */
+/** A record to send to HubSpot, and the position of its result. */
 export interface Sent extends CrmRecord {
   index: number;
 }
 
-/** How a batch is sent, and how its records are checked for changes in the CRM. */
+/** The functions that send a batch to HubSpot and check its records for changes in the CRM. */
 interface Calls {
   post: (records: readonly Sent[]) => Promise<z.infer<typeof Upserted>>;
   asRead?: CrmAsRead | undefined;
@@ -24,17 +24,17 @@ const CHANGED: CrmRefusal = {
   correlationId: null,
 };
 
-/** The error of a record that a response omits. */
+/** The error of a record that HubSpot's response omits. */
 export const SILENT = "The CRM's response has no result for this record.";
 
-/** Most calls of the search for the faulty records in one batch: enough for five among a hundred. */
+/** Maximum calls to find the faulty records in one batch: enough for five among a hundred. */
 export const MAX_CALLS = 40;
 
 /**
- * Upserts a batch and finds the faulty records. HubSpot reports most errors per record, but refuses a whole batch for some (an unknown
- * property, a duplicate key, a value validated up front). In that case the batch is split, first between the records that HubSpot's message
- * names and the others, otherwise in halves, until the faulty ones are alone. Only a record that was refused alone, or named by HubSpot, is
- * refused permanently. A long search checks that the remaining records are unchanged since they were read.
+ * Upserts a batch of records and finds the faulty ones. HubSpot reports most errors per record, but refuses a whole batch for some (an
+ * unknown property, a duplicate key, a value validated up front). HubSpot's refusal of a batch splits it, first between the records that
+ * the message names and the others, otherwise in halves, until the faulty ones are alone. Only a record that was refused alone, or named by
+ * HubSpot, is refused permanently. A long search for faulty records checks that the remaining records are unchanged since they were read.
  */
 export async function upsertBatch(
   counterpart: Counterpart,
@@ -54,7 +54,8 @@ export async function upsertBatch(
         parts = await stillAsRead(parts, asRead, outcomes);
         lookedAt = Date.now();
       }
-      // The newest part first, so that a search that ends early has settled some records, and a later one has less to do.
+      // The newest part of the batch is sent first, so that a search that ends early has settled some records, and a later one has less to
+      // do.
       part = parts.shift() ?? [];
       if (part.length === 0) break;
       const answer = await post(part);
@@ -63,7 +64,7 @@ export async function upsertBatch(
     } catch (error) {
       const fault = batchFault(error);
       if (!fault) {
-        // Earlier results remain, and the remaining records get the call's error. The error of a first call is thrown.
+        // Earlier results of the batch remain, and the remaining records get the call's error. The error of the first call is thrown.
         if (calls === 0) throw error;
         reason = messageOf(error);
         break;
@@ -74,14 +75,17 @@ export async function upsertBatch(
   return records.map(({ key }, index) => outcomes[index] ?? unknown(key, reason));
 }
 
-/** Parts without records that changed in the CRM since they were read; those are to be read and retried. */
+/** Removes records that changed in the CRM since they were read from the parts; those records are to be read and retried. */
 async function stillAsRead(parts: readonly Sent[][], asRead: CrmAsRead, outcomes: Outcome[]): Promise<Sent[][]> {
   const same = await asRead(parts.flat().map(({ key }) => key));
   for (const { key, index } of parts.flat()) if (!same.has(key)) outcomes[index] = { key, state: "failed", ...CHANGED };
   return parts.map((part) => part.filter(({ key }) => same.has(key))).filter(({ length }) => length > 0);
 }
 
-/** Stores the results that a response names. Returns the remaining records, and an error without a record, if there is one. */
+/**
+ * Stores the results of records that a response names. The function returns the remaining records, and an error without a record, if there
+ * is one.
+ */
 function settle(
   counterpart: Counterpart,
   idProperty: string,
@@ -104,7 +108,10 @@ function settle(
   return { left: part.filter(({ index }) => outcomes[index] === undefined), fault: nameless };
 }
 
-/** The next parts to try. Records that are certainly faulty get their results here, and are in no part. */
+/**
+ * Splits a refused batch into the next parts to try. Records that are certainly faulty get their results here, and are in none of these
+ * parts.
+ */
 function cut(part: readonly Sent[], fault: HubspotError, counterpart: Counterpart, outcomes: Outcome[]): Sent[][] {
   const traces = new Set(fault.context.objectWriteTraceId);
   const keys = new Set(fault.context.ids);
@@ -125,7 +132,10 @@ function cut(part: readonly Sent[], fault: HubspotError, counterpart: Counterpar
   return [part.slice(0, middle), part.slice(middle)];
 }
 
-/** Names that HubSpot reports as unknown properties: `Property values were not valid: [{"error":"PROPERTY_DOESNT_EXIST","name":"…"}]`. */
+/**
+ * Finds the names that HubSpot reports as unknown properties: `Property values were not valid:
+ * [{"error":"PROPERTY_DOESNT_EXIST","name":"…"}]`.
+ */
 export function missingProperties({ message, context }: HubspotError): string[] {
   const listed = [...message.matchAll(/\{[^{}]*"error":"PROPERTY_DOESNT_EXIST"[^{}]*\}/g)].flatMap(
     ([entry]) => /"name":"([^"]+)"/.exec(entry)?.[1] ?? [],
@@ -141,7 +151,7 @@ function failed(counterpart: Counterpart, { key }: Sent, fault: HubspotError): C
   return { key, state: "failed", ...asRefusal(counterpart, fault) };
 }
 
-/** The error of a record without a result from the CRM. */
+/** Creates the error of a record without a result from the CRM. */
 export function noAnswer(reason: string): CrmRefusal {
   return { retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
 }

@@ -10,7 +10,7 @@ interface OfContact {
   crmId: string;
 }
 
-/** The response for a part: its errors, and the omitted items. */
+/** HubSpot's response for a part of a batch: its errors, and the omitted items. */
 interface Said<Item> {
   errors: readonly HubspotError[];
   silent: readonly Item[];
@@ -18,8 +18,8 @@ interface Said<Item> {
 
 /**
  * Sends a repeatable batch and finds the refused contacts: those that an error in the response names, and those refused alone. An error
- * without a name, or the refusal of a whole batch, splits it in halves. An omitted item is to be sent again. Another error of the first
- * call is thrown; of a later call, it becomes the result of the remaining items.
+ * that names no contact, or the refusal of a whole batch, splits the batch in halves. An item that a response omits is to be sent again.
+ * Any other error of the first call is thrown; that of a later call becomes the result of the remaining items.
  */
 export async function inHalves<Item extends OfContact>(
   counterpart: Counterpart,
@@ -51,8 +51,8 @@ export async function inHalves<Item extends OfContact>(
 }
 
 /**
- * Stores the contacts that a response's errors name. Returns an error without a name, if there is one, and the contacts that it may
- * concern.
+ * Stores the refusals of contacts that a response's errors name. The function returns an error without a name, if there is one, and the
+ * contacts that it may concern.
  */
 function blame<Item extends OfContact>(
   counterpart: Counterpart,

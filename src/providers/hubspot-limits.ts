@@ -1,8 +1,8 @@
 import type { Window } from "millrace";
 
 /**
- * From HubSpot's page "API usage guidelines": the limits of a private app of a free or starter account in any 10 seconds, and of an account
- * in a day.
+ * HubSpot's rate limits (its page "API usage guidelines"): calls of a private app of a free or starter account in any 10 seconds, and of an
+ * account in a day.
  */
 const BURST = 100;
 const DAILY = 250_000;
@@ -14,12 +14,15 @@ interface LimitVars {
   CRM_DAILY?: string;
 }
 
-/** The two configured limits; an invalid setting is replaced by the default. */
+/** Returns the two configured rate limits of HubSpot; the default replaces an invalid setting. */
 export function hubspotLimits(env: LimitVars): { burst: number; daily: number } {
   return { burst: positive(env.CRM_BURST) ?? BURST, daily: positive(env.CRM_DAILY) ?? DAILY };
 }
 
-/** The two limits as sliding windows. HubSpot's day begins at midnight of the account; any 24 hours are at least as strict. */
+/**
+ * Returns HubSpot's two rate limits as sliding windows. HubSpot's day begins at midnight of the account; a limit for any 24 hours is at
+ * least as strict.
+ */
 export function hubspotWindows(env: LimitVars): Window[] {
   const { burst, daily } = hubspotLimits(env);
   return [

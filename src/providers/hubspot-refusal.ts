@@ -4,37 +4,41 @@ import { HubspotError } from "./hubspot-wire.ts";
 import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, comeBack, refusal } from "./refusal.ts";
 
-/** The delay after a 429 without a time, by the limit that was reached. */
+/** The delay after a 429 response without a time, by the limit that was reached. */
 const POLICY_DELAYS_MS: Record<string, number> = {
   SECONDLY: 1_000,
   TEN_SECONDLY_ROLLING: 10_000,
-  // The daily limit ends at midnight of the account's time zone, which HubSpot does not report. A retry every hour costs at most 24 calls.
+  // The daily limit ends at midnight of the account's time zone, which HubSpot does not report. A retry every hour costs at most 24 calls
+  // of that limit.
   DAILY: 60 * 60_000,
 };
-/** A record that HubSpot itself is working on (423). HubSpot's page "Error handling" asks for at least 2 seconds. */
+/** The delay for a record that HubSpot itself is working on (423). HubSpot's page "Error handling" asks for at least 2 seconds. */
 const LOCKED_DELAY_MS = 2_000;
-/** The account is being moved (477), which takes up to a day. */
+/** The delay while HubSpot moves the account (477), which takes up to a day. */
 const MIGRATION_DELAY_MS = 10 * 60_000;
-/** HubSpot puts a list of errors into its message; a few of them fit. */
+/** Maximum length of HubSpot's quoted message, which may contain a list of errors: a few of them fit. */
 const MAX_QUOTE_LENGTH = 500;
 
 /** HubSpot's category for a missing record. */
 export const GONE = "OBJECT_NOT_FOUND";
 
-/** Categories that a retry of the same record cannot fix. Records with other categories are retried, including unknown ones. */
+/**
+ * HubSpot's error categories that a retry of the same record cannot fix. Records with any other category are retried, also with an unknown
+ * one.
+ */
 const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;
 
 function mayPass({ category }: HubspotError): boolean {
   return !FINAL.test(category);
 }
 
-/** A refusal of one record: HubSpot's category, and a message with its text and correlation id. */
+/** Converts HubSpot's error of one record to a refusal: HubSpot's category, and a message with its text and correlation id. */
 export function asRefusal(upstream: Counterpart, fault: HubspotError): CrmRefusal {
   const correlationId = fault.correlationId ?? fault.id ?? null;
   return { retry: mayPass(fault), category: fault.category, message: withId(fault, wordsOf(upstream, fault)), correlationId };
 }
 
-/** HubSpot's error if the whole batch was refused for one of its records. Returns undefined for every other error. */
+/** Returns HubSpot's error if the whole batch was refused for one of its records. It is undefined for every other error. */
 export function batchFault(error: unknown): HubspotError | undefined {
   return error instanceof BatchRefusal ? error.fault : undefined;
 }
@@ -50,7 +54,9 @@ class BatchRefusal extends MillraceError {
   }
 }
 
-/** The error of a response outside 2xx. Every message contains HubSpot's correlation id, because its support asks for it. */
+/**
+ * Creates the error of a HubSpot response outside 2xx. Every message contains HubSpot's correlation id, because its support asks for it.
+ */
 export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceError | undefined {
   const fault = bodyOf(answer.text);
   if (!fault) return undefined;
@@ -64,19 +70,19 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   if (status === 503 && asked !== undefined) return comeBack(asked, said, status);
   if (status === 401 || status === 403) return notRetryable(`${said} Check ${upstream.credential.variable} and the app's scopes.`, status);
   if (status === 400 || status === 409) return new BatchRefusal(fault, said, status);
-  // A wrong URL returns 404 too: only this category means that a record is missing.
+  // A wrong URL returns 404 too: only HubSpot's category shows that a record is missing.
   if (status === 404) return fault.category === GONE ? new BatchRefusal(fault, said, status) : notRetryable(said, status);
-  // The rest is handled as for every upstream: after a 5xx the outcome is unknown.
+  // Any other status is handled as for every upstream: after a 5xx the outcome is unknown.
   if (status >= 500) return new MillraceError("unavailable", `${said} The outcome is unknown.`, { upstreamStatus: status });
   return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
 }
 
-/** An error of the whole call: its category, HubSpot's message and its correlation id. */
+/** Describes an error of the whole call: its category, HubSpot's message and its correlation id. */
 function inWords(upstream: Counterpart, fault: HubspotError): string {
   return withId(fault, `${fault.category} (${wordsOf(upstream, fault)})`);
 }
 
-/** HubSpot's message, shortened and without our token. */
+/** Returns HubSpot's message, shortened and without the app's token. */
 function wordsOf(upstream: Counterpart, fault: HubspotError): string {
   const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
   return beginning(words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim(), MAX_QUOTE_LENGTH);

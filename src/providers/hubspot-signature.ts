@@ -9,7 +9,10 @@ const SHA256_IN_BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 /** HubSpot signs these characters decoded if they are percent-encoded, and no others (its page "Validating requests", version 3). */
 const DECODED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
 
-/** The signature of a request, version 3: HMAC-SHA256 over method, URL, body and time, in base64. `timestamp` is in milliseconds. */
+/**
+ * Computes HubSpot's signature of a request, version 3: HMAC-SHA256 over method, URL, body and time, in base64. `timestamp` is a time in
+ * milliseconds.
+ */
 export function hubspotSignature(secret: string, method: string, url: string, body: string, timestamp: string): string {
   return createHmac("sha256", secret)
     .update(signedTextOf(method, url, body, timestamp))
@@ -20,7 +23,7 @@ function signedTextOf(method: string, url: string, body: string, timestamp: stri
   return `${method}${url.replace(DECODED, (code) => decodeURIComponent(code))}${body}${timestamp}`;
 }
 
-/** How HubSpot signs a request: `url` is the whole address that it is configured with, including the scheme. */
+/** How HubSpot signs a request: `url` is the whole webhook address that HubSpot is configured with, including the scheme. */
 export const hubspotScheme = {
   read({ method, url, headers }: Request) {
     const signature = headers.get(SIGNATURE_HEADER) ?? "";
@@ -40,8 +43,8 @@ export interface CrmSecretVars {
 }
 
 /**
- * The key of the CRM's signatures: CRM_WEBHOOK_SECRET. For the embedded CRM it can be unset, and is derived from the deployment's own key.
- * Errors: `config_invalid` without both, or for a real CRM without it.
+ * The key of the CRM's signatures: CRM_WEBHOOK_SECRET. The variable can be unset for the embedded CRM: its key is derived from the
+ * deployment's own key. Errors: `config_invalid` if neither key exists, or for a real CRM without the variable.
  */
 export function crmWebhookSecret(env: CrmSecretVars): string {
   if (env.CRM_WEBHOOK_SECRET) return env.CRM_WEBHOOK_SECRET;

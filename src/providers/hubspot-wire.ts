@@ -3,14 +3,14 @@ import * as z from "zod";
 // By HubSpot's page "Error handling", every field of an error is optional, despite the schemas.
 const Context = z.record(z.string(), z.array(z.string())).catch({});
 
-/** One record's error in a 207 response, and the body of an error response. */
+/** HubSpot's error for one record in a 207 response, or as the body of an error response. */
 export const HubspotError = z.object({
   category: z.string().catch("UNKNOWN"),
   message: z.string().catch(""),
   correlationId: z.string().optional().catch(undefined),
-  /** For a 429: the limit that was reached. */
+  /** The rate limit that a 429 response reports as reached. */
   policyName: z.string().optional().catch(undefined),
-  /** The error's own name in a 207 response, if present. */
+  /** The name of the error in a 207 response, if present. */
   id: z.string().optional().catch(undefined),
   context: Context.default({}),
   errors: z.array(z.object({ message: z.string().catch(""), code: z.string().optional().catch(undefined) })).catch([]),
@@ -48,5 +48,5 @@ export const Renamed = z.object({ results: z.array(z.object({ id: z.string(), pr
 
 export const Merged = z.object({ id: z.string() });
 
-/** A 204 response without a body. */
+/** The schema of a 204 response, which has no body. */
 export const Erased = z.undefined();

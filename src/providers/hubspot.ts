@@ -7,12 +7,13 @@ import { asRefusal, batchFault, GONE, hubspotRefusal } from "./hubspot-refusal.t
 import { Associated, Erased, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** The contact properties that `read` returns by default, beside our own key. */
+/** The contact properties that `read` returns by default, besides the app's key. */
 const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company", "jobtitle", "lifecyclestage"];
 
 /**
- * HubSpot by its CRM v3 objects and v4 associations. Every call first takes a slot of the shared rate limit. `idProperty` is a property of
- * contacts and companies with unique values (see docs/crm.md): it holds our key for a record, which makes calls repeatable.
+ * The CRM connector for HubSpot, by its CRM v3 objects and v4 associations. Every call to HubSpot first takes a slot of the shared rate
+ * limit. `idProperty` is a property of contacts and companies with unique values (see docs/crm.md): it contains the app's key for a record,
+ * which makes calls repeatable.
  */
 export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "heed">): Crm {
   async function post<T>(path: string, body: unknown, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
@@ -27,7 +28,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
     try {
       return await callUpstream(upstream, call, schema, options);
     } catch (error) {
-      // Other programs use the account's limit too: all our callers wait and then slow down.
+      // Other programs use the account's limit too: after a 429 all callers in this app wait and then slow down.
       if (isLimit(error)) await limit.heed(heardIn(error.detail));
       throw error;
     }
@@ -55,16 +56,17 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       }
       const { status, numErrors, errors } = answer;
       const gone = new Set(errors.flatMap(({ category, context }) => (category === GONE ? (context.ids ?? []) : [])));
-      // A record that a complete response omits is gone. An incomplete response proves nothing.
+      // A record that a complete response omits does not exist any more. An incomplete response of HubSpot does not show that a record is
+      // missing.
       const isWhole = status === "COMPLETE" && numErrors <= Math.max(errors.length, gone.size);
       const silent = isWhole ? [] : part.filter(({ crmId }) => !gone.has(crmId) && !(by === "id" ? found.has(crmId) : named(crmId)));
-      // A missing record is not an error of reading.
+      // A missing record is a valid result of reading, not an error.
       return { errors: errors.filter(({ category }) => category !== GONE), silent };
     });
     return { found: [...found.values()], refused };
   }
 
-  /** Without its id property nothing can be sent: the error concerns no single record. */
+  /** Throws the error that the id property does not exist, because no record can be sent without it. */
   function withoutIdProperty(error: unknown): never {
     const fault = batchFault(error);
     if (fault && (/non-unique/.test(fault.message) || missingProperties(fault).includes(idProperty))) {
@@ -96,7 +98,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
         const path = "/crm/v4/associations/contacts/companies/batch/associate/default";
         const { results, errors } = await post(path, { inputs }, Associated, options);
         const asked = new Set(part.map(({ crmId }) => crmId));
-        // A merged contact is returned under the id of its result.
+        // HubSpot returns a merged contact under the id of the resulting contact.
         const isMade = (pair: (typeof part)[number]) =>
           results.some(({ from, to }) => to.id === pair.company && (from.id === pair.crmId || !asked.has(from.id)));
         return { errors, silent: part.filter((pair) => !isMade(pair)) };
@@ -123,7 +125,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       } catch (error) {
         const fault = batchFault(error);
         if (!fault) throw error;
-        // A repeated merge after a lost response is refused; then both ids lead to one record.
+        // HubSpot refuses a repeated merge after a lost response; then both ids lead to one record.
         const [one, two] = (await Promise.all([read([kept], options), read([merged], options)])).map(({ found }) => found[0]?.crmId);
         return one !== undefined && one === two ? { state: "done", crmId: one } : { state: "failed", ...asRefusal(upstream, fault) };
       }
@@ -144,7 +146,10 @@ function isLimit(error: unknown): error is MillraceError {
   return error instanceof MillraceError && error.code === "retry_after" && error.detail.upstreamStatus === 429;
 }
 
-/** A refusal for the shared limit: HubSpot's delay depends on its policy, where other upstreams send `Retry-After`. */
+/**
+ * Returns the delay that HubSpot requests when the shared limit is reached: the delay depends on HubSpot's policy, where other upstreams
+ * send `Retry-After`.
+ */
 function heardIn({ upstreamStatus = 0, delayMs = 0 }: ErrorDetail): Parameters<Limit["heed"]>[0] {
   return { status: upstreamStatus, headers: { "retry-after": String(Math.ceil(delayMs / 1000)) } };
 }

@@ -45,12 +45,12 @@ export type { CallOptions } from "./upstream.ts";
 
 const EMBEDDED_MODEL = "embedded-writer-1";
 
-/** Web search: Brave, or the embedded program. @throws `config_invalid` */
+/** The search engine: Brave, or the embedded program. @throws `config_invalid` */
 export function search(env: ProvidersEnv, tenantId?: string): Search {
   return braveSearch(connect(env, { name: "search", at: "SEARCH_URL", secret: "SEARCH_TOKEN", tenantId }));
 }
 
-/** Text generation: OpenAI's format, Workers AI, or the embedded program. @throws `config_invalid` */
+/** The provider of texts: a server with OpenAI's format, Workers AI, or the embedded program. @throws `config_invalid` */
 export function text(env: ProvidersEnv, tenantId?: string): Text {
   const provider = env.TEXT_PROVIDER || "openai";
   if (provider === "workers-ai") {
@@ -64,12 +64,14 @@ export function text(env: ProvidersEnv, tenantId?: string): Text {
   return openAiText(connect(env, { name: "text", at: "TEXT_URL", secret: "TEXT_TOKEN", tenantId }), model, dialect);
 }
 
-/** Longest time for a call of 100 records to reach the CRM. This margin reduces the rate by a sixth: 100 in 12 seconds instead of 10. */
+/**
+ * Maximum time for a call of 100 records to reach the CRM. The margin reduces the rate by a sixth: 100 calls in 12 seconds instead of 10.
+ */
 const CRM_MARGIN_MS = 2_000;
 
 /**
- * A tenant's CRM: HubSpot, or the embedded CRM with the same API. All callers share its limit. @throws `config_invalid`, also for a tenant
- * whose contacts are not in it
+ * Returns the CRM of a tenant: HubSpot, or the embedded CRM with the same API. All callers of the CRM share its rate limit. @throws
+ * `config_invalid`, also for a tenant whose contacts are not in it
  */
 export function crm(env: ProvidersEnv, tenantId: string): Crm {
   assertHasCrm(env, tenantId);

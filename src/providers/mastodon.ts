@@ -14,7 +14,7 @@ const Status = z.object({
 });
 const Account = z.object({ id: z.string().min(1) });
 
-/** A page of statuses, and most pages of one search: a thousand statuses since the request. */
+/** The size of a page of statuses, and the maximum pages of one search: a thousand statuses since the request. */
 const PAGE = 40;
 const MAX_PAGES = 25;
 /** Tolerated difference between the clocks of two servers. */
@@ -22,9 +22,9 @@ const SKEW_MS = 10 * 60_000;
 
 /** An account on a server with Mastodon's API. */
 export interface Mastodon {
-  /** Posts a text. The server recognises a repeated key for one hour: search before a later repetition. */
+  /** Posts a text to the account. The server recognises a repeated key for one hour: before a later repetition, search for the post. */
   post(text: string, options: CallOptions): Promise<PublishedPost>;
-  /** The account's status since a time (ms) with a link to one of these URLs; undefined if there certainly is none. */
+  /** Finds the account's status since a time (ms) with a link to one of these URLs; undefined if there certainly is none. */
   find(urls: readonly string[], sinceMs: number, options: CallOptions): Promise<PublishedPost | undefined>;
 }
 
@@ -80,7 +80,7 @@ function postOf({ uri, url }: z.infer<typeof Status>): PublishedPost {
   return { uri, url: url ?? uri };
 }
 
-/** Mastodon's 429 has no `Retry-After`; its `X-RateLimit-Reset` is a date. */
+/** Mastodon's 429 response has no `Retry-After`; its `X-RateLimit-Reset` is a date. */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   const resetAt = Date.parse(headers.get("x-ratelimit-reset") ?? "");
   if (status !== 429 || headers.has("retry-after") || Number.isNaN(resetAt)) return undefined;

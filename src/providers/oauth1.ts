@@ -6,15 +6,17 @@ export interface OAuth1Keys {
   tokenSecret: string;
 }
 
-/** A request with the parameters that its signature includes: those of the query and of a form. A JSON body has no such parameters. */
+/**
+ * A request to sign, with the parameters that its signature includes: those of the query and of a form. A JSON body has no such parameters.
+ */
 export interface SignedRequest {
   method: string;
-  /** Without query. */
+  /** The URL of the request without its query. */
   url: string;
   parameters?: Record<string, string>;
 }
 
-/** The header `Authorization` of a request (RFC 5849, HMAC-SHA1). The nonce and the time are new in every request. */
+/** Returns the header `Authorization` of a request (RFC 5849, HMAC-SHA1). The nonce and the time of the header are new in every request. */
 export async function oauth1Header(keys: OAuth1Keys, request: SignedRequest): Promise<string> {
   const own = {
     oauth_consumer_key: keys.consumerKey,
@@ -30,7 +32,7 @@ export async function oauth1Header(keys: OAuth1Keys, request: SignedRequest): Pr
     .join(", ")}`;
 }
 
-/** The signature of a request with these `oauth_` parameters. */
+/** Computes the signature of a request with these `oauth_` parameters. */
 export async function oauth1Signature(
   { consumerSecret, tokenSecret }: Pick<OAuth1Keys, "consumerSecret" | "tokenSecret">,
   { method, url, parameters = {} }: SignedRequest,
@@ -46,7 +48,7 @@ export async function oauth1Signature(
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, encoder.encode(base))).toBase64();
 }
 
-/** The parameters of a header `Authorization: OAuth …`; undefined for another header. */
+/** Parses the parameters of a header `Authorization: OAuth …`; returns undefined for another header. */
 export function oauth1Parameters(header: string | undefined): Record<string, string> | undefined {
   const [, listed] = /^OAuth (.+)$/.exec(header ?? "") ?? [];
   if (listed === undefined) return undefined;
@@ -54,7 +56,7 @@ export function oauth1Parameters(header: string | undefined): Record<string, str
   return Object.fromEntries(pairs.map(([, name = "", value = ""]) => [decodeURIComponent(name), decodeURIComponent(value)]));
 }
 
-/** RFC 5849, 3.6: every character but the unreserved ones. */
+/** Escapes every character except the unreserved ones (RFC 5849, 3.6). */
 function escaped(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);
 }

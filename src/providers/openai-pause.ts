@@ -2,9 +2,9 @@ import { retryAfterMs } from "millrace";
 import { resetMs } from "./refusal.ts";
 
 /**
- * The milliseconds that a response asks to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the longest
- * reset of a used-up limit (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 if all of them have passed. Undefined
- * for a response without any of these fields.
+ * Returns the milliseconds that a response asks the caller to wait: `retry-after-ms`, which OpenAI's own clients prefer, then
+ * `retry-after`, then the longest reset of a used-up limit (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 if all
+ * of them have passed. The result is undefined for a response without any of these fields.
  */
 export function askedPauseMs(headers: Headers): number | undefined {
   const exact = headers.get("retry-after-ms")?.trim() ?? "";
@@ -22,7 +22,7 @@ export function askedPauseMs(headers: Headers): number | undefined {
 
 const UNITS_MS: Record<string, number> = { h: 3_600_000, m: 60_000, s: 1000, ms: 1 };
 
-/** A duration as Go writes it: `1h2m3.5s`, `20ms`. */
+/** Parses a duration as Go writes it: `1h2m3.5s`, `20ms`. */
 function goDurationMs(text: string | null): number | undefined {
   if (text === null || !/^(\d+(\.\d+)?(h|ms|m|s))+$/.test(text)) return undefined;
   const parts = text.matchAll(/(\d+(?:\.\d+)?)(h|ms|m|s)/g);

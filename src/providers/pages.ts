@@ -2,51 +2,54 @@ import { MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** An article as it is published. */
+/** An article's page as it is published. */
 export interface Page {
-  /** Its path in a store: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
+  /** The page's path in a store: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
   path: string;
   /** The page's unique name in a store that assigns URLs itself. */
   slug: string;
-  /** Plain text. */
+  /** The page's title as plain text. */
   title: string;
-  /** The article as an HTML fragment without its title, for stores with their own page frame. */
+  /** The article as an HTML fragment without its title, for stores that add their own page frame. */
   content: string;
-  /** The whole document, for stores without one. */
+  /** The whole HTML document, for stores without their own page frame. */
   document: string;
 }
 
 export interface PublishedPage {
   /** The page's public URL. */
   url: string;
-  /** Names this exact version. */
+  /** The ETag of this exact version of the page. */
   etag: string;
 }
 
-/** The software behind a store. */
+/** The kind of software that runs a page store. */
 export type PagesKind = "store" | "http" | "wordpress";
 
-/** Publishing. */
+/** A store that publishes pages. */
 export interface Pages {
   readonly kind: PagesKind;
-  /** The store's kind and address. A page can be removed only where it was published. */
+  /** The store's kind and address. A page can be removed only from the store where it was published. */
   readonly store: string;
   /**
    * True if `put` is repeatable (`natural`). If `put` is not repeatable, a repeat would create a second page, and `find` is called first
    * (`lookup`).
    */
   readonly repeatable: boolean;
-  /** Creates or replaces a page. */
+  /** Creates or replaces a page in the store. */
   put(page: Page, options: CallOptions): Promise<PublishedPage>;
-  /** The published page; undefined if it certainly does not exist. */
+  /** Finds the published page; undefined if it certainly does not exist. */
   find(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<PublishedPage | undefined>;
-  /** Removes a page. A missing page counts as removed. */
+  /** Removes a page from the store. A page that does not exist counts as removed. */
   remove(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<void>;
 }
 
 const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
-/** A page store over HTTP: `PUT /pages/{path}` of `text/html` returns `{ url, etag }`; `GET` returns the same; `DELETE` removes it. */
+/**
+ * A page store over HTTP: `PUT /pages/{path}` of `text/html` returns `{ url, etag }`; `GET` returns the page's data; `DELETE` removes the
+ * page.
+ */
 export function httpPages(upstream: Upstream, store: string, kind: "store" | "http" = "http"): Pages {
   const ask = <T>(method: "GET" | "PUT" | "DELETE", path: string, answer: z.ZodType<T>, options: CallOptions, html?: string) =>
     callUpstream(

@@ -4,10 +4,10 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const LINK = 23;
 const LINKS = /https?:\/\/[^\s]+/g;
 
-/** The most characters of a post on Mastodon, unless its server allows more. */
+/** Maximum characters of a post on Mastodon, unless its server allows more. */
 export const MASTODON_CHARACTERS = 500;
 
-/** The length of a post on Mastodon: grapheme clusters, a link counts as 23. */
+/** Returns the length of a post on Mastodon in grapheme clusters; a link counts as 23. */
 export function mastodonLength(text: string): number {
   return Array.from(graphemes.segment(text.replaceAll(LINKS, "x".repeat(LINK)))).length;
 }
@@ -23,12 +23,14 @@ const LIGHT: readonly (readonly [number, number])[] = [
   [8242, 8247],
 ];
 const EMOJI = /^\p{RGI_Emoji}$/v;
-/** X links names of domains too, by a list of their endings. Without that list, each possible one counts as a link. */
+/**
+ * X links names of domains too, by a list of their endings. Here every word that looks like a domain counts as a link, without that list.
+ */
 const DOMAIN = /[\p{L}\p{N}][\p{L}\p{N}-]*(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}(?:\/[^\s]*)?/gu;
 
 /**
- * The length of a post on X, or more: after NFC, letters of most alphabets count as one, others and each emoji as two, a link as 23. A word
- * that looks like a domain counts as a link.
+ * Returns the length of a post on X, or more: after NFC, letters of most alphabets count as one, others and each emoji as two, a link as
+ * 23. A word that looks like a domain counts as a link.
  */
 export function xLength(text: string): number {
   const normal = text.normalize("NFC");
@@ -39,14 +41,14 @@ export function xLength(text: string): number {
   return links * LINK + weightOf(rest) + extra;
 }
 
-/** The weight of a text without links. */
+/** Returns the weight of a text without links on X. */
 function weightOf(text: string): number {
   let weight = 0;
   for (const { segment } of graphemes.segment(text)) weight += xWeight(segment);
   return weight;
 }
 
-/** The weight of one grapheme cluster on X. */
+/** Returns the weight of one grapheme cluster on X. */
 export function xWeight(cluster: string): number {
   if (EMOJI.test(cluster)) return 2;
   let weight = 0;

@@ -2,11 +2,11 @@ import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, 
 import * as z from "zod";
 import { jsonOf } from "./json.ts";
 
-/** The upstream's name and our credential, for error messages. */
+/** The upstream's name and the app's credential, for error messages. */
 export interface Counterpart {
   /** The display name of the upstream, such as `search`. */
   name: string;
-  /** The secret and its variable: messages contain the variable and never the value. */
+  /** The secret of the upstream and its variable: messages contain the variable and never the value. */
   credential: { variable: string; value: string };
 }
 
@@ -17,11 +17,11 @@ export interface Answer {
   text: string;
 }
 
-/** The delay after a 429 without a time, or with a past one. */
+/** The delay after a 429 response without a time, or with a past one. */
 const RATE_LIMITED_DELAY_MS = 30_000;
-/** The delay while the upstream still processes our key: its first response is usually seconds away. */
+/** The delay while the upstream still processes a request with this key: the first response is usually seconds away. */
 const IN_PROGRESS_DELAY_MS = 2_000;
-/** Longer delays are cut to this, the longest that a queue can hold a message. */
+/** Maximum delay that an upstream can request: the longest that a queue can hold a message. */
 const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
@@ -31,7 +31,7 @@ const FORBIDDING = new Set([401, 403]);
 const FINAL = new Set([400, 402, 404, 405, 410, 413, 422, 451]);
 const MAX_QUOTE_LENGTH = 200;
 
-/** The error of a response outside 2xx: the effect did not happen, with the time of the next try, or its outcome is unknown. */
+/** Creates the error of a response outside 2xx: the effect did not happen, with the time of the next attempt, or its outcome is unknown. */
 export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   const { status } = answer;
   const said = `${upstream.name} answered ${status}${quoted(upstream, answer.text)}.`;
@@ -48,16 +48,16 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
 }
 
 /**
- * The error for an upstream that is too busy and did nothing. `askedMs`: the delay that the upstream names; without a delay, or for 0,
- * `unnamedMs` applies. Every connector uses this function, so that the limits are the same.
+ * Creates the error for an upstream that is too busy and did nothing. `askedMs` is the delay that the upstream names; without a delay, or
+ * for 0, `unnamedMs` applies. Every connector uses this function, so that all have the same limits of a delay.
  */
 export function comeBack(askedMs: number | undefined, said: string, status?: number, unnamedMs = RATE_LIMITED_DELAY_MS): MillraceError {
   return retryAfter(withinBounds(askedMs, unnamedMs), said, status);
 }
 
 /**
- * Milliseconds until a used-up limit resets, by `X-RateLimit-Reset`: seconds, or a time since 1970 in seconds or milliseconds. 0 for a past
- * time. Undefined if `X-RateLimit-Remaining` is not 0.
+ * Returns the milliseconds until a used-up limit resets, by `X-RateLimit-Reset`: seconds, or a time since 1970 in seconds or milliseconds.
+ * 0 for a past time. The result is undefined if `X-RateLimit-Remaining` is not 0.
  */
 export function resetMs(headers: Headers, now = Date.now()): number | undefined {
   const reset = headers.get("x-ratelimit-reset")?.trim() ?? "";
@@ -71,8 +71,8 @@ function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
 }
 
 /**
- * The error in the body of a 2xx, read as if it had its own status and these headers: proxies and gateways return 200 with `error` in the
- * body. Undefined for every other body. `meaning`: the upstream's special cases.
+ * Returns the error in the body of a 2xx response, as if it had its own status and these headers: proxies and gateways return 200 with
+ * `error` in the body. The result is undefined for every other body. `meaning` handles the upstream's special cases.
  */
 export function refusalIn(
   upstream: Counterpart,
@@ -98,7 +98,7 @@ const StatedError = z.object({
   error: z.union([z.string(), z.boolean(), z.looseObject({})]),
 });
 
-/** The status of an error name of OpenAI and compatible servers. */
+/** The HTTP status for each error name of OpenAI and compatible servers. */
 const STATUSES: Record<string, number> = {
   insufficient_quota: 429,
   rate_limit_exceeded: 429,
@@ -119,15 +119,15 @@ function statusOf({ status, code, type }: Record<string, unknown>): number | und
   return stated ?? [code, type].map((word) => (typeof word === "string" ? STATUSES[word] : undefined)).find((one) => one !== undefined);
 }
 
-/** The upstream's message in brackets, shortened, with our credential redacted: some repeat the refused token. */
+/** Returns the upstream's message in brackets, shortened, with the app's credential redacted: some upstreams repeat the refused token. */
 function quoted(upstream: Counterpart, text: string): string {
   const words = wordsOf(text).replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
   return words === "" ? "" : ` (${beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
 }
 
 /**
- * The message of an error body. The supported formats (OpenAI, Brave, AT Protocol, problem details) have it in `error`, `message` or
- * `detail`, each a text or an object of the same fields. A body without these fields is quoted unchanged.
+ * Returns the message in an error body. The supported formats of errors (OpenAI, Brave, AT Protocol, problem details) have the message in
+ * `error`, `message` or `detail`, each a text or an object of the same fields. A body without these fields is quoted unchanged.
  */
 function wordsOf(text: string): string {
   const json = jsonOf(text);
@@ -148,7 +148,7 @@ function wordsIn(field: unknown, depth = 0): string | undefined {
   return wordsIn(message, depth + 1) ?? wordsIn(detail, depth + 1) ?? wordsIn(msg, depth + 1);
 }
 
-/** True for JSON without content: `{}`, `[]`, `null`. */
+/** True for a JSON value without content: `{}`, `[]`, `null`. */
 function isBare(json: unknown): boolean {
   return json === null || (typeof json === "object" && Object.keys(json).length === 0);
 }

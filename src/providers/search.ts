@@ -5,20 +5,20 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 export interface SearchResult {
   /** The result's title, or its URL if the engine returns none. */
   title: string;
-  /** Always http or https, so that it is safe to link. */
+  /** The result's URL: always http or https, so that it is safe to link. */
   url: string;
-  /** Plain text; empty if the engine returns none. */
+  /** The result's description as plain text; empty if the engine returns none. */
   description: string;
 }
 
-/** Web search. */
+/** A web search engine. */
 export interface Search {
-  /** The first 5 results, best first; an empty list for none. A search only reads, but every call is paid for. */
+  /** Returns the first 5 results, best first; an empty list for none. A search only reads, but every call is paid for. */
   search(query: string, options: CallOptions): Promise<SearchResult[]>;
 }
 
 const RESULT_COUNT = 5;
-/** Stored characters of a result: the prompt and the record must hold five of them. */
+/** Maximum stored characters of a search result: the prompt and the record must hold five results. */
 const MOST = { title: 300, url: 2000, description: 3000 };
 const upTo = (most: number) =>
   z
@@ -26,15 +26,15 @@ const upTo = (most: number) =>
     .transform((text) => beginning(text, most))
     .catch("");
 
-// The response is paid for, so a missing or invalid field is dropped; without a valid URL the result is dropped, never the search.
+// The search is paid for, so a missing or invalid field is dropped; without a valid URL the result is dropped, never the search.
 const Result = z.object({
   title: upTo(MOST.title),
   url: z.url({ protocol: /^https?$/ }).max(MOST.url),
   description: upTo(MOST.description),
 });
 
-// Brave omits `web` if it found nothing. Another service's JSON must not count as an empty search, because an article would be written from
-// it.
+// Brave omits `web` if a search found nothing. Another service's JSON must not count as an empty search, because an article would be
+// written from it.
 const WebSearch = z
   .object({
     type: z.unknown().optional(),

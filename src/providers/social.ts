@@ -5,27 +5,29 @@ import { type Answer, comeBack } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 interface Post {
-  /** At most 300 grapheme clusters. Links in the text become clickable. */
+  /** The text of the post: at most 300 grapheme clusters. Links in the text of the post become clickable. */
   text: string;
-  /** ISO 8601. Part of the record, so it must be the same on every attempt. */
+  /** The post's time (ISO 8601), which is part of the post's record, so it must be the same on every attempt. */
   createdAt: string;
-  /** The record key: the same key is the same post. Make the key with `recordKey`. */
+  /** The record key of the post: a post with the same key is the same post. Create the key with `recordKey`. */
   rkey: string;
 }
 
-/** A post on any platform. */
+/** A published post on any platform. */
 export interface PublishedPost {
-  /** The post's name on its platform: `at://…` on Bluesky. */
+  /** The post's name on its platform: on Bluesky, `at://…`. */
   uri: string;
-  /** The post's public web page. */
+  /** The public web page of the post. */
   url: string;
 }
 
-/** Social posting. */
+/** An account on a server with the AT Protocol. */
 export interface Social {
-  /** Writes the post at its record key. The call is repeatable: its effect class is `natural`. `cid` identifies its exact content. */
+  /**
+   * Writes a post at its record key. The post is repeatable: its effect class is `natural`. `cid` identifies the exact content of the post.
+   */
   post(post: Post, options: CallOptions): Promise<PublishedPost & { cid: string }>;
-  /** Removes the post at a record key. A missing post counts as removed. */
+  /** Removes the post at a record key. A post that does not exist counts as removed. */
   remove(rkey: string, options: CallOptions): Promise<void>;
 }
 
@@ -34,14 +36,17 @@ interface Session {
   accessJwt: string;
 }
 
-/** Below the two hours of an access token, so that a cached one is rarely expired; long, because logins are limited. */
+/**
+ * Lifetime of a cached session: below the two hours of an access token, so that a cached one is rarely expired; long, because logins are
+ * limited.
+ */
 const SESSION_TTL_MS = 90 * 60_000;
 
 const COLLECTION = "app.bsky.feed.post";
 const RECORD_KEY = /^(?!\.{1,2}$)[A-Za-z0-9._:~-]{1,512}$/;
 const JSON_BODY = { "content-type": "application/json" };
 
-/** `active` is false, with a `status`, for a suspended or deactivated account: the server still opens a session for it. */
+/** `active` is false, with a `status`, for a suspended or deactivated account: the server still opens a session for such an account. */
 const SessionAnswer = z.object({
   did: z.string().startsWith("did:"),
   accessJwt: z.string().min(1),
@@ -54,10 +59,10 @@ const RecordAnswer = z.object({
   validationStatus: z.string().optional().catch(undefined),
 });
 
-/** `unknown`: the server stores the post and leaves its validation to the app. */
+/** `unknown` means that the server stores the post and leaves its validation to the app. */
 const VALID = new Set([undefined, "valid", "unknown"]);
 
-/** One session per account and isolate: Bluesky allows 30 logins in five minutes and 300 a day, far fewer than posts. */
+/** The cache has one session per account and isolate: Bluesky allows 30 logins in five minutes and 300 a day, far fewer than posts. */
 const sessions = new Map<string, Session & { expiresAt: number }>();
 
 /** Bluesky and any other AT Protocol server, by `com.atproto.repo.putRecord` and `deleteRecord`. */
@@ -84,7 +89,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
     return session;
   }
 
-  /** Calls a procedure on the account's records. */
+  /** Calls an AT Protocol procedure on the account's records. */
   async function call<T>(procedure: string, input: (did: string) => object, answer: z.ZodType<T>, options: CallOptions): Promise<T> {
     const within = (session: Session, stale?: typeof staleSession) =>
       callUpstream(
@@ -113,7 +118,8 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
   }
 
   return {
-    // Not createRecord, which makes another post each time. An unchanged post is not written again: no commit, no event.
+    // The method is not createRecord, which creates another post each time. The server does not write an unchanged post again, and sends no
+    // event about it.
     post: async (post, options) => {
       requireRecordKey(post.rkey);
       const input = (repo: string) => ({ repo, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) });
@@ -129,7 +135,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
   };
 }
 
-/** The page of a post on Bluesky's own site, which shows the accounts of all servers. */
+/** Returns the web page of a post on Bluesky's own site, which shows the accounts of all servers. */
 function webPage(uri: string): string {
   const [did = "", , rkey = ""] = uri.slice("at://".length).split("/");
   return `https://bsky.app/profile/${did}/post/${rkey}`;
@@ -144,13 +150,19 @@ function recordOf({ text, createdAt }: Post): Record<string, unknown> {
   return { $type: COLLECTION, text, createdAt, ...(facets.length > 0 && { facets }) };
 }
 
-/** A session that ended early. AT Protocol servers report it by 400 with a name at least as often as by 401. */
+/**
+ * Returns an error if the response shows that the session ended early. AT Protocol servers report an ended session by 400 with a name at
+ * least as often as by 401.
+ */
 function staleSession({ status, text }: Answer): MillraceError | undefined {
   const stale = status === 401 || (status === 400 && /"(ExpiredToken|InvalidToken)"/.test(text));
   return stale ? new MillraceError("unauthorized", "The session has ended.", { upstreamStatus: status }) : undefined;
 }
 
-/** An AT Protocol server's 429 contains its end in `ratelimit-reset`, in seconds since 1970; only newer ones send `retry-after` too. */
+/**
+ * An AT Protocol server's 429 response has the end of the limit in `ratelimit-reset`, in seconds since 1970; only newer servers send
+ * `retry-after` too.
+ */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   const resetAt = headers.get("ratelimit-reset") ?? "";
   if (status !== 429 || retryAfterMs(headers.get("retry-after")) || !/^\d+$/.test(resetAt)) return undefined;

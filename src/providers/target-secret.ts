@@ -2,14 +2,14 @@ import * as z from "zod";
 import { misconfigured } from "./config.ts";
 import { jsonOf } from "./json.ts";
 
-/** One address and its credential together: a setting names the secret, and so cannot send the credential to another address. */
+/** A secret contains an address and its credential: a setting names the secret, and so cannot send the credential to another address. */
 const address = z
   .string()
   .refine(isAddress, "must be an http(s) address without a user, a query or a fragment")
   .transform((url) => url.replace(/\/+$/, ""));
 const word = z.string().min(1).max(2000);
 
-/** The value of a secret by the kind of its target. */
+/** The schema of a secret's value, by the kind of site or account. */
 const SECRETS = {
   wordpress: z.strictObject({ url: address, user: word, token: word }),
   http: z.strictObject({ url: address, token: word }),
@@ -27,15 +27,15 @@ type SecretKind = keyof typeof SECRETS;
 export type TargetSecret<Kind extends SecretKind> = z.infer<(typeof SECRETS)[Kind]>;
 
 /**
- * The variable of a tenant's secret: `TARGET_ACME__BLOG` is the secret `blog` of the tenant `acme`. Lower case letters and digits become
- * upper case, and every other byte becomes `_` and two hex digits. Therefore the first `__` ends the tenant, and no two tenants share a
- * variable.
+ * Returns the name of the variable of a tenant's secret: `TARGET_ACME__BLOG` is the secret `blog` of the tenant `acme`. In this name, lower
+ * case letters and digits become upper case, and every other byte becomes `_` and two hex digits. Therefore the first `__` of the name ends
+ * the tenant, and no two tenants share a variable.
  */
 export function secretVariable(tenantId: string, secret: string): string {
   return `TARGET_${encoded(tenantId)}__${encoded(secret)}`;
 }
 
-/** The value of a target's secret. Errors: `config_invalid` if it is missing or malformed, without any part of the value. */
+/** Reads the secret of a site or account. Errors: `config_invalid` if the secret is missing or malformed, without any part of its value. */
 export function targetSecret<Kind extends SecretKind>(env: object, kind: Kind, tenantId: string, secret: string): TargetSecret<Kind> {
   const variable = secretVariable(tenantId, secret);
   const value = (env as Record<string, unknown>)[variable];
@@ -50,7 +50,7 @@ export function targetSecret<Kind extends SecretKind>(env: object, kind: Kind, t
   throw misconfigured(`The secret ${variable} is not valid: ${faultIn(json, read.error)}. Set it to ${form}.`);
 }
 
-/** Names known fields alone: an unknown one could be a part of a secret. */
+/** Errors name only known fields: an unknown name could be a part of a secret. */
 function faultIn(json: unknown, { issues: [issue] }: z.ZodError): string {
   if (json === undefined) return "it is not JSON";
   if (issue?.code === "unrecognized_keys") return "it has an unknown field";

@@ -23,7 +23,7 @@ export interface SiteTarget extends Target {
   kind: "deployment" | "store" | "wordpress" | "http";
 }
 
-/** Without `secret`: on Bluesky the account of the deployment's variables, on the others the embedded server. */
+/** Without `secret`, an account on Bluesky is that of the deployment's variables, and any other is on the embedded server. */
 export interface SocialTarget extends Target {
   platform: "bluesky" | "mastodon" | "x";
 }
@@ -31,7 +31,9 @@ export interface SocialTarget extends Target {
 const PAGE_STORE = { name: "pages", at: "PAGES_URL", secret: "PAGES_TOKEN" } as const;
 const EMBEDDED_STORE = "embedded";
 
-/** The site of the deployment's variables: a page store over HTTP, WordPress, or the embedded store on R2. @throws `config_invalid` */
+/**
+ * Returns the site of the deployment's variables: a page store over HTTP, WordPress, or the embedded store on R2. @throws `config_invalid`
+ */
 export function pages(env: ProvidersEnv): Pages {
   const url = realUrl(env.PAGES_URL);
   const provider = env.PAGES_PROVIDER || "http";
@@ -44,7 +46,7 @@ export function pages(env: ProvidersEnv): Pages {
   return url ? httpPages(upstream, storeName(provider, url)) : httpPages(upstream, EMBEDDED_STORE, "store");
 }
 
-/** The store of a brand's site. @throws `config_invalid` */
+/** Returns the page store of a brand's site. @throws `config_invalid` */
 export function siteTarget(env: ProvidersEnv, site: SiteTarget): Pages {
   if (site.kind === "deployment") return pages(env);
   if (site.kind === "store") return pages({ ...env, PAGES_URL: "", PAGES_PROVIDER: "" });
@@ -56,24 +58,30 @@ export function siteTarget(env: ProvidersEnv, site: SiteTarget): Pages {
   return httpPages(connected(site, url, token), storeName(site.kind, url));
 }
 
-/** True if a repeated publication on a site replaces the page. If not, the site has to be searched before a repetition. */
+/**
+ * True if a repeated publication on a site replaces the page. If a publication is not repeatable, the site has to be searched before a
+ * repetition.
+ */
 export function isRepeatable(env: ProvidersEnv, kind: SiteTarget["kind"]): boolean {
   if (kind !== "deployment") return kind !== "wordpress";
   try {
     return pages(env).repeatable;
   } catch {
-    // An invalid configuration of the store is reported by the step itself, where an operator sees it and an undo stops.
+    // The step itself reports an invalid configuration of the store, so that an operator sees it and an undo stops.
     return true;
   }
 }
 
-/** The future URL of a page. Undefined if the store assigns URLs, as all but the embedded one do. */
+/** Returns the future URL of a page. The result is undefined if the store assigns URLs, as all stores but the embedded one do. */
 export function pageAddress(env: ProvidersEnv, kind: SiteTarget["kind"], path: string): string | undefined {
   const isEmbedded = kind === "store" || (kind === "deployment" && !realUrl(env.PAGES_URL));
   return isEmbedded ? publicUrl(env, `pages/${path}`) : undefined;
 }
 
-/** The account of the deployment's variables: on Bluesky or another AT Protocol server, or the embedded one. @throws `config_invalid` */
+/**
+ * Returns the account of the deployment's variables: on Bluesky or another AT Protocol server, or the embedded one. @throws
+ * `config_invalid`
+ */
 export function social(env: ProvidersEnv): Social {
   const handle = realUrl(env.SOCIAL_URL) ? required(env, "SOCIAL_HANDLE") : env.SOCIAL_HANDLE || EMBEDDED_HANDLE;
   return blueskySocial(connect(env, { name: "social", at: "SOCIAL_URL", secret: "SOCIAL_PASSWORD" }), handle);
@@ -81,7 +89,7 @@ export function social(env: ProvidersEnv): Social {
 
 type Accounts = { bluesky: Social; mastodon: Mastodon; x: X };
 
-/** A brand's account, by its platform. @throws `config_invalid` */
+/** Returns the connector of a brand's account, by its platform. @throws `config_invalid` */
 export function accountTarget<Platform extends keyof Accounts>(
   env: ProvidersEnv,
   account: SocialTarget & { platform: Platform },
@@ -111,7 +119,7 @@ export function accountTarget<Platform extends keyof Accounts>(
   return made[account.platform]();
 }
 
-/** Why a target cannot be reached with this deployment's secrets; undefined if it can. */
+/** Returns the reason why a site or account cannot be reached with this deployment's secrets; undefined if it can. */
 export function faultOf(env: ProvidersEnv, target: SiteTarget | SocialTarget): string | undefined {
   try {
     if ("kind" in target) siteTarget(env, target);
@@ -134,7 +142,7 @@ function connected({ tenantId, name, secret = "" }: Target, url: string, value: 
   return { name, url, credential: { variable: secretVariable(tenantId, secret), value }, fetch: (request) => fetch(request) };
 }
 
-/** The embedded server of a platform, which has an account for each account of a brand. */
+/** Returns the embedded server of a platform, which has an account for each account of a brand. */
 function embedded({ UPSTREAMS }: ProvidersEnv, { tenantId, brand, name, secret = name }: Target, platform: "mastodon" | "x"): Upstream {
   if (!UPSTREAMS) {
     throw misconfigured(`The account "${name}" names no secret, and the service binding UPSTREAMS is not set. Set one of them.`);
@@ -147,7 +155,10 @@ function embedded({ UPSTREAMS }: ProvidersEnv, { tenantId, brand, name, secret =
   };
 }
 
-/** The name of a page store: its kind, host and path. The scheme does not identify a store, and a password must not appear. */
+/**
+ * Returns the name of a page store: its kind, host and path. The name omits the scheme, which does not identify a store, and a password,
+ * which must not appear.
+ */
 function storeName(kind: string, url: string): string {
   const { host, pathname } = new URL(url);
   return `${kind} ${host}${pathname.replace(/\/+$/, "")}`;

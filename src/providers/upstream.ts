@@ -5,17 +5,17 @@ import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts"
 
 /** The options of every external call. */
 export interface CallOptions {
-  /** Identifies the logical effect. The key is the same on every attempt, so an upstream that supports keys acts once. */
+  /** The idempotency key of the logical effect. The key is the same on every attempt, so an upstream that supports keys acts once. */
   key: string;
-  /** Aborts the call, after which the call's outcome is unknown. Default: after 60 seconds. */
+  /** Aborts the call, after which the call's outcome is unknown. By default a call is aborted after 60 seconds. */
   signal?: AbortSignal;
-  /** The trace of the calling job, from an envelope or a step's arguments. Each external call has its own span. */
+  /** The trace of the calling job, from an envelope or a step's arguments. Each external call has its own span in this trace. */
   trace?: TraceContext;
 }
 
-/** An external program: its URL, our credential, and the transport. */
+/** An external program: its URL, the app's credential, and the transport. */
 export interface Upstream extends Counterpart {
-  /** The base URL; paths are appended to it. */
+  /** The base URL of the upstream; paths are appended to it. */
   url: string;
   fetch(request: Request): Promise<Response>;
 }
@@ -25,21 +25,24 @@ export interface UpstreamCall {
   path: string;
   headers?: Record<string, string>;
   body?: string;
-  /** The error of a response with a special meaning for this upstream. If undefined, the status has its usual meaning. */
+  /**
+   * Returns the error of a response with a special meaning for this upstream. If the function returns undefined, the status has its usual
+   * meaning.
+   */
   meaning?(answer: Answer): MillraceError | undefined;
-  /** Finds the error in the body of a 2xx: `refusedAs` reads a body with `error`. Default: that of the whole body. */
+  /** Finds the error in the body of a 2xx: `refusedAs` reads an error body with `error`. Default: the error of the whole body. */
   readsErrors?(body: unknown, refusedAs: (body: unknown) => MillraceError | undefined): MillraceError | undefined;
 }
 
-/** Long enough for a model to write an article, short enough to end before the step's lease. */
+/** Time limit of a call: long enough for a model to write an article, short enough to end before the step's lease. */
 const CALL_TIMEOUT_MS = 60_000;
 
 /**
  * Calls an upstream once and reads its response.
  *
  * @throws `retry_after`, `not_retryable`, `upstream_refused` if the upstream reports that it did nothing (see `refusal.ts`), also by an
- * `error` in the body of a 2xx; `in_progress` while it processes our key; `unavailable` if the outcome is unknown: a network failure, a
- * 5xx, a timeout, or a response that does not match `schema`.
+ * `error` in the body of a 2xx; `in_progress` while the upstream still processes the same key; `unavailable` if the outcome is unknown: a
+ * network failure, a 5xx, a timeout, or a response that does not match `schema`.
  */
 export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
   const answer = await exchange(upstream, call, options);
@@ -58,7 +61,7 @@ async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOpt
     method: call.method,
     headers: { ...call.headers },
     body: call.body,
-    // A followed redirect would send the credential to another host.
+    // Redirects are not followed, because a redirect would send the credential to another host.
     redirect: "manual",
     signal: options.signal ?? AbortSignal.timeout(CALL_TIMEOUT_MS),
   });
@@ -74,7 +77,7 @@ function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
 
-  // This is no refusal: a 2xx means that the upstream acted, so a `once` effect must not run again because of this.
+  // An invalid response is no refusal: a 2xx means that the upstream acted, so a `once` effect must not run again because of it.
   const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join(".") || "(the whole answer)", message }));
   const [first] = issues;
   throw new MillraceError(

@@ -5,7 +5,7 @@ import type { Page, Pages, PublishedPage } from "./pages.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** The fields of a post that are read. A post in the trash has a status that WordPress' own schema does not list. */
+/** The fields of a WordPress post that the connector reads. A post in the trash has a status that WordPress' own schema does not list. */
 const Post = z.object({
   id: z.int(),
   slug: z.string(),
@@ -17,7 +17,7 @@ const Post = z.object({
 type Post = z.infer<typeof Post>;
 
 const FIELDS = Object.keys(Post.shape).join();
-/** The post in the trash, or a confirmation of its permanent deletion. */
+/** WordPress' response to a removal: the post in the trash, or a confirmation of its permanent deletion. */
 const Deleted = z.object({ deleted: z.boolean().optional(), status: z.string().optional() });
 
 /** WordPress shortens longer slugs, and appends its own suffixes to them. */
@@ -26,8 +26,8 @@ const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
 /**
  * WordPress, by its REST API and an application password (`upstream.credential`) of a user who may publish.
  *
- * WordPress has no idempotency key, and creating an existing slug makes a second post, `slug-2`: so every write searches first. A post is
- * ours by its slug, which ends with digits of the article's id. (REST stores a `meta` field only if a plugin registers it.)
+ * WordPress has no idempotency key, and creating an existing slug makes a second post, `slug-2`: so every write searches first. The app
+ * recognizes its post by the slug, which ends with digits of the article's id. (REST stores a `meta` field only if a plugin registers it.)
  */
 export function wordpressPages(upstream: Upstream, store: string, user: string): Pages {
   const credential = new TextEncoder().encode(`${user}:${upstream.credential.value}`).toBase64();
@@ -44,7 +44,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
   ) =>
     callUpstream(
       upstream,
-      // This form of a route works with all permalink settings; `/wp-json` is missing with plain ones.
+      // This form of a REST route works with all permalink settings; `/wp-json` is missing with plain permalinks.
       {
         method,
         path: `/?${new URLSearchParams({ rest_route: `/wp/v2/posts${route}`, ...query })}`,
@@ -56,12 +56,12 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       options,
     );
 
-  /** Our post in any state: published, a draft after an editor's change, or in the trash. */
+  /** Finds the app's post in any state: published, a draft after an editor's change, or in the trash. */
   async function look({ slug }: Pick<Page, "slug">, options: CallOptions): Promise<Post | undefined> {
     if (!SLUG.test(slug))
       throw notRetryable(`"${slug}" is not a slug WordPress keeps as it is. Use up to 180 lower case letters, digits and dashes.`);
     const names = namesOf(slug);
-    // `any` is every status but the trash.
+    // `any` selects every status but the trash.
     const query = { slug: names.join(), status: "any,trash", context: "edit", _fields: FIELDS };
     const found = await request("GET", "", query, z.array(Post), options);
     const rank = (post: Post) => (post.status === "publish" ? 0 : names.length) + names.indexOf(post.slug);
@@ -94,8 +94,8 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
 
       const made = await write("");
       if (made.slug === page.slug) return published(made);
-      // The slug was used since the search. If another attempt of ours has it, that post remains and this one is deleted. If a picture has
-      // the slug, the new post remains.
+      // Another post has taken the slug since the search. If that is a post of another attempt, it remains and this one is deleted. If a
+      // picture has the slug, the new post remains.
       const first = await look(page, options);
       if (first === undefined || first.id === made.id) return published(made);
       await remove(made.id, { force: "true" }, options);
@@ -115,7 +115,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
         await remove(standing.id, {}, options);
       } catch (error) {
         const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
-        // 501: this site has no trash.
+        // The status 501 means that this site has no trash.
         if (status === 501) await remove(standing.id, { force: "true" }, options);
         else if (status !== 410) throw error;
       }
@@ -123,14 +123,17 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
   };
 }
 
-/** The possible slugs of our post, the best first: ours; the one beside a picture of that name; and the forms of both in the trash. */
+/**
+ * Returns the possible slugs of the app's post, the best first: its own slug; the one beside a picture of that name; and the forms of both
+ * in the trash.
+ */
 function namesOf(slug: string): string[] {
   return [slug, `${slug}-2`, `${slug}__trashed`, `${slug}-2__trashed`];
 }
 
 /**
- * The page of a published post. WordPress returns 200 with another status for a future date (`future`), for a plugin's review (`pending`),
- * or if an editor has hidden the post. Errors: `not_retryable` then, because the post is not public.
+ * Returns the page of a published post. WordPress returns 200 with another status for a future date (`future`), for a plugin's review
+ * (`pending`), or if an editor has hidden the post. Errors: `not_retryable` in these cases, because the post is not public.
  */
 function published({ id, status, link, date, modified_gmt }: Post): PublishedPage {
   if (status !== "publish") {
@@ -142,12 +145,15 @@ function published({ id, status, link, date, modified_gmt }: Post): PublishedPag
   return { url: link, etag: `"${id}-${modified_gmt}"` };
 }
 
-/** WordPress treats a title as HTML, and keeps even scripts of users with that right. */
+/** WordPress treats a title as HTML, and keeps even scripts of users with that right, so a title is escaped. */
 function asHtml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
-/** WordPress runs shortcodes in square brackets that a plugin defines. The text's author must not be able to use them. */
+/**
+ * WordPress runs shortcodes in square brackets that a plugin defines, so brackets in a text are escaped. The author of the text must not be
+ * able to run shortcodes.
+ */
 function withoutShortcodes(html: string): string {
   return html.replaceAll("[", "&#91;");
 }
@@ -157,7 +163,7 @@ const ErrorBody = z.object({ code: z.string() });
 const meaningOf =
   ({ credential: { variable } }: Upstream) =>
   ({ status, text }: Answer): MillraceError | undefined => {
-    // With a wrong password the request is anonymous, and an anonymous request for drafts returns 400.
+    // WordPress treats a request with a wrong password as anonymous, and an anonymous request for drafts returns 400.
     if (status === 400 && text.includes("rest_forbidden_status")) {
       const names = variable === "PAGES_TOKEN" ? "PAGES_USER and PAGES_TOKEN, an application password" : `user and token of ${variable}`;
       return notRetryable(
@@ -165,7 +171,7 @@ const meaningOf =
         status,
       );
     }
-    // The post was deleted since the search: the next attempt searches again.
+    // A post may have been deleted since the search: the next attempt searches again.
     if (status === 404 && codeIn(text) === "rest_post_invalid_id") return upstreamRefused("The post was deleted meanwhile.", status);
     return undefined;
   };

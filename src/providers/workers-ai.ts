@@ -16,7 +16,9 @@ interface WorkersAiOptions {
   signal?: AbortSignal;
 }
 
-/** The answer of most chat models of Workers AI; newer ones return a chat completion. In JSON mode `response` is already parsed. */
+/**
+ * The response of most chat models of Workers AI; newer models return a chat completion. In JSON mode `response` is an object and no text.
+ */
 const WorkersAiAnswer = z.object({
   response: z.union([z.string(), z.looseObject({})]).nullable(),
   usage: z.unknown().optional(),
@@ -27,8 +29,8 @@ const OUT_OF_CAPACITY = new Set(["3036", "3040"]);
 const FINAL = new Set(["3006", "3041", "5004", "5007", "5018"]);
 
 /**
- * Chat models of Workers AI, through its binding and an AI Gateway, whose cache uses our key: the binding itself accepts none, and without
- * the gateway a repeat would be a second paid call. A gateway named `none` uses no gateway.
+ * Chat models of Workers AI, through its binding and an AI Gateway, whose cache uses the engine's idempotency key: the binding itself
+ * accepts no key, and without the gateway a repeat would be a second paid call. A gateway named `none` uses no gateway.
  */
 export function workersAiText(ai: WorkersAi, model: string, gateway: string): Text {
   return {
@@ -36,7 +38,8 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
       const cache = gateway === "none" ? {} : { gateway: { id: gateway, cacheKey: key, cacheTtl: GATEWAY_CACHE_TTL_SECONDS } };
       const input = { messages: messagesOf(request), max_tokens: request.maxTokens, response_format: formatOf(request) };
       const answer = await ai.run(model, input, { ...cache, ...(signal && { signal }) }).catch((error: unknown) => {
-        // The binding's error for a model that did not follow the schema. The answer was paid for, and this message replaces its text.
+        // The binding throws this error for a model that did not follow the schema. The answer of the model was paid for, and this message
+        // replaces its text.
         if (messageOf(error).includes("JSON Mode couldn't be met")) return { response: messageOf(error), usage: null };
         throw failure(error);
       });
@@ -59,7 +62,7 @@ function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnsw
   const { response, usage } = plain.data;
   const content = typeof response === "object" && response !== null ? JSON.stringify(response) : response;
   const read = readCompletion(ChatCompletion.parse({ choices: [{ message: { content } }], usage }), model);
-  // This format has no finish_reason: using all tokens is the only sign of truncation.
+  // This response format has no finish_reason: using all tokens is the only sign of truncation.
   return (read.usage.output ?? 0) >= maxTokens ? { ...read, ending: "truncated" } : read;
 }
 

@@ -7,12 +7,12 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 const Posted = z.object({ data: z.object({ id: z.string().regex(/^\d{1,19}$/) }) });
 
-/** The limits of a user and of an app, each with its headers `-remaining` and `-reset`. */
+/** `-remaining`'s rate limits of a user and of an app, each with its headers `-reset` and X. */
 const LIMITS = ["x-rate-limit", "x-user-limit-24hour", "x-app-limit-24hour"] as const;
 
 /** An account on X. */
 export interface X {
-  /** Posts a text. X has no idempotency key: the effect class is `once`. */
+  /** Posts a text to the account. X has no idempotency key, so the effect class is `once`. */
   post(text: string, options: CallOptions): Promise<PublishedPost>;
 }
 
@@ -39,7 +39,7 @@ export function xAccount(upstream: Upstream, keys: OAuth1Keys): X {
   };
 }
 
-/** The times are seconds since 1970. */
+/** The times in these headers are seconds since 1970. */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   if (status !== 429 || headers.has("retry-after")) return undefined;
   const resets = (limits: readonly string[]) => limits.map((limit) => Number(headers.get(`${limit}-reset`) ?? 0) * 1000);
@@ -49,7 +49,7 @@ function tooMany({ status, headers }: Answer): MillraceError | undefined {
   return comeBack(Math.max(resetAt - Date.now(), 0), "The account has reached a limit of X.", status);
 }
 
-/** X refuses a text that the account has posted before: also one of an earlier attempt with an unknown outcome. */
+/** X refuses a text that the account has posted before, even if an earlier attempt with an unknown outcome posted it. */
 function duplicate({ name }: Upstream, { status, text }: Answer): MillraceError | undefined {
   if (status !== 403 || !/duplicate/i.test(text)) return undefined;
   return notRetryable(`${name} has a post with this text already, and X refuses a second one. Look for it in the account.`, status);

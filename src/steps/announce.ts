@@ -8,7 +8,7 @@ import { pageAt, pagesOf } from "../systems/content/article-pages.ts";
 import { type ArticleKey, loadArticleOf } from "../systems/content/articles.ts";
 import { brandAccount } from "../systems/content/sites.ts";
 
-/** The article, the account, and the time of the request (ISO 8601, the same at every attempt). */
+/** The input of an announcement: the article, the account, and the time of the request (ISO 8601, the same at every attempt). */
 export type Announcement = ArticleKey & { brand: string; account: string; createdAt: string };
 
 const announced = z.discriminatedUnion("state", [
@@ -16,16 +16,16 @@ const announced = z.discriminatedUnion("state", [
   z.object({ state: z.literal("skipped"), why: z.string() }),
 ]);
 
-/** The result: posted, or skipped because the page is no longer published. */
+/** The result of an announcement: posted, or skipped because the page is no longer published. */
 export type Announced = z.infer<typeof announced>;
 
-/** A post to be made, and its account. */
+/** A prepared post, and its account. */
 interface Prepared<On extends Platform> {
   text: string;
   account: SocialTarget & { platform: On };
 }
 
-/** The article and the account of a post. Errors: `config_invalid` for an account that the brand does not have on this platform. */
+/** Reads the article and the account of a post. Errors: `config_invalid` if the brand does not have this account on this platform. */
 async function targetOf<On extends Platform>(env: Cloudflare.Env, on: On, input: Announcement) {
   const [article, settings] = await Promise.all([loadArticleOf(env.DB, input), brandSettings(env.DB, input.tenantId, input.brand)]);
   const account = { ...brandAccount(settings, input, { name: input.account, platform: on }), platform: on };
@@ -33,8 +33,8 @@ async function targetOf<On extends Platform>(env: Cloudflare.Env, on: On, input:
 }
 
 /**
- * Prepares a post with the URL of the page on the announced site. Every attempt checks that the page is still published, because it may run
- * days after the previous attempt.
+ * Prepares a post with the URL of the page on the announced site. Every attempt to post checks that the page is still published, because it
+ * may run days after the previous attempt.
  */
 async function prepared<On extends Platform>(
   env: Cloudflare.Env,
@@ -47,7 +47,7 @@ async function prepared<On extends Platform>(
   return { text: announcement({ ...article, url: page.url }, on), account };
 }
 
-/** The code of a step: makes the prepared post, unless the page is not published. */
+/** Returns the code of a step that makes the prepared post, unless the page is not published. */
 function posting<On extends Platform>(
   on: On,
   post: (prepared: Prepared<On>, call: EffectCall<Announcement>) => Promise<PublishedPost>,
@@ -60,7 +60,7 @@ function posting<On extends Platform>(
   };
 }
 
-/** The record key is derived from the effect's key: a repetition replaces the post. */
+/** The record key on Bluesky is derived from the effect's key: a repetition replaces the post. */
 const onBluesky = defineStep({
   effect: "keyed",
   output: announced,
@@ -72,7 +72,7 @@ const onBluesky = defineStep({
 
 /**
  * Mastodon recognises a key for one hour, and some versions answer its repetition with 500. Therefore the account's posts are searched
- * before each repetition; within the hour the key also covers a request that is still at work.
+ * before each repetition; within the hour the key also covers a request that is still in progress.
  */
 const onMastodon = defineStep({
   effect: "lookup",
@@ -81,7 +81,7 @@ const onMastodon = defineStep({
     accountTarget(env, account).post(text, { key, signal, trace }),
   ),
   async lookup({ input, key, signal, trace, env }: EffectCall<Announcement>): Promise<Announced | undefined> {
-    // Since an earlier attempt, the page may have been removed, or another site may be the announced one.
+    // The page may have been removed since an earlier attempt, or another site may be the announced one.
     const { article, account } = await targetOf(env, "mastodon", input);
     const urls = (await pagesOf(env.DB, input.tenantId, article)).map(({ url }) => url);
     const found = await accountTarget(env, account).find(urls, Date.parse(input.createdAt), { key, signal, trace });
@@ -89,7 +89,7 @@ const onMastodon = defineStep({
   },
 });
 
-/** X has neither a key nor a search for every plan: an unknown outcome is a doubt, which an operator confirms or rejects. */
+/** X has neither a key nor a search for every plan, so an unknown outcome waits for an operator, who confirms or rejects it. */
 const onX = defineStep({
   effect: "once",
   output: announced,

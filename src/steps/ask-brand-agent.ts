@@ -7,15 +7,15 @@ import type { AskedKeyword, Cycle } from "../systems/brand/requests.ts";
 import { assertRoomForBrand, findBrand } from "../systems/brand/settings.ts";
 import { type Truth, truthOf } from "../systems/brand/truth.ts";
 
-/** The state of a brand in D1, for comparison with its agent's. */
+/** Reads the state of a brand from D1, for comparison with that of its agent. */
 async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const beliefs = await brandAgentOf(env, tenantId, brand).beliefs();
   return truthOf(env.DB, tenantId, brand, beliefs);
 }
 
 /**
- * The state of a known brand in D1. Errors: `not_retryable` for a brand without settings, decisions and articles, which is probably a
- * typing error.
+ * Reads the state of a known brand from D1. Errors: `not_retryable` for a brand without settings, decisions and articles, whose name is
+ * probably a typing error.
  */
 export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const [known, truth] = await Promise.all([findBrand(env.DB, tenantId, brand), lookAtBrand(env, tenantId, brand)]);
@@ -39,8 +39,8 @@ async function askAgent<Answer>(
 }
 
 /**
- * Asks the brand's agent to decide a cycle. A repeated request gets the same result. Errors: `not_retryable` above the tenant's number of
- * brands.
+ * Asks the brand's agent to decide a cycle. A repeated request for a cycle gets the same result. Errors: `not_retryable` if the tenant
+ * would have too many brands.
  */
 export const decideCycle = defineStep({
   effect: "natural",
@@ -51,13 +51,13 @@ export const decideCycle = defineStep({
   },
 });
 
-/** Asks the brand's agent whether to research a keyword, or what exists instead. */
+/** Asks the brand's agent whether to research a keyword, or what already exists for it. */
 export const admitKeyword = defineStep({
   effect: "natural",
   run: ({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> => askAgent(env, asked, (agent) => agent.admit(asked)),
 });
 
-/** Sends the brand's state in D1 to its agent, and returns the corrections. A repeated audit gets the same result. */
+/** Sends the brand's state in D1 to its agent, and returns the corrections. A repeated audit of the brand gets the same result. */
 export const tellAgent = defineStep({
   effect: "natural",
   run: ({

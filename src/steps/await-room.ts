@@ -3,13 +3,15 @@ import { BudgetSet } from "../messages/budgets.ts";
 import type { Refused, Spender } from "./ceiling.ts";
 
 /**
- * Days that a paid call waits for room in its accounts. The call asks again each day, because holds expire and a notification may be lost.
+ * Days that a paid call waits until its budget accounts allow it. The workflow asks the budget again each day, because holds expire and a
+ * notification may be lost.
  */
 const DAYS = 30;
 
 /**
- * Makes a paid call when its accounts have room. After a refusal the call waits until a limit is set. `nth` distinguishes the calls of one
- * run; `call` gets a new key each time. A refusal after 30 days is its failure, which an operator can retry.
+ * Makes a paid call when its budget accounts allow it. After a refusal of the budget the call waits until a limit is set. `nth`
+ * distinguishes the calls of one run; `call` gets a new idempotency key each time. A refusal after 30 days fails the step, which an
+ * operator can retry.
  */
 export async function onceAffordable<Paid extends object>(
   step: Steps,

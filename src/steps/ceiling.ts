@@ -4,10 +4,10 @@ import { FactObserved } from "../messages/facts.ts";
 import type { ProvidersEnv } from "../providers/index.ts";
 import { budgetOf, canSpend } from "../systems/facts/derived/budgets.ts";
 
-/** Kinds of paid calls, by the variable with the most that one may cost. */
+/** The kinds of paid calls, by the variable with the maximum cost of one call. */
 type Priced = "TEXT_CENTS" | "SEARCH_CENTS";
 
-/** A paid call, and its tenant and brand. */
+/** A paid call, with its tenant and brand. */
 export interface Spender {
   tenantId: string;
   brand: string;
@@ -15,22 +15,23 @@ export interface Spender {
   isLast: boolean;
 }
 
-/** The allowed cost of a call, by account. */
+/** The cost of a call that the budget allowed, by account. */
 export interface Spent {
-  /** ISO 8601. */
+  /** The time of the request (ISO 8601). */
   at: string;
   charges: { account: string; amount_cents: number; hold: string }[];
 }
 
-/** A call that was not made, because an account has no room: nothing was paid. */
+/** A call that was not made, because a budget account did not allow it: no cost arose. */
 export interface Refused {
   refused: string;
   account: string;
 }
 
 /**
- * Asks whether a call may be paid. If so, its price is held in each account with a limit, under the call's own key, so that a repeated
- * request holds nothing more. The hold of a failed call expires within a day. Errors: `config_invalid` for an invalid price.
+ * Asks the budget whether a paid call may be made. If so, the call's price is held in each account with a limit, under the call's own key,
+ * so that a repeated request holds no further amount. The hold of a failed call expires within a day. Errors: `config_invalid` for an
+ * invalid price of a call.
  */
 export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Priced, by: Spender, key: string): Promise<Spent | Refused> {
   const amount_cents = priceOf(env, kind);
@@ -48,14 +49,14 @@ export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Pric
   return spent;
 }
 
-/** In whole cents; 0 if it is not set. */
+/** Returns the maximum cost of one call in whole cents; 0 if the variable is not set. */
 function priceOf(env: Pick<ProvidersEnv, Priced>, kind: Priced): number {
   const said = env[kind] || "0";
   if (/^\d{1,9}$/.test(said)) return Number(said);
   throw new MillraceError("config_invalid", `${kind} is "${said}": set the maximum cost of one call, in whole cents, such as "5".`);
 }
 
-/** The paid amounts, as charges of these accounts. `name` is the call's own, so that it is charged once. */
+/** Returns the facts that charge the paid amounts to these accounts. `name` is the call's own name, so that the call is charged once. */
 export function chargesOf({ at, charges }: Spent, name: string): Draft[] {
   return charges.map((payload) =>
     FactObserved.from({ fact_id: name, entity: `account/${payload.account}`, type: "charge", occurred_at: at, payload }),

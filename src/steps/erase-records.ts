@@ -5,13 +5,13 @@ import { recordsOf } from "../systems/privacy/forget.ts";
 
 interface Input {
   tenantId: string;
-  /** The person's pseudonym. */
+  /** The pseudonym of the person to be erased. */
   person: string;
 }
 
 /**
- * Deletes a person's records in the CRM permanently. Records without our key belong to others, and are ignored. Returns the numbers of
- * deleted and ignored records.
+ * Deletes a person's records in the CRM permanently. Records without a key of this app belong to others, and are ignored. The step returns
+ * the numbers of deleted and ignored records.
  */
 export const eraseRecords = defineStep({
   effect: "natural",
@@ -44,8 +44,8 @@ async function recordsThere(upstream: Crm, records: readonly { crmId: string }[]
 }
 
 /**
- * A record that an interrupted push may have created is found by an upsert: it returns the existing record, or an empty one, which is
- * deleted too.
+ * An upsert finds a record that an interrupted push may have created: it returns the existing record, or an empty one, which is deleted
+ * too.
  */
 async function named(upstream: Crm, keys: readonly string[], options: Options): Promise<string[]> {
   if (keys.length === 0) return [];

@@ -4,7 +4,7 @@ import type { Unusable } from "../systems/content/usable.ts";
 import { maySpend, type Refused, type Spender } from "./ceiling.ts";
 import type { Answered } from "./until-usable.ts";
 
-/** Calls a model, if that may be paid, and reads its answer. An unusable answer is an outcome too, because it was paid, and is recorded. */
+/** Calls a model, if the budget allows it, and reads its answer. An unusable answer is recorded as an outcome too, because it was paid. */
 export async function paidText<Good>(
   { input, key, signal, trace, env }: EffectCall<Spender>,
   request: TextRequest,

@@ -21,12 +21,12 @@ import { timeoutMs } from "../systems/webhooks/settings.ts";
 /** The result of a delivery without an error: accepted, refused permanently, or skipped because its endpoint is disabled or deleted. */
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
-/** Why a delivery is skipped whose fact mentions a person who was forgotten while its endpoint was disabled. */
+/** The reason for skipping a delivery whose fact mentions a person who was forgotten while its endpoint was disabled. */
 const NAMES_A_FORGOTTEN =
   "The delivery mentioned a person whose data was erased while the endpoint was disabled. A redelivery has a pseudonym instead.";
-/** Bytes of a response that are read and stored. */
+/** Maximum bytes of a response that are read and stored. */
 const ANSWER_BYTES = 1024;
-/** The longest wait that a receiver can request. */
+/** Maximum delay that a receiver can request. */
 const MAX_ASKED_MS = 3_600_000;
 /** Time limit for the response's body: the status decides the result. */
 const ANSWER_READ_MS = 2000;
@@ -34,9 +34,9 @@ const ANSWER_READ_MS = 2000;
 const CURRENT_MS = 100;
 
 /**
- * Posts a delivery's body to its endpoint, signed with every valid secret. The step is `keyed` by `webhook-id`, the delivery's own id in
- * every attempt, restart and retry, so a receiver that remembers ids processes it once. A failed attempt is logged here; the entry of a
- * successful one is written with the step's record.
+ * Posts a delivery's body to its endpoint, signed with every valid secret. The effect class of the step is `keyed` by `webhook-id`, the
+ * delivery's own id in every attempt, restart and retry, so a receiver that remembers ids processes it once. A failed attempt is logged
+ * here; the log entry of a successful attempt is written with the step's record.
  */
 export const postWebhook = defineStep({
   effect: "keyed",
@@ -72,15 +72,15 @@ export const postWebhook = defineStep({
   },
 });
 
-/** The checked URL of a delivery's endpoint, and the delivery's body. */
+/** A request that is ready to send: the checked URL of a delivery's endpoint, and the delivery's body. */
 interface Ready {
   checked: CheckedTarget;
   body: string | undefined;
 }
 
 /**
- * Reads a delivery's endpoint and prepares the request. The DNS check may be slow: a URL or secret that was changed in the meantime, with a
- * response to the change, is not used.
+ * Reads a delivery's endpoint and prepares the request. The DNS check may be slow, so a URL or secret that was changed in the meantime is
+ * not used.
  */
 async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: Target | undefined; ready?: Ready }> {
   let seen: (Ready & { url: string }) | undefined;
@@ -96,7 +96,10 @@ async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: T
   }
 }
 
-/** Sends one request and records the response in the log entry. Returns after a response of 2xx or 410, and throws after any other. */
+/**
+ * Sends one request to the receiver and records the response in the log entry. The function returns after a response of 2xx or 410, and
+ * throws after any other.
+ */
 async function post(
   { env, key, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "key" | "fetch" | "signal">,
   delivery: Delivery,
@@ -139,12 +142,12 @@ async function post(
   throw upstreamRefused(`${said}.`, response.status);
 }
 
-/** The original body of a redelivery. */
+/** Reads the original body of a redelivery. */
 async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise<string | undefined> {
   return (await payloadOf(env, { tenantId: tenant_id }, WebhookDeliver, id))?.body;
 }
 
-/** The headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */
+/** Returns the headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */
 function signed(
   secret: string,
   id: string,
@@ -160,7 +163,7 @@ function signed(
   };
 }
 
-/** The first bytes of a response as text, whatever its length and speed. */
+/** Reads the first bytes of a response as text, whatever its length and speed. */
 async function beginningOf(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (!reader) return "";
@@ -175,7 +178,7 @@ async function beginningOf(response: Response): Promise<string> {
       bytes += value.byteLength;
     }
   } catch {
-    // A response that breaks off still has a status, which is enough.
+    // A response whose body breaks off still has a status, which is enough.
   } finally {
     clearTimeout(give);
     await reader.cancel().catch(() => undefined);

@@ -6,7 +6,10 @@ import { livePage, type PutPage, pageOf, siteOf } from "../systems/content/page.
 import { storeOf, takeDown } from "../systems/content/page-store.ts";
 import { type BrandSite, brandSite, brandSiteOf } from "../systems/content/sites.ts";
 
-/** An article of a brand, and one of the brand's sites. `update`: only while the article's page on that site is published. */
+/**
+ * An article of a brand, and one of the brand's sites. With `update`, the page is put only while the article's page on that site is
+ * published.
+ */
 export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "name" | "kind">; update?: boolean | undefined };
 
 const remove = defineStep({
@@ -27,7 +30,7 @@ const remove = defineStep({
 
 const put = defineStep({
   effect: "natural",
-  // The step is retried soon, because a person may be waiting, and for four minutes in total, which covers an outage of a minute.
+  // The step is retried soon, because a person may be waiting, and for four minutes in total, which is longer than an outage of a minute.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run(call: EffectCall<SiteArticle>): Promise<PutPage> {
     const { input, key, signal, trace, env } = call;
@@ -49,7 +52,7 @@ const putUnlessFound = defineStep({
   async lookup(call: EffectCall<SiteArticle>): Promise<PutPage | undefined> {
     const { key, signal, trace, env } = call;
     const { article, site, page, store } = await current(call);
-    // The article was edited since a page may have been put: that page has the older text, and `put` finds and replaces it.
+    // After an edit of the article, a page of an earlier attempt has the older text, and `put` finds and replaces it.
     if (article.edits > 0) return undefined;
     const found = await store.find(pageOf(article, site, env), { key, signal, trace });
     return found && livePage(article, site, found, store, { again: page !== undefined, update: false });
@@ -62,7 +65,7 @@ const putUnlessFound = defineStep({
  */
 export const putPage = (env: Cloudflare.Env, kind: SiteTarget["kind"]) => (isRepeatable(env, kind) ? put : putUnlessFound);
 
-/** The present article, its site, and its page there. */
+/** The present data of an article, its site, and its page there. */
 interface Current {
   article: Article;
   site: BrandSite;
@@ -71,8 +74,8 @@ interface Current {
 }
 
 /**
- * Reads the article, its site and its page there. If the article was rejected, or its page was unpublished, while an earlier attempt put
- * the page, the page is removed here. Errors: `config_invalid` for a site that the brand does not have any more.
+ * Reads an article, the site, and the article's page on that site. If the article was rejected or unpublished while an earlier attempt put
+ * its page, the page is removed here. Errors: `config_invalid` if the brand does not have this site any more.
  */
 async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<Current> {
   const article = await loadArticleOf(env.DB, input);
@@ -81,7 +84,7 @@ async function current({ input, key, signal, trace, env }: EffectCall<SiteArticl
   const store = storeOf(env, site, { store: page?.store });
   if (article.status === "rejected" || isStale(input, page)) {
     const gone = pageOf(article, site, env);
-    // WordPress may have scheduled the post: it is not published yet, and is not found.
+    // WordPress may have scheduled the post: such a post is not published yet, and is not found.
     if (!store.repeatable || (await store.find(gone, { key, signal, trace }))) await takeDown(env, site, gone, { key, signal, trace });
   }
   return { article, site, page, store };

@@ -4,10 +4,10 @@ import { type Article, loadArticleOf, nextChange, pagePath } from "../systems/co
 import { takeDown } from "../systems/content/page-store.ts";
 import { brandSite } from "../systems/content/sites.ts";
 
-/** An article with a page on a site, published in this revision. */
+/** An article with a page on a site, and the revision of the published page. */
 type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision"> & { site: string };
 
-/** The result: the page was removed, or was not published any more. */
+/** The result of the step: the page was removed, or was not published any more. */
 type Removed = { state: "down"; change: PageChange } | { state: "skipped"; why: string };
 
 /** Removes an article's page from a site, independent of the instance that published it. */

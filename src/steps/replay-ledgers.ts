@@ -5,15 +5,15 @@ import { ledgersFrom } from "../systems/facts/rebuild.ts";
 /** Maximum number of ledgers per step: each step takes seconds, and there are few steps in total. */
 const SLICE_LEDGERS = 100;
 
-/** The number of called ledgers, and the name after which the next step continues: null after the last. */
+/** The number of ledgers that the step called, and the name after which the next step continues: null after the last ledger. */
 export interface Asked {
   ledgers: number;
   after: string | null;
 }
 
 /**
- * Makes the tenant's next ledgers send all kept facts with consequences again. Consequences are applied once, so a repetition has no effect
- * but more messages.
+ * Makes the tenant's next ledgers send all kept facts with consequences again. The consequences of a fact are applied once, so a repetition
+ * has no effect but more messages.
  */
 export const replayLedgers = defineStep({
   effect: "natural",

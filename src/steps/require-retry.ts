@@ -3,7 +3,7 @@ import { retriedSince } from "millrace/operate";
 import { type BadAnswer, codeFor } from "../systems/content/bad-answer.ts";
 import { paidAt } from "../systems/content/text-calls.ts";
 
-/** A paid answer that could not be used. */
+/** A model's paid answer that could not be used. */
 export interface BadCall {
   tenantId: string;
   contentId: string;
@@ -13,8 +13,8 @@ export interface BadCall {
 }
 
 /**
- * True if an operator has retried the instance since this answer was recorded. The result is the same in every replay and restart. Errors:
- * `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed` without a retry.
+ * True if an operator has retried the instance since this answer was recorded. The function returns the same in every replay and restart.
+ * Errors: `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed` while no operator has retried.
  */
 export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
   const at = await paidAt(env.DB, tenantId, contentId, attempt);
@@ -22,7 +22,7 @@ export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, a
   throw new MillraceError(
     codeFor(bad),
     `The model's answer ${attempt} could not be used. ${problem} ${ADVICE[bad]} A retry pays for one more answer.`,
-    // With the same key, the provider would return the same paid answer.
+    // A request with the same key would get the same paid answer from the provider.
     { terminal: true },
   );
 }

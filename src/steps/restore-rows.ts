@@ -6,24 +6,27 @@ import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } fr
 
 /** Limits of one step: each step takes seconds, and there are few steps in total. */
 const STEP = { ledgers: 100, facts: 5000 };
-/** Facts read and written at once, and their memory. */
+/** Maximum facts that are read and written at once, and their memory. */
 const PAGE = { rows: 500, bytes: 4 * 1024 ** 2 };
 
-/** The findings of a step, and where the next one continues: null after the last ledger. */
+/** The findings of a step, and the ledger at which the next step continues: null after the last ledger. */
 export interface Stretch {
   ledgers: number;
   facts: number;
-  /** Rows that were missing or wrong. */
+  /** The number of rows that were missing or wrong. */
   restored: number;
-  /** Rows that no ledger has. */
+  /** The number of rows that no ledger has. */
   removed: number;
-  /** Facts that no longer match their type: they have no row. */
+  /** The number of facts that no longer match their type: they have no row. */
   unfit: number;
   firstUnfit: string | null;
   next: LedgerPlace | null;
 }
 
-/** Writes the kept facts of the tenant's next ledgers into the projection, in place, and deletes rows that no ledger has. Repeatable. */
+/**
+ * Writes the kept facts of the tenant's next ledgers into the projection, in place, and deletes rows that no ledger has. The step is
+ * repeatable.
+ */
 export const restoreLedgers = defineStep({
   effect: "natural",
   timeout: "5 minutes",
@@ -68,7 +71,10 @@ async function restore(env: Env, tenantId: string, ledgers: readonly Restored[])
   return { written, removed };
 }
 
-/** The rows that no ledger has. A ledger is read after its rows, so that facts recorded in between are included. */
+/**
+ * Returns the rows of the projection that no ledger has. A ledger is read after its rows, so that no fact recorded in between counts as
+ * missing.
+ */
 async function ofNoLedger(env: Env, tenantId: string, rows: readonly RowName[]): Promise<RowName[]> {
   const asked = await Promise.all(
     [...Map.groupBy(rows, ({ entity }) => entity)].map(async ([entity, group]) => {

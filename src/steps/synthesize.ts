@@ -3,7 +3,10 @@ import { readSynthesis, type SynthesisAsk, synthesisRequest } from "../systems/c
 import type { Spender } from "./ceiling.ts";
 import { paidText } from "./paid-text.ts";
 
-/** Makes a model summarize the sources of a keyword. Like `writeArticle`, the step is `keyed`: a lost answer is not paid twice. */
+/**
+ * Makes a model summarize the sources of a keyword. Like `writeArticle`, the effect class of the step is `keyed`: a lost answer is not paid
+ * twice.
+ */
 export const synthesize = defineStep({
   effect: "keyed",
   timeout: "5 minutes",

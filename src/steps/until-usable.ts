@@ -8,24 +8,24 @@ import { onceAffordable } from "./await-room.ts";
 import { chargesOf, type Refused, type Spent } from "./ceiling.ts";
 import { requireRetry } from "./require-retry.ts";
 
-/** A paid answer: a good one, or why it is unusable. */
+/** A model's paid answer: a usable result, or the reason why it is unusable. */
 export type Answered<Good> = ({ good: Good } | Unusable) & { paid: Paid; spent: Spent };
 
-/** One call of a model, and the known facts about it. */
+/** A call of a model, and the known facts about it. */
 export interface Asking<Ask> {
   ask: Ask;
-  /** The number of the answer within the instance, from 1. */
+  /** The number of the model's answer within the instance, from 1. */
   attempt: number;
-  /** The key of the call's step. */
+  /** The idempotency key of the call's step. */
   key: string;
   isLast: boolean;
-  /** The unusable answers that were paid before. */
+  /** The model's unusable answers that were paid before this call. */
   before: readonly Paid[];
 }
 
 /**
- * Calls a model until its answer is usable. An unusable answer is requested once more if that may help. After that the instance fails until
- * an operator retries it, and each retry pays for one more answer, with the newest prompt.
+ * Calls a model until its answer is usable. After an unusable answer the model is called once more if that may help. After a second
+ * unusable answer the instance fails until an operator retries it, and each retry pays for one more answer, with the newest prompt.
  */
 export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
   step: Steps,
@@ -46,7 +46,7 @@ export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
     const { bad, problem } = answered;
     let prompt = ask.prompt;
     if (!mayAskAgain(attempt, bad)) {
-      // A separate step: a retry continues from here, after the prompt may have been fixed.
+      // The prompt is read in a separate step: a retry continues from here, after the prompt may have been fixed.
       prompt = await step.read(
         "ask again",
         async () => {
@@ -60,7 +60,7 @@ export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
   }
 }
 
-/** The rows and messages of a usable answer. */
+/** The rows and messages that are written with a usable answer. */
 interface Recorded {
   statements: Statement[];
   emit: Draft[];

@@ -3,13 +3,13 @@ import { useData } from "vitepress";
 import { defineComponent, h, onMounted, ref, useId, watch } from "vue";
 import "./diagram.css";
 
-/** The script's global object. */
+/** The global object of the Mermaid script. */
 interface Mermaid {
   initialize(options: object): void;
   render(id: string, source: string): Promise<{ svg: string }>;
 }
 
-/** Labels are SVG text and never HTML. A diagram's own directives must not change that. */
+/** Labels of a diagram are SVG text and never HTML. The directives in a diagram must not change this option. */
 const OPTIONS = {
   startOnLoad: false,
   securityLevel: "strict",
@@ -23,7 +23,7 @@ const OPTIONS = {
 
 let loading: Promise<Mermaid> | undefined;
 
-/** Loads the script on the first page with a diagram. It must be a classic script, because it sets a global variable. */
+/** Loads the Mermaid script on the first page with a diagram. Mermaid must be a classic script, because it sets a global variable. */
 function loadMermaid(): Promise<Mermaid> {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
@@ -35,7 +35,7 @@ function loadMermaid(): Promise<Mermaid> {
   return loading;
 }
 
-/** A diagram as a picture, with its source below. Without JavaScript, and for a source with a mistake, the source alone is shown. */
+/** Shows a diagram as a picture, with its source below. The source alone is shown without JavaScript, and for a diagram with a mistake. */
 export const Diagram = defineComponent({
   props: { label: { type: String, required: true } },
   setup(props, { slots }) {

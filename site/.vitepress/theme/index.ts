@@ -6,7 +6,7 @@ export default {
   extends: DefaultTheme,
   enhanceApp({ app, router }) {
     app.component("Diagram", Diagram);
-    // A Markdown twin is a file and not a page of the application.
+    // The Markdown version of a page is a file and not a page of the application.
     router.onBeforeRouteChange = (to) => {
       if (!new URL(to, "http://site").pathname.endsWith(".md")) return;
       location.assign(to);

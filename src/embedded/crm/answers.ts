@@ -1,15 +1,15 @@
-/** One response of the embedded CRM. */
+/** A response of the embedded CRM. */
 export interface CrmAnswer {
   status: number;
   body: object;
   headers?: Record<string, string>;
-  /** Number of failed inputs. */
+  /** Number of failed inputs of the call. */
   failed?: number;
 }
 
 type ErrorContext = Record<string, string[]>;
 
-/** An error with HubSpot's wording. The error is thrown, so that the call's changes are rolled back. */
+/** An error of the embedded CRM with HubSpot's wording. The error is thrown, so that the call's changes are rolled back. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -21,17 +21,17 @@ export class Refused extends Error {
   }
 }
 
-/** An error as the whole answer. */
+/** Converts an error to the response to a whole call. */
 export function errorAnswer({ status, category, message, context }: Refused, correlationId: string): CrmAnswer {
   return { status, body: { status: "error", message, correlationId, category, ...(Object.keys(context).length > 0 && { context }) } };
 }
 
-/** One input's error in an answer of 207. */
+/** Converts one input's error to its entry in a 207 response. */
 export function inputError({ category, message, context }: Refused, correlationId: string): object {
   return { status: "error", id: correlationId, category, message, context, errors: [], links: {} };
 }
 
-/** The answer to a batch: 200 when all inputs succeeded, 207 when some did not. */
+/** Builds the response to a batch: 200 when all inputs succeeded, 207 when some did not. */
 export function batchAnswer(results: object[], errors: object[], startedAt: number): CrmAnswer {
   const body = {
     status: "COMPLETE",

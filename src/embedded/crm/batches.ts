@@ -30,7 +30,7 @@ const AssociateBody = z.object({
 const EraseBody = z.object({ objectId: z.string() });
 const MergeBody = z.object({ primaryObjectId: z.string(), objectIdToMerge: z.string() });
 
-/** The context of a call. */
+/** The context of a call to the embedded CRM. */
 export interface Desk {
   sql: SqlStorage;
   records: Records;
@@ -61,7 +61,7 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
       const { row, created } = desk.records.upsert(object, id, properties);
       results.push({ ...view(row, Object.keys(propertiesOf(row))), new: created, ...(objectWriteTraceId && { objectWriteTraceId }) });
     } catch (error) {
-      // Without a name for the input HubSpot cannot report which one failed, and refuses them all.
+      // HubSpot cannot report which input failed if it has no name, and refuses all inputs.
       if (!(error instanceof Refused) || objectWriteTraceId === undefined) throw error;
       const context = { ...error.context, objectWriteTraceId: [objectWriteTraceId] };
       errors.push(inputError(new Refused(error.status, error.category, error.message, context), desk.correlationId));
@@ -70,7 +70,7 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
   return batchAnswer(results, errors, startedAt);
 }
 
-/** Changes contacts by their own ids. */
+/** Changes contacts, selected by their own ids. */
 export function update({ records, idProperty, correlationId }: Desk, body: unknown): CrmAnswer {
   const startedAt = Date.now();
   const { inputs } = parse(UpdateBody, body);
@@ -169,7 +169,7 @@ function requireDistinct(ids: readonly string[]): void {
   });
 }
 
-/** A record in HubSpot's format: the requested properties and the standard ones. */
+/** Converts a record to HubSpot's format: the requested properties and the standard ones. */
 function view(row: RecordRow, names: readonly string[]): object {
   const properties = propertiesOf(row);
   const [createdAt, updatedAt] = [new Date(row.created_at).toISOString(), new Date(row.updated_at).toISOString()];

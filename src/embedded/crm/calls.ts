@@ -1,18 +1,18 @@
 import { BURST_MS, hubspotLimits } from "../../providers/hubspot-limits.ts";
 import type { CrmAnswer } from "./answers.ts";
 
-/** One recorded call with its response. */
+/** A recorded call to the embedded CRM, with its response. */
 export interface RecordedCall extends Record<string, SqlStorageValue> {
   id: number;
-  /** Milliseconds since 1970. */
+  /** The time of the call in milliseconds since 1970. */
   at: number;
   method: string;
   path: string;
   inputs: number;
   status: number;
-  /** Number of failed inputs. */
+  /** Number of failed inputs of the call. */
   failed: number;
-  /** 1 if the work was done and only the response was withheld. */
+  /** Flag (0 or 1): the CRM changed its records, and only the response was withheld. */
   lost: number;
   correlation_id: string;
 }
@@ -21,11 +21,11 @@ export interface CallReport {
   calls: RecordedCall[];
   total: number;
   refused_by_limit: number;
-  /** The most calls in any 10 seconds, refused ones included. */
+  /** The largest number of calls in any 10 seconds, including refused calls. */
   most_in_10_seconds: number;
 }
 
-/** The record of calls, and the rate limits computed from it. */
+/** The record of calls to the embedded CRM, and the rate limits computed from it. */
 export class Calls {
   readonly #sql: SqlStorage;
   readonly #limits: { burst: number; daily: number };
@@ -50,7 +50,7 @@ export class Calls {
     );
   }
 
-  /** HubSpot's rate limit headers, and the refusal when a limit is used up. A refused call does not count. */
+  /** Returns HubSpot's rate limit headers, and the refusal when a limit is used up. A refused call does not count toward the limits. */
   limit(now: number, correlationId: string): { headers: Record<string, string>; refused: CrmAnswer | undefined } {
     const { burst, daily } = this.#limits;
     const inWindow = this.#count(now - BURST_MS);

@@ -16,7 +16,7 @@ const Faults = z.array(
 );
 
 const Edit = z.strictObject({
-  /** The CRM's id; null creates a contact. */
+  /** The CRM's id of the contact; null creates a contact. */
   id: z.string().nullable(),
   /** The changed properties; null removes the contact. */
   properties: z.record(z.string(), z.string()).nullable(),

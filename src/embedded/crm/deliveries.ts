@@ -5,7 +5,7 @@ const MAX_EVENTS = 100;
 const MAX_ATTEMPTS = 10;
 const MESSAGES_AT_ONCE = 10;
 const TIMEOUT_MS = 5_000;
-/** HubSpot spreads its attempts over a day. Here the delays double from one second to one minute. */
+/** HubSpot spreads its delivery attempts over a day. In the embedded CRM the delays double from one second to one minute. */
 const BACKOFF_MS = { first: 1_000, most: 60_000 };
 
 export interface Target {
@@ -17,9 +17,9 @@ export interface Target {
 export interface Delivery {
   at: number;
   url: string;
-  /** The events' ids. */
+  /** The ids of the message's events. */
   events: number[];
-  /** The response's status; null without a response. */
+  /** The status of the receiver's response; null without a response. */
   status: number | null;
 }
 
@@ -30,7 +30,7 @@ interface EventRow extends Record<string, SqlStorageValue> {
   due_at: number;
 }
 
-/** Messages about changes, from the table in which they are written together with the change. */
+/** Sends messages about changes of contacts, from the table in which they are written together with the change. */
 export class Deliveries {
   readonly #sql: SqlStorage;
 
@@ -38,17 +38,19 @@ export class Deliveries {
     this.#sql = sql;
   }
 
-  /** When the next event is due; undefined for none. */
+  /** The time when the next event is due; undefined for none. */
   nextAt(): number | undefined {
     return this.#sql.exec<{ at: number | null }>("SELECT min(due_at) AS at FROM events").one().at ?? undefined;
   }
 
-  /** Sends some due messages in order. Events without a 2xx response are retried; after the last attempt they are dropped. */
+  /**
+   * Sends some due messages to the receiver in order. Events without a 2xx response are retried; after the last attempt they are dropped.
+   */
   async sendDue(target: Target): Promise<void> {
     for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);
   }
 
-  /** Sends one message. Returns true if the message was accepted. */
+  /** Sends one message to the receiver. The method returns true if the receiver accepted the message. */
   async #sendSome(target: Target): Promise<boolean> {
     const now = Date.now();
     const due = this.#sql.exec<EventRow>("SELECT * FROM events WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, MAX_EVENTS).toArray();

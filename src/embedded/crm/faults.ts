@@ -1,22 +1,25 @@
 import { Refused } from "./answers.ts";
 
-/** A rule that makes calls or records fail. The first matching rule with remaining hits applies. */
+/**
+ * A rule that makes calls to the embedded CRM, or records in them, fail. The embedded CRM applies the first matching rule with remaining
+ * hits.
+ */
 export interface CrmFault {
-  /** A part of the call's path or body. An empty text matches every call. */
+  /** A text that the call's path or body contains. An empty `match` applies to every call. */
   match: string;
-  /** Our key for a record: only that record fails, with its own error in a 207 response. Default: the whole call fails. */
+  /** The key of a record: only that record fails, with its own error in a 207 response. Without a key the whole call fails. */
   key?: string;
-  /** With `key`: a batch with that record is refused as a whole, with 400 and without naming the record. */
+  /** With `key`, a batch with that record is refused as a whole, with 400 and without naming the record. */
   whole?: boolean;
-  /** The HTTP status of the call or the record. */
+  /** The HTTP status of the failed call or record. */
   status: number;
-  /** HubSpot's category. Default: by the status. */
+  /** HubSpot's error category; default: the category of the status. */
   category?: string;
-  /** Remaining hits; null for no limit. */
+  /** The number of remaining calls or records that the rule applies to; null for no limit. */
   remaining: number | null;
-  /** Seconds, for the `Retry-After` header. */
+  /** The value of the `Retry-After` header in seconds. */
   retryAfter?: number;
-  /** True: the call does its work and only the response is lost. Default: false, nothing happens. */
+  /** True when the call changes the records and only its response is lost. Default: false, so the call has no effect. */
   afterEffect?: boolean;
 }
 

@@ -52,12 +52,12 @@ const STAGES = new Set([
 const EMAIL = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/;
 const MAX_VALUE_LENGTH = 65_536;
 
-/** Names that no property of the object has. HubSpot refuses a whole batch for one of them. */
+/** Finds names of properties that the object type does not have. HubSpot refuses a whole batch for one unknown property. */
 export function unknownProperties(object: CrmObjectName, idProperty: string, properties: Record<string, string>): string[] {
   return Object.keys(properties).filter((name) => name !== idProperty && !TEXT[object].includes(name) && !READ_ONLY.has(name));
 }
 
-/** @throws Refused as HubSpot words it, when a value does not fit its property. */
+/** @throws Refuses a value that does not fit its property, with HubSpot's error text. */
 export function checkValues(properties: Record<string, string>): void {
   const invalid = Object.entries(properties).flatMap(([name, value]) => {
     if (READ_ONLY.has(name)) return [fault(name, "READ_ONLY_VALUE", `${name} is a read only property`)];

@@ -14,7 +14,7 @@ export interface RecordRow extends Record<string, SqlStorageValue> {
   merged_into: number | null;
 }
 
-/** The rows of one CRM. Errors are thrown, so that the caller's transaction is rolled back. */
+/** The stored records of one embedded CRM. Errors are thrown, so that the caller's transaction is rolled back. */
 export class Records {
   readonly #sql: SqlStorage;
   readonly #idProperty: string;
@@ -26,7 +26,7 @@ export class Records {
     this.#portalId = portalId;
   }
 
-  /** Creates a record, or changes the differing properties of the record with this key. */
+  /** Creates the record with this key, or changes those of its properties that differ. */
   upsert(object: CrmObjectName, key: string, properties: Record<string, string>): { row: RecordRow; created: boolean } {
     checkValues(properties);
     const found = this.named(object, key);
@@ -51,7 +51,7 @@ export class Records {
     return row;
   }
 
-  /** Changes a record; an empty value clears its property, as in HubSpot. */
+  /** Changes the properties of a record; an empty value clears its property, as in HubSpot. */
   change(row: RecordRow, properties: Record<string, string>, source: ChangeSource): RecordRow {
     checkValues(properties);
     const before = propertiesOf(row);
@@ -72,7 +72,7 @@ export class Records {
     return updated;
   }
 
-  /** The live record of an id: its own, or the one that it was merged into. */
+  /** Finds the live record of an id: its own, or the record that it was merged into. */
   find(object: CrmObjectName, id: string): RecordRow | undefined {
     if (!/^\d{1,15}$/.test(id)) return undefined;
     let row = this.#one("SELECT * FROM records WHERE object = ? AND id = ?", object, Number(id));
@@ -80,12 +80,12 @@ export class Records {
     return row?.archived === 0 ? row : undefined;
   }
 
-  /** The live record with this value of the unique id property. */
+  /** Finds the live record with this value of the unique id property. */
   named(object: CrmObjectName, key: string): RecordRow | undefined {
     return this.#one("SELECT * FROM records WHERE object = ? AND key = ? AND archived = 0", object, key);
   }
 
-  /** Two contacts become a third, as in HubSpot since 2025: both old ids lead to it. The primary's values win. */
+  /** Merges two contacts into a third, as HubSpot does since 2025: both old ids lead to it. The values of the primary contact win. */
   merge(primaryId: string, mergedId: string): RecordRow {
     const [primary, merged] = [this.find("contacts", primaryId), this.find("contacts", mergedId)];
     if (!primary || !merged) throw new Refused(404, "OBJECT_NOT_FOUND", `Contact ${primary ? mergedId : primaryId} does not exist.`);
@@ -117,7 +117,7 @@ export class Records {
     this.#tell(row, source, [{ subscriptionType: "contact.deletion", objectId: row.id }]);
   }
 
-  /** Deletes a contact. Pending messages about the contact's values are dropped; the deletion is announced. */
+  /** Deletes a contact of the embedded CRM. Pending messages about the contact's values are dropped; the deletion is announced. */
   erase(row: RecordRow): void {
     const among =
       "(WITH RECURSIVE lost (id) AS (SELECT ?1 UNION SELECT r.id FROM records r JOIN lost ON r.merged_into = lost.id) SELECT id FROM lost)";

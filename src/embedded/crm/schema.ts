@@ -1,6 +1,6 @@
 /**
- * The embedded CRM's tables. `calls` is only appended to: it is the record of all calls. The database enforces uniqueness: one live record
- * per key of ours, and one live contact per e-mail address.
+ * The embedded CRM's tables. Rows of `calls` are only added: they are the record of all calls. The database enforces uniqueness: one live
+ * record per key of the app, and one live contact per e-mail address.
  */
 export const SCHEMA = `
 CREATE TABLE IF NOT EXISTS records (

@@ -31,7 +31,7 @@ export interface CrmCall {
   body: string;
 }
 
-/** A record for display. */
+/** A record as tests and drills see it. */
 export interface ShownRecord {
   id: string;
   object: CrmObjectName;
@@ -41,9 +41,9 @@ export interface ShownRecord {
   merged_into: string | null;
 }
 
-/** Pause between two messages, because all code shares one thread. */
+/** Pause between two messages of the embedded CRM, because all code shares one thread. */
 const PAUSE_MS = 50;
-/** The default webhook path, for the tenant of a local engine's own token. */
+/** The default path for the embedded CRM's webhooks, for the tenant of a local engine's own token. */
 const WEBHOOK_PATH = "/crm/hubspot/webhooks/acme";
 const LOCAL_URL = "http://localhost:8787";
 
@@ -61,8 +61,8 @@ const ROUTES: Record<string, Route> = {
 };
 
 /**
- * The state of the embedded CRM. Every call is synchronous SQL in one transaction, so calls cannot interleave, and a refused one leaves
- * only its entry in the record of calls. The alarm sends changes from the same storage.
+ * The state of the embedded CRM. Every call to the store is synchronous SQL in one transaction, so calls cannot interleave, and a refused
+ * one leaves only its entry in the record of calls. The object's alarm sends changes of records from the same storage.
  */
 export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   readonly #sql = this.ctx.storage.sql;
@@ -125,8 +125,8 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   }
 
   /**
-   * A person's edit in the CRM: creates a contact (no id), changes one, or removes it (no properties). Undefined for an unknown contact;
-   * the reason if it is refused.
+   * A person's edit in the CRM: creates a contact (no id), changes one, or removes it (no properties). Returns undefined for an unknown
+   * contact, and the reason if the edit is refused.
    */
   async edit(id: string | null, properties: Record<string, string> | null): Promise<ShownRecord | string | undefined> {
     try {
@@ -180,7 +180,7 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now() + PAUSE_MS));
   }
 
-  /** The receiver of messages: by default this Worker itself, called directly but with its public URL. */
+  /** The receiver of the embedded CRM's messages: by default this Worker, called directly but with its public URL. */
   #target(): Target {
     const secret = () => crmWebhookSecret(this.env);
     const here = (this.env.PUBLIC_URL || LOCAL_URL).replace(/\/+$/, "");

@@ -23,10 +23,10 @@ const COMMANDS = { import: BatchImport, export: BatchExport, reconcile: BatchRec
 export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "format" | "formulas"> & Partial<Pick<Batch, "parentId">>;
 
 /**
- * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repeat of the same request sends it. The id
- * identifies the work: the same request again is the same batch. `act` writes the row as an operator's action, and returns whether it is new.
- * Errors: `invalid_payload` for a file with an unusable header,
- * `idempotency_key_reused` for an id that was used with another operation, dataset or file.
+ * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repetition of the request sends the command.
+ * The id identifies the batch: a repeated request returns the same batch. `act` writes the row as an operator's action, and returns whether
+ * it is new. Errors: `invalid_payload` for a file with an unusable header, `idempotency_key_reused` for an id that was used with another
+ * operation, dataset or file.
  */
 export async function acceptBatch(
   env: Env,
@@ -58,7 +58,7 @@ export async function acceptBatch(
 
   const [accepted] = await enqueue(env, catalog, by, [{ command, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
-    // Another command, which was sent manually, has the batch's key.
+    // A command that was sent manually has the key of this batch.
     if (isFresh) await forget(env, batch);
     throw accepted;
   }
@@ -80,7 +80,7 @@ async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { k
   return readLayout(format, new Uint8Array(await head.arrayBuffer()), known);
 }
 
-/** The batch's row and its instance have been pruned, but its command's key has not: it never runs a second time. */
+/** The row and the instance of this batch have been pruned, but the key of its command has not: the command never runs a second time. */
 async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   try {
     await getInstance(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);

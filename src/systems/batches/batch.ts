@@ -36,7 +36,7 @@ export interface Batch {
   cancelReason: string | null;
   /** The earlier batch, if this batch imports its failed rows again. */
   parentId: string | null;
-  /** The error of the instance. */
+  /** The error of the batch's instance. */
   error: { code: string; message: string } | null;
   createdAt: number;
   startedAt: number | null;
@@ -63,7 +63,7 @@ export async function findBatch(db: D1Database, tenantId: string, batchId: strin
   return row && asBatch(row);
 }
 
-/** The tenant's batches, newest first. */
+/** Lists the tenant's batches, newest first. */
 export function listBatches(db: D1Database, tenantId: string, request: PageRequest): Promise<Page<Batch>> {
   return keysetPage(request, identity, async (before, limit) => {
     const rows = await query(
@@ -93,7 +93,7 @@ type NewBatch = Pick<
   | "parentId"
 >;
 
-/** Inserts a batch; nothing if its id is taken. The statement returns a row when the batch is new. */
+/** Inserts a batch, unless its id is taken. The statement returns a row if the batch is new. */
 export function insertBatch(batch: NewBatch): Statement {
   return sql`
     INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag,
@@ -114,11 +114,17 @@ interface Advance {
   different?: number;
   onlyThere?: number;
   onlyHere?: number;
-  /** The batch's end, if this write ends it. A batch that has processed everything is complete, even if it was cancelled meanwhile. */
+  /**
+   * The final state of the batch, if this write ends it. A batch that has processed everything is complete, even if it was cancelled
+   * meanwhile.
+   */
   ends?: "complete" | "cancelled" | undefined;
 }
 
-/** Adds a chunk's counts to a batch. The statement must be committed exactly once, in the batch of its step. */
+/**
+ * Adds the counts of a chunk to the batch's row. The statement must be committed exactly once, in the same database batch as the step's
+ * outcome.
+ */
 export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId">, by: Advance): Statement {
   return sql`
     UPDATE batches SET
@@ -133,7 +139,7 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`;
 }
 
-/** Requests a batch's cancellation: it takes effect at the next chunk, or at once if its command never started. */
+/** Requests the cancellation of a batch, which takes effect at the next chunk, or at once if the batch's command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
   const neverStarts = hasInstance("batches", { statuses: REFUSED });
   return sql`

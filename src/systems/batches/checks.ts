@@ -2,7 +2,7 @@ import { digest, query, sql } from "millrace";
 import { instanceOf } from "millrace/operate";
 import type { Check } from "millrace/worker";
 
-/** Maximum number of batches in one slice of the scan. */
+/** Maximum number of batches that the check reads at once. */
 const ROWS = 250;
 
 interface Row {

@@ -16,8 +16,8 @@ import { pageOf } from "./page.ts";
 import { danglingAmong } from "./references.ts";
 
 /**
- * Contacts with names and addresses, from the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a
- * property too; an empty cell sets nothing.
+ * The dataset of contacts with names and addresses, from the table `contacts`. In CSV, `properties` is a JSON object, and every further
+ * column is a property too; an empty cell sets no property.
  */
 export const contacts: Dataset<ContactRow> = {
   name: "contacts",
@@ -84,7 +84,7 @@ export const contacts: Dataset<ContactRow> = {
   },
 };
 
-/** Rows of one statement do not see each other's writes: a row without a name gets the name of the contact's previous row. */
+/** The rows of one statement do not see each other's writes, so a row without a name gets the name of the contact's previous row. */
 function namedOnce(rows: readonly ContactRow[]): ContactRow[] {
   const names = new Map<string, string>();
   return rows.map((row) => {

@@ -4,12 +4,12 @@ import { escapeFormulas, unescapeFormulas } from "../contacts/written.ts";
 import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
-/** How cells are written and read: `escape` protects a spreadsheet from formulas, `keep` preserves the exact text. */
+/** How the cells of a CSV file are written and read: `escape` protects a spreadsheet from formulas, `keep` preserves the exact text. */
 export type Formulas = "escape" | "keep";
 
 export const RECORD_DELIMITERS = ["\r\n", "\n"];
 
-/** Ends a run of the parser before the window's end: enough rows, or a row after which its state is unreliable. */
+/** Ends a run of the CSV parser before the end of the window: enough rows, or a row after which the parser's state is unreliable. */
 class Stop extends Error {
   constructor(readonly problem?: string) {
     super();
@@ -34,7 +34,7 @@ export function cutCsv(window: Window, { delimiter, width }: { delimiter: string
     const blank = cells.length === 1 && cells[0] === "" && raw.length <= 2 && raw.at(-1) === NEWLINE;
     const lines = countLines(raw);
     const columns = cells.length === width ? undefined : `has ${cells.length} columns instead of ${width}`;
-    // The row may have started with a quote that another row's quote closed, so that other row must be read too.
+    // An unreadable row may have started with a quote that another row's quote closed, so that other row must be read too.
     if (columns && lines > 1) throw new Stop(columns);
     const problem = bytesProblem(raw) ?? columns;
     if (!blank) pieces.push({ line, start: at, end, ...(problem ? { problem } : { content: cells }) });
@@ -80,7 +80,7 @@ function runParser(
   }
 }
 
-/** A parser error, in words for the file's author. */
+/** Describes a parser error to the author of the file. */
 export function csvProblem(error: unknown): string {
   if (!(error instanceof CsvError)) throw error;
   return PROBLEMS[error.code] ?? "cannot be read as CSV";
@@ -93,12 +93,12 @@ const PROBLEMS: Record<string, string> = {
   INVALID_OPENING_QUOTE: "has a quote inside a cell that is not quoted: quote the cell and double the quote",
 };
 
-/** If the window ends before the quote does, the row is too large in any case. */
+/** The row is too large in any case if the window ends before the quote does. */
 function oversized(problem: string): string {
   return problem === PROBLEMS.CSV_QUOTE_NOT_CLOSED ? TOO_LARGE : problem;
 }
 
-/** Rows as CSV, quoted where needed. With `escape`, no cell contains text that a spreadsheet would run as a formula. */
+/** Returns rows as CSV, quoted where needed. With `escape`, no cell contains text that a spreadsheet would run as a formula. */
 export function toCsv(rows: readonly (readonly unknown[])[], formulas: Formulas): string {
   return stringify(
     rows.map((row) => row.map((cell) => (typeof cell === "string" && formulas === "escape" ? escapeFormulas(cell) : cell))),
@@ -106,7 +106,7 @@ export function toCsv(rows: readonly (readonly unknown[])[], formulas: Formulas)
   );
 }
 
-/** The text of a cell that `toCsv` wrote. */
+/** Returns the text of a cell that `toCsv` wrote. */
 export function fromCell(cell: string, formulas: Formulas): string {
   return formulas === "escape" ? unescapeFormulas(cell) : cell;
 }

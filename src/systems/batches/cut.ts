@@ -4,7 +4,7 @@ import { MAX_ROW_BYTES } from "./limits.ts";
 /** A range of a file in memory. */
 export interface Window {
   readonly bytes: Uint8Array;
-  /** The line of the file at the window's first byte, from 1. */
+  /** The line number in the file at the window's first byte, from 1. */
   readonly line: number;
   /** True if the file ends with this window. */
   readonly atEnd: boolean;
@@ -19,14 +19,14 @@ export interface Bounds {
 /** One row of the file: the row's content, or the reason why it cannot be read. */
 export interface Piece<Content> {
   readonly line: number;
-  /** Position in the window. */
+  /** The row's position in the window. */
   readonly start: number;
   readonly end: number;
   readonly content?: Content;
   readonly problem?: string;
 }
 
-/** The rows of a window, and where to continue. */
+/** The rows of a window, and the position at which reading continues. */
 export interface Cut<Content> {
   readonly pieces: Piece<Content>[];
   /** The window's first unread byte. */
@@ -39,7 +39,7 @@ export interface Cut<Content> {
 export const NEWLINE = 0x0a;
 export const TOO_LARGE = `is larger than ${MAX_ROW_BYTES} bytes, or a quote in it is never closed`;
 
-/** The reason why a row's bytes are not valid text; undefined if they are valid. */
+/** Returns the reason why a row's bytes are not valid text; undefined if they are valid. */
 export function bytesProblem(raw: Uint8Array): string | undefined {
   if (raw.includes(0)) return "holds a NUL byte: the file may be binary, or not UTF-8";
   if (!isUtf8(raw)) return "is not UTF-8: save the file as UTF-8";

@@ -13,7 +13,7 @@ export interface Page {
   part: number;
 }
 
-/** Writes one page of rows as a part of the result. Returns null after the last. */
+/** Writes one page of rows as a part of the result. The function returns null after the last page. */
 export async function exportPage(call: BatchCall, from: Page | undefined): Promise<Commit<Page | null>> {
   const opened = await openBatch(call, "export");
   if ("cancelled" in opened) return opened.cancelled;
@@ -30,7 +30,7 @@ export async function exportPage(call: BatchCall, from: Page | undefined): Promi
   };
 }
 
-/** The time of an export's state; null if its rows can change during the export, and for other operations. */
+/** Returns the time of an export's state; null if its rows can change during the export, and for other operations. */
 export function asOf({ operation, dataset, createdAt }: Batch): number | null {
   return operation === "export" && DATASETS.get(dataset)?.dated ? createdAt : null;
 }

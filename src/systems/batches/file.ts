@@ -3,15 +3,15 @@ import { type Batch, findBatch } from "./batch.ts";
 import type { Layout } from "./layout.ts";
 import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";
 
-/** A chunk's rows, plus the longest row that may begin at its last byte. */
+/** Bytes that are read at once: a chunk's rows, plus the longest row that may begin at its last byte. */
 const WINDOW_BYTES = CHUNK_BYTES + MAX_ROW_BYTES + 2;
 
-/** The folder for files that the tenant puts into the bucket itself. */
+/** Returns the folder for files that the tenant puts into the bucket itself. */
 export function filesFolder(tenantId: string): string {
   return `files/${tenantId}/`;
 }
 
-/** The folder of a batch's own files: the upload, the reports, the result. */
+/** Returns the folder of a batch's own files: the upload, the reports, the result. */
 export function batchFolder(tenantId: string, batchId: string): string {
   return `batches/${tenantId}/${batchId}/`;
 }
@@ -26,7 +26,10 @@ export async function removeUploads(bucket: R2Bucket, tenantId: string, batchId:
   if (objects.length > 0) await bucket.delete(objects.map(({ key }) => key));
 }
 
-/** Reads a range of a batch's file, in exactly the accepted version. Errors: `not_retryable` if that version is gone. */
+/**
+ * Reads a range of a batch's file, in exactly the accepted version. Errors: `not_retryable` if that version of the file does not exist any
+ * more.
+ */
 export async function readWindow(bucket: R2Bucket, batch: Batch, offset: number): Promise<Uint8Array> {
   const { fileKey, fileEtag, totalBytes } = batch;
   if (fileKey === null || fileEtag === null || totalBytes === null) throw notRetryable(`The batch ${batch.batchId} names no file.`);
@@ -49,13 +52,13 @@ export interface StoredFile {
   key: string;
   etag: string;
   size: number;
-  /** The file's layout, if already known. */
+  /** The layout of the file's rows, if already known. */
   layout?: Layout | null;
 }
 
 /**
- * Stores an upload as a stream. Each upload has its own path, so two concurrent uploads cannot mix. Errors: `invalid_payload` for a body of
- * another length.
+ * Stores an uploaded file as a stream. Each upload has its own path, so two concurrent uploads cannot mix. Errors: `invalid_payload` for a
+ * body of another length than announced.
  */
 export async function storeUpload(
   bucket: R2Bucket,
@@ -79,7 +82,9 @@ export async function storeUpload(
   });
 }
 
-/** Finds a file in the tenant's own folder, or the file of this batch's first request. Other files are not visible to the tenant. */
+/**
+ * Finds a file in the tenant's own folder, or the file of this batch's first request. The tenant cannot use any other file of the bucket.
+ */
 export async function findFile(env: Env, tenantId: string, batchId: string, key: string): Promise<StoredFile | undefined> {
   if (!key.startsWith(filesFolder(tenantId))) return undefined;
   const object = await env.PAYLOADS.head(key);

@@ -1,13 +1,15 @@
 import { limitOf, MillraceError } from "millrace";
 import type { Batch } from "./batch.ts";
 
-/** Polling of a batch for followers: once a second for a minute. After that the client reconnects and continues from its position. */
+/**
+ * How a batch is polled for its followers: once a second for a minute. After that the client reconnects and continues from its position.
+ */
 export const FOLLOWED = { pausesMs: [1000, 1000], lastsMs: 60_000 } as const;
 const MAX_FOLLOWERS = 60;
 
 /**
- * Counts a new follower of a batch. Errors: `rate_limited` above the number of new followers per minute, whether or not the earlier ones
- * still follow.
+ * Counts a new follower of a batch. Errors: `rate_limited` if the tenant has too many new followers per minute, whether or not the earlier
+ * ones still follow.
  */
 export async function countFollower(env: Env, tenantId: string): Promise<void> {
   const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: FOLLOWED.lastsMs }], { patienceMs: 0, tenantId });
@@ -18,7 +20,7 @@ export async function countFollower(env: Env, tenantId: string): Promise<void> {
   });
 }
 
-/** The version of a batch's state that a follower has seen. */
+/** Returns the version of a batch's state that a follower has seen. */
 export function seenAs({ progress, state }: Batch): string {
   return `${progress}-${state}`;
 }

@@ -6,7 +6,10 @@ import { problemsText, toJsonl } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { withoutForgotten } from "./unsaid.ts";
 
-/** Imports one chunk: its rows, its problems, the batch's progress and the next position are one write. Returns null after the last. */
+/**
+ * Imports one chunk: one write contains its rows, its problems, the batch's progress and the next position. The function returns null after
+ * the last chunk.
+ */
 export async function importChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Place | null>> {
   const opened = await openBatch(call, "import");
   if ("cancelled" in opened) return opened.cancelled;
@@ -29,7 +32,7 @@ export async function importChunk(call: BatchCall, from: Place | undefined): Pro
     }),
   ]);
   failures.sort((one, other) => one.row - other.row);
-  // The texts of a forgotten person are not kept for another try.
+  // The texts of a forgotten person are not stored for another import.
   const again = failures.flatMap(({ input, raw }) => (input === undefined || raw === "" ? [] : [input as object]));
 
   return {

@@ -27,8 +27,8 @@ export function cutJsonl({ bytes, line: first, atEnd }: Window, bounds: Bounds):
 const DECODER = new TextDecoder();
 
 /**
- * Parses JSON from a file, with the limits of a command: depth, no NUL, no lone surrogates, no duplicate keys. Errors are worded for the
- * row's author.
+ * Parses JSON from a file, with the limits of a command: depth, no NUL, no lone surrogates, no duplicate keys. Error messages address the
+ * author of the row.
  */
 export function readJson(text: string, where = ""): unknown {
   try {

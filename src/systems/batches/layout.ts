@@ -8,22 +8,22 @@ export type Format = (typeof FORMATS)[number];
 
 /** The layout of a file's rows, found once from its first bytes when the batch is accepted. */
 export interface Layout {
-  /** Bytes before the first row: a byte order mark, a header. */
+  /** Number of bytes before the first row: a byte order mark, a header. */
   offset: number;
-  /** The line of the first row, from 1. */
+  /** The line number of the first row, from 1. */
   line: number;
-  /** For a CSV file: `,` or `;`, whichever gives the better header, and the header's names. */
+  /** The delimiter and the columns of a CSV file: `,` or `;`, whichever gives more known columns, and the names in the header. */
   delimiter?: "," | ";";
   columns?: string[];
 }
 
-/** Longest header in bytes. */
+/** Maximum length of a header in bytes. */
 export const HEAD_BYTES = 65_536;
 const MAX_COLUMNS = 1000;
 const DELIMITERS = [",", ";"] as const;
 const BOM = [0xef, 0xbb, 0xbf];
 
-/** Reads the start of a file. Errors: `invalid_payload` for an unusable header, or a file that is not UTF-8. */
+/** Reads the layout of a file from its first bytes. Errors: `invalid_payload` for an unusable header, or a file that is not UTF-8. */
 export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): Layout {
   if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff)) {
     throw unusable("is UTF-16: save it as UTF-8");
@@ -46,7 +46,7 @@ interface Header {
   bytes: number;
 }
 
-/** The header by the delimiter that gives the most known columns. A quoted header can be read with its own delimiter only. */
+/** Reads the header by the delimiter that gives the most known columns. A quoted header can be read with its own delimiter only. */
 function readHeader(head: Uint8Array, dataset: Dataset): Header {
   const { required } = dataset;
   const read = DELIMITERS.map((delimiter) => tryHeader(head, delimiter));
@@ -58,12 +58,12 @@ function readHeader(head: Uint8Array, dataset: Dataset): Header {
     const [line = ""] = Buffer.from(head).toString().split(/\r?\n/, 1);
     throw unusable(`has a header that cannot be read: ${read.join("; ")}`, shownLine("Its first line is", line, dataset));
   }
-  // The rows of such a file would be read as column names, and be lost without an error.
+  // The rows of a file with CR line ends would be read as column names, and be lost without an error.
   if (found.columns.some((name) => /\r(?!\n)/.test(name))) throw unusable("ends its lines with CR alone: save it with LF or CRLF");
   return { ...found, columns: found.columns.map((name) => name.trim()) };
 }
 
-/** The header by this delimiter, or why it is unusable. */
+/** Reads the header by this delimiter, or returns the reason why it is unusable. */
 function tryHeader(head: Uint8Array, delimiter: "," | ";"): Header | string {
   let header: Header = { delimiter, columns: [], bytes: 0 };
   try {
@@ -95,14 +95,14 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
   ];
 }
 
-/** The header as it was read, for error messages. */
+/** Describes the header as it was read, for error messages. */
 function shownHeader({ delimiter, columns }: Header, dataset: Dataset): string {
   if (columns.every((name) => name === "")) return "Its header is empty.";
   const count = columns.length === 1 ? "1 column" : `${columns.length} columns`;
   return shownLine(`Its header was read with “${delimiter}” as ${count}`, columns.join(delimiter), dataset);
 }
 
-/** The header's line, and its probable separator. */
+/** Describes the header's line and its probable separator, for error messages. */
 function shownLine(what: string, line: string, { required }: Dataset): string {
   const [likely] = OTHER_SEPARATORS.filter(([separator]) => {
     const names = line.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1"));
@@ -112,7 +112,7 @@ function shownLine(what: string, line: string, { required }: Dataset): string {
   return likely ? `${read} It is separated by ${likely[1]}: save it with commas or semicolons.` : read;
 }
 
-/** Unsupported separators, and their names. */
+/** Separators of columns that batches do not support, and their names. */
 const OTHER_SEPARATORS = [
   ["\t", "tabs"],
   ["|", "“|”"],

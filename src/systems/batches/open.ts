@@ -3,7 +3,7 @@ import { advance, type Batch, findBatch, type Operation } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";
 import { DATASETS } from "./datasets.ts";
 
-/** The command that works on a batch. */
+/** The call of a workflow that processes a batch. */
 export interface BatchCall {
   readonly env: Cloudflare.Env;
   readonly envelope: Envelope;

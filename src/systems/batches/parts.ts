@@ -11,7 +11,7 @@ interface Owner {
 
 /**
  * Stores a part of a report and returns the statement that adds it, for the chunk's commit. Every attempt writes its own part, so a late
- * attempt of an old process cannot change committed parts. `rows` are the failed rows of the part, to be tried again.
+ * attempt of an old process cannot change committed parts. `rows` are the failed rows of the part, for another import.
  */
 export async function keepPart(
   bucket: R2Bucket,
@@ -30,16 +30,16 @@ export async function keepPart(
   ];
 }
 
-/** The key of the failed rows of a part of a report, in the folder `rows`. */
+/** Returns the key of the failed rows of a part of a report, in the folder `rows`. */
 export function rowsKeyOf(key: string): string {
   const [folder, tenant, batch, , ...name] = key.split("/");
   return [folder, tenant, batch, "rows", ...name].join("/");
 }
 
-/** Parts per query. */
+/** Maximum parts of a report that one query reads. */
 const PARTS = 100;
 
-/** A report's parts, in order, one in memory at a time. */
+/** Reads a report's parts, in order, one in memory at a time. */
 export async function* readParts(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, owner: Owner, report: Report): AsyncGenerator<string> {
   for await (const key of readPartKeys(env, owner, report)) {
     const object = await env.PAYLOADS.get(key);
@@ -48,7 +48,7 @@ export async function* readParts(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, o
   }
 }
 
-/** The keys of a report's committed parts, in order. */
+/** Reads the keys of a report's committed parts, in order. */
 export async function* readPartKeys(env: Pick<Cloudflare.Env, "DB">, { tenantId, batchId }: Owner, report: Report): AsyncGenerator<string> {
   let after = -1;
   for (;;) {

@@ -18,7 +18,7 @@ export interface Rest {
   part: number;
 }
 
-/** Where a reconciliation continues: in the file, then in the stored rows; nowhere after a cancellation. */
+/** The position at which a reconciliation continues: in the file, then in the stored rows; nowhere after a cancellation. */
 export interface Compared {
   place?: Place;
   rest?: Rest;
@@ -74,7 +74,7 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   };
 }
 
-/** Searches a page of stored rows for those that the file lacks. The last page publishes the result as a fact. */
+/** Searches a page of stored rows for those that the file lacks. The last page publishes the result of the reconciliation as a fact. */
 export async function compareRest(call: BatchCall, { after, part }: Rest): Promise<Commit<Rest | null>> {
   const opened = await openBatch(call, "reconcile");
   if ("cancelled" in opened) return opened.cancelled;
@@ -96,7 +96,7 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
   };
 }
 
-/** The compared fields that differ. */
+/** Returns the compared fields of two rows that differ. */
 function differing({ compared }: Dataset, one: object, other: object): string[] {
   const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? compared[name]);
   return Object.keys(compared).filter((name) => field(one, name) !== field(other, name));

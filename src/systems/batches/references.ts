@@ -2,17 +2,17 @@ import { byteLength } from "millrace";
 import { filesFolder } from "./file.ts";
 import { MAX_KEY_BYTES } from "./limits.ts";
 
-/** A value that names an object of the bucket. */
+/** The prefix of a value that names an object of the bucket. */
 const SCHEME = "r2://";
-/** Objects looked up at once. */
+/** Maximum objects that are looked up at once. */
 const AT_ONCE = 50;
 
-/** The values of a row that may be references, by the place for an error. */
+/** The values of a row that may be references to files, by their place for an error. */
 type Values = Readonly<Record<string, unknown>>;
 
 /**
- * The problems of rows with a reference to a file that is missing or not the tenant's, by the rows' index. Binary data stays in the bucket,
- * and a row carries `r2://files/{tenant}/…`.
+ * Finds the problems of rows with a reference to a file that is missing or not the tenant's, by the rows' index. Binary data stays in the
+ * bucket, and a row carries `r2://files/{tenant}/…`.
  */
 export async function danglingAmong(bucket: R2Bucket, tenantId: string, rows: readonly Values[]): Promise<Map<number, string>> {
   const folder = filesFolder(tenantId);

@@ -4,7 +4,7 @@ import { DATASETS } from "./datasets.ts";
 import type { Format } from "./layout.ts";
 import { readParts } from "./parts.ts";
 
-/** One refused row. */
+/** A row of the file that a batch refused. */
 export interface Problem {
   /** The row's number in the file, from 1. */
   row: number;
@@ -15,42 +15,42 @@ export interface Problem {
   raw: string;
 }
 
-/** One row that differs between the file and the stored rows. */
+/** A row that differs between the file and the stored rows. */
 export interface Finding {
   finding: "only_there" | "only_here" | "different";
   key: string;
-  /** Row number in the file; null for rows that only exist here. */
+  /** The row's number in the file; null for rows that only the database has. */
   row: number | null;
   line: number | null;
-  /** The names of the differing fields. */
+  /** The names of the fields that differ. */
   fields: string[];
 }
 
-/** Rows as JSON Lines. */
+/** Returns rows as JSON Lines. */
 export function toJsonl(rows: readonly object[]): string {
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
-/** Refused rows as JSON Lines, without their inputs. */
+/** Returns refused rows as JSON Lines, without their inputs. */
 export function problemsText(problems: readonly Problem[]): string {
   return toJsonl(problems.map(({ row, line, problem, raw }) => ({ row, line, problem, raw })));
 }
 
-/** Findings in the format of their report. */
+/** Returns the findings of a reconciliation in the format of their report. */
 export function findingsText({ format, formulas }: Batch, findings: readonly Finding[]): string {
   if (format === "jsonl") return toJsonl(findings);
   const cells = findings.map(({ finding, key, row, line, fields }) => [finding, key, row, line, fields.join(" ")]);
   return toCsv(cells, formulas);
 }
 
-/** The result as one file: the rows of an export, or the findings of a reconciliation. */
+/** Streams the result as one file: the rows of an export, or the findings of a reconciliation. */
 export async function* resultFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch): AsyncGenerator<string> {
   const columns = batch.operation === "export" ? (DATASETS.get(batch.dataset)?.columns ?? []) : ["finding", "key", "row", "line", "fields"];
   if (batch.format === "csv") yield toCsv([columns], "keep");
   yield* readParts(env, batch, "result");
 }
 
-/** The refused rows as one file. The file shows cells of unknown origin, so formulas are always escaped. */
+/** Streams the refused rows of a batch as one file. The file shows cells of unknown origin, so formulas are always escaped. */
 export async function* problemsFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch, format: Format): AsyncGenerator<string> {
   if (format === "csv") yield toCsv([["row", "line", "problem", "raw"]], "keep");
   for await (const part of readParts(env, batch, "errors")) yield format === "jsonl" ? part : asCsv(part);

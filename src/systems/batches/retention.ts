@@ -4,14 +4,14 @@ import type { Retention } from "millrace/worker";
 import { batchFolder } from "./file.ts";
 import { forgetSomeKeys } from "./seen.ts";
 
-/** Maximum number of batches in one slice, and of keys that one statement deletes. */
+/** Maximum number of batches that are removed at once, and of keys that one statement deletes. */
 const BATCHES = 10;
 const KEYS = 5000;
 
 /**
  * Removes batches whose instance is pruned, with their files in R2, except files that tenants put into the bucket. The instance is removed
- * first: a repeated request is then recognised by the instance's tombstone and refused. In the other order its command would be a duplicate
- * without an instance, and the new row would remain `accepted`.
+ * first: a repeated request is then recognised by the instance's tombstone and refused. In the other order a repeated command would be a
+ * duplicate without an instance, and the new row would remain `accepted`.
  */
 export const batchRetention: readonly Retention[] = [{ name: "batches", keepDays: 30, prune }];
 
@@ -31,7 +31,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     removed += objects.length;
     const keys = await query(env.DB, forgetSomeKeys(one, KEYS));
     removed += keys.length;
-    // The batch's row is removed last, so that the next slice finds the rest.
+    // The batch's row is removed last, so that the next run of the retention finds the remaining keys.
     if (truncated || keys.length === KEYS) continue;
     const { tenantId, batchId } = one;
     await atomically(env.DB, [

@@ -7,14 +7,16 @@ import { batchFolder, type StoredFile, storeUpload } from "./file.ts";
 import { readPartKeys, rowsKeyOf } from "./parts.ts";
 import { countUpload } from "./uploads.ts";
 
-/** The id of the batch that tries a batch's failed rows again: the same for each repeat, and within the length of an id. */
+/**
+ * The id of the batch that imports the failed rows of another batch again: the same for each repetition, and within the length of an id.
+ */
 const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerprintOf(batchId).slice(0, 8)}`;
 
 /**
- * Imports the failed rows of an ended import as a new batch with a reference to its parent. A repeated request gives the same batch. Rows
+ * Imports the failed rows of an ended import as a new batch with a reference to its parent. A repeated request returns the same batch. Rows
  * that could not be read, or that mention a forgotten person, are left out. The action is audited as a retry of the parent.
  *
- * Errors: `invalid_transition` for another operation, for a batch in progress, and without a row to try again.
+ * Errors: `invalid_transition` if the batch is not an import, is still in progress, or has no row to import again.
  */
 export async function retryFailed(
   env: Env,
@@ -41,7 +43,7 @@ export async function retryFailed(
     trace,
     act: async (insert) => (await act(env, by, action, { change: insert })).isApplied,
   });
-  // If two requests are concurrent, one of them has stored a second copy.
+  // One of two concurrent requests has stored a second copy.
   if (accepted.batch.fileKey !== file.key) await env.PAYLOADS.delete(file.key);
   return { ...accepted, actionId: action.id };
 }
@@ -50,7 +52,7 @@ function fileOf({ fileKey, fileEtag, totalBytes, layout }: Batch): StoredFile {
   return { key: fileKey ?? "", etag: fileEtag ?? "", size: totalBytes ?? 0, layout };
 }
 
-/** Stores the failed rows of a batch as the upload of another: as a stream, because they may be as large as the batch's file. */
+/** Stores the failed rows of a batch as the upload of another batch: as a stream, because they may be as large as the batch's file. */
 async function failedRows(env: Env, parent: Batch, batchId: string): Promise<StoredFile> {
   assertMayRetry(parent);
   const { tenantId } = parent;
@@ -84,7 +86,7 @@ function refused({ batchId, state }: Batch, why: string): MillraceError {
   return new MillraceError("invalid_transition", `The batch ${batchId} ${why}.`, { from: state, to: "accepted" });
 }
 
-/** The sizes of the stored failed rows of a batch, also of attempts that were not committed. */
+/** Reads the sizes of the stored failed rows of a batch, including those of attempts that were not committed. */
 async function sizesOf(bucket: R2Bucket, { tenantId, batchId }: Batch): Promise<Map<string, number>> {
   const sizes = new Map<string, number>();
   for (let cursor: string | undefined; ; ) {

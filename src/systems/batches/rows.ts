@@ -10,17 +10,17 @@ import type { Problem } from "./report.ts";
 
 /** A position in a batch's file. */
 export interface Place {
-  /** The position's byte in the file. */
+  /** The number of bytes before the position. */
   offset: number;
   /** The line at that byte, from 1. */
   line: number;
-  /** Number of rows before the position, valid or not. */
+  /** The number of rows before the position, valid or not. */
   rows: number;
-  /** True inside a line that is too long to be a row. */
+  /** True if the position is inside a line that is too long to be a row. */
   skipping: boolean;
 }
 
-/** A row that was read and refused, with the input for another try; without it the row could not be read. */
+/** A row that was refused, with its input for another import; a row without input could not be read. */
 export interface FailedRow extends Problem {
   input?: unknown;
 }
@@ -33,12 +33,12 @@ export interface Chunk<Row> {
   atEnd: boolean;
 }
 
-/** The position at which a batch starts to read. */
+/** Returns the position at which a batch starts to read. */
 export function firstPlace({ layout }: Batch): Place {
   return { offset: layout?.offset ?? 0, line: layout?.line ?? 1, rows: 0, skipping: false };
 }
 
-/** Reads one chunk row by row. Each row is valid or a separate problem. */
+/** Reads one chunk of a file row by row. Each row is valid or a separate problem. */
 export async function readChunk<Row extends object>(
   bucket: R2Bucket,
   batch: Batch,
@@ -98,7 +98,7 @@ function readRow<Row extends object>(
 const SHOWN_BYTES = 200;
 const DECODER = new TextDecoder();
 
-/** A row's first characters, so that the row can be found. */
+/** Returns the first characters of a row, so that its author finds it. */
 function shown(bytes: Uint8Array, { start, end }: Piece<unknown>): string {
   return DECODER.decode(bytes.subarray(start, Math.min(end, start + SHOWN_BYTES)))
     .replace(/\r?\n$/, "")

@@ -5,7 +5,7 @@ interface Owner {
   batchId: string;
 }
 
-/** Stores keys that both the file and the database have. */
+/** Stores the keys of rows that both the file and the database have. */
 export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
     INSERT INTO batch_keys (tenant_id, batch_id, key)
@@ -13,7 +13,7 @@ export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]
     ON CONFLICT DO NOTHING`;
 }
 
-/** The given keys that are stored. */
+/** Returns those of the given keys that are stored. */
 export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, keys: readonly string[]): Promise<Set<string>> {
   const found = await query<{ key: string }>(
     db,
@@ -24,15 +24,18 @@ export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, k
   return new Set(found.map(({ key }) => key));
 }
 
-/** Deletes keys that have been checked. Remaining keys, of a batch that stops early or of deleted rows, are deleted with the batch. */
+/**
+ * Deletes the keys of rows that have been checked. Remaining keys, of a batch that stops early or of deleted rows, are deleted with the
+ * batch.
+ */
 export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
     DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND key IN ${among(keys)}`;
 }
 
 /**
- * Deletes some of a batch's keys. There can be millions, and one large statement would block D1. The statement returns a row for each
- * deleted key.
+ * Deletes some of the keys that a batch has stored. A batch can have millions of keys, and one large statement would block D1. The
+ * statement returns a row for each deleted key.
  */
 export function forgetSomeKeys({ tenantId, batchId }: Owner, limit: number): Statement {
   return sql`

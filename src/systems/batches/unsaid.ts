@@ -6,8 +6,8 @@ import type { FailedRow } from "./rows.ts";
 const WORDS = 200;
 
 /**
- * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are checked too: each word may be an id, and each cell
- * an id that is not distinct. A row that was read is checked by its id, which may be beyond its first characters. Makes one query for all
+ * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are checked too: each of their words may be an id, and
+ * so may each cell. A valid row is checked by its id, which may be beyond its first characters. The function makes one query for all
  * problems, and none without problems.
  */
 export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly FailedRow[]): Promise<FailedRow[]> {

@@ -36,10 +36,10 @@ import { BrandState, type Counts, type KeywordRequest, type Totals } from "./sta
 import { type Beliefs, endedAmong, progressOf, revivedAmong, type Truth } from "./truth.ts";
 
 export interface Audit {
-  /** In milliseconds. */
+  /** The time of the audit in milliseconds. */
   at: number;
   counts: Counts;
-  /** The corrections as sentences; at most the first thousand. */
+  /** The audit's corrections of the agent's state as sentences; at most the first thousand. */
   findings: string[];
 }
 
@@ -49,11 +49,11 @@ export interface CycleView extends CycleRow {
   told: CycleOutcomes | null;
 }
 
-/** Commands accepted in one round trip. */
+/** Maximum number of commands that the agent sends at once. */
 const SEND = 100;
 /** Interval at which the agent checks for failed work while requests are held back or a cycle is running. */
 const LOOK_EVERY_MS = 300_000;
-/** Delays after failed rounds; the last one repeats. */
+/** The agent's delays after failed rounds; the last delay repeats. */
 const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
 
 /**
@@ -70,10 +70,13 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   readonly #cycles = new CycleBook(this.#sql);
   readonly #planner = new Planner(this.#state, this.#log, this.#cycles, () => this.#catalog().performer(ResearchRequested.type).name);
   readonly #pacer = new Pacer(this.#sql);
-  /** Consecutive failed rounds. */
+  /** The number of consecutive failed rounds of the agent's alarm. */
   #failures = 0;
 
-  /** Decides a cycle, once. Undefined until the agent has read its brand's state from D1: call `reconcile` first. */
+  /**
+   * Decides the keywords of a cycle, once. The result is undefined until the agent has read its brand's state from D1: call `reconcile`
+   * first.
+   */
   async plan(cycle: Cycle): Promise<PlannedKeyword[] | undefined> {
     this.#make(cycle.tenant_id, cycle.brand);
     const settings = await brandSettings(this.env.DB, cycle.tenant_id, cycle.brand);
@@ -90,14 +93,14 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       this.#sql.exec("INSERT INTO cycles (instance_id, at, answer) VALUES (?, ?, ?)", cycle.instance_id, now, JSON.stringify(answer));
       return answer;
     });
-    // No await between the decision and its alarm, so both become durable together.
+    // There is no await between the decision and its alarm, so both become durable together.
     if (planned) void this.ctx.storage.setAlarm(Date.now());
     return planned;
   }
 
   /**
-   * Decides a keyword that was requested outside a cycle, by the same rule: present or running work is not paid for again. The agent's own
-   * requests are admitted. Undefined until the agent has read its brand's state from D1: call `reconcile` first.
+   * Decides a keyword that was requested outside a cycle, by the same rule: present or running work is not paid for again. The agent always
+   * admits its own requests. The result is undefined until the agent has read its brand's state from D1: call `reconcile` first.
    */
   async admit(asked: AskedKeyword): Promise<Decided | undefined> {
     this.#make(asked.tenant_id, asked.brand);
@@ -110,14 +113,14 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return this.ctx.storage.transactionSync(() => this.#planner.admit(asked, Date.now()));
   }
 
-  /** Processes an event. */
+  /** Updates the agent's records by an event about its brand. */
   async onEvent(envelope: Envelope): Promise<void> {
     this.#make(envelope.tenant_id, brandOf(envelope));
     this.ctx.storage.transactionSync(() => foldEvent(this.#state, envelope, this.#writer()));
     this.wake();
   }
 
-  /** Checks after a possible change: whether held requests may start, whether a cycle may end, and whether a lost alarm left work. */
+  /** Checks, after a possible change, whether held requests may start, whether a cycle may end, and whether a lost alarm left work. */
   wake(): void {
     if (!this.#tables.made) return;
     if (this.#state.waiting() > 0 || this.#self().noted === 0 || this.#cycles.isDue()) void this.ctx.storage.setAlarm(Date.now());
@@ -128,7 +131,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return { open: this.#state.open(), ...this.#state.believed() };
   }
 
-  /** Corrects the agent's records. A repeated call by the same instance gets the same result. */
+  /** Corrects the agent's records by the brand's state in D1. A repeated audit by the same instance gets the same result. */
   reconcile(of: { tenant_id: string; brand: string; instance_id: string }, truth: Truth): Audit {
     this.#make(of.tenant_id, of.brand);
     const audit = this.ctx.storage.transactionSync(() => {
@@ -145,7 +148,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return audit;
   }
 
-  /** The brand's counts, its last audit and its last cycle; undefined before its first event. */
+  /** Returns the brand's counts, its last audit and its last cycle; undefined before its first event. */
   state(): { counts: Counts; totals: Totals; audit: Audit | undefined; cycle: CycleRow | undefined } | undefined {
     if (!this.#tables.made) return undefined;
     const [last] = this.#sql.exec<{ answer: string }>("SELECT answer FROM audits ORDER BY at DESC LIMIT 1");
@@ -154,7 +157,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return { counts: this.#state.counts(), totals: this.#state.totals(), audit, cycle };
   }
 
-  /** A cycle with its keywords; undefined if the agent has not decided it, or has deleted it. */
+  /** Returns a cycle with its keywords; undefined if the agent has not decided it, or has deleted it. */
   cycle(cycle: string): (CycleView & { keywords: CycleKeyword[] }) | undefined {
     const row = this.#tables.made ? this.#cycles.find(cycle) : undefined;
     return row && { ...this.#view(row), keywords: this.#cycles.keywords(cycle) };
@@ -185,7 +188,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return this.#tables.erase();
   }
 
-  /** Starts allowed requests, and sends pending commands. */
+  /** Starts the held requests that the limit allows, and sends pending commands. */
   override async alarm(): Promise<void> {
     if (!this.#tables.made) return;
     try {
@@ -226,7 +229,10 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     await this.#endCycles(tenant_id, brand, settings);
   }
 
-  /** Checks for failed work. While requests are held back, failed work makes room; while a cycle is running, a failure is an outcome. */
+  /**
+   * Checks whether recorded work has failed. While requests are held back, failed work allows further ones; while a cycle is running, a
+   * failure is an outcome.
+   */
   async #lookAtOpenWork(tenantId: string, settings: BrandSettings): Promise<void> {
     const now = Date.now();
     if (now - this.#self().looked_at < LOOK_EVERY_MS || (this.#state.held() === 0 && !this.#cycles.isOpen())) return;
@@ -295,7 +301,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     if (this.#cycles.isDue()) await this.#wakeBy(Date.now());
   }
 
-  /** The commands to send next, the delay of each, and the start of their spacing. */
+  /** Returns the commands to send next, the delay of each, and the start of their spacing. */
   #leave({ rate_per_second }: BrandSettings, now: number): { due: KeywordRequest[]; delays: number[]; from: number } {
     const due = this.#state.requests("to_send", SEND);
     return { due, ...this.#pacer.spread(due.length, rate_per_second, now) };
@@ -342,7 +348,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   }
 }
 
-/** The agent class of a deployment, with its catalog: `export class BrandAgent extends brandAgent(app) {}`. */
+/** Returns the agent class of a deployment, with its catalog: `export class BrandAgent extends brandAgent(app) {}`. */
 export function brandAgent(catalog: Catalog): typeof BrandAgent {
   return class extends BrandAgent {
     protected override readonly catalog = catalog;

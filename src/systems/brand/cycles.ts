@@ -4,9 +4,9 @@ import { keywordKey } from "./keyword.ts";
 import type { Cycle } from "./requests.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** Outcomes of a keyword in its cycle. The outcomes are counted at the cycle's end. */
+/** The outcomes of a keyword in its cycle. The outcomes of keywords are counted at the end of their cycle. */
 const OUTCOMES = ["published", "rejected", "failed", "skipped"] as const;
-/** The states of a keyword before its outcome. */
+/** The states of a keyword before it has an outcome. */
 const RUNNING = ["held", "researching", "writing", "draft"] as const;
 export const CYCLE_KEYWORD_STATES = [...RUNNING, ...OUTCOMES] as const;
 export type CycleKeywordState = (typeof CYCLE_KEYWORD_STATES)[number];
@@ -24,11 +24,11 @@ export interface CycleKeyword {
   content_id: string | null;
 }
 
-/** A cycle without its keywords. All times are in milliseconds. */
+/** A cycle without its keywords. All times of a cycle are in milliseconds. */
 export interface CycleRow {
   place: number;
   cycle: string;
-  /** The cycle's round: 1, and one more each time that new keywords were added after an end. */
+  /** The number of the cycle's round, which increases by one each time that new keywords are added after its end. */
   round: number;
   priority: Priority;
   correlation_id: string;
@@ -47,7 +47,7 @@ export interface CycleEnd extends CycleOutcomes {
   tracestate: string | null;
 }
 
-/** A keyword's place in the plan: its decision, and its request unless there is none. */
+/** A keyword in the plan of a cycle: the decision about it, and its request unless there is none. */
 export interface CycleEntry {
   keyword: string;
   verdict: Verdict;
@@ -55,8 +55,8 @@ export interface CycleEntry {
 }
 
 /**
- * The state of a keyword `k`, derived from the rows of its request and of its articles at each read. Therefore the order and the number of
- * the events do not matter. A restarted instance may have led to several articles: the best one counts.
+ * The SQL expression of the state of a keyword `k`, derived from the rows of its request and of its articles at each read. Therefore the
+ * order and the number of events do not matter. A restarted instance may have led to several articles: the best one counts.
  */
 const STATE = `CASE
   WHEN k.verdict = 'skipped' THEN 'skipped'
@@ -78,12 +78,12 @@ const COLUMNS = "place, cycle, round, priority, correlation_id, started_at, ende
 export class CycleBook {
   readonly #sql: SqlStorage;
 
-  /** Requires the tables of `BRAND_SCHEMA`. */
+  /** The object's storage must have the tables of `BRAND_SCHEMA`. */
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
-  /** Adds the keywords of a plan. A cycle that had ended continues in its next round, if one of the keywords is new. */
+  /** Adds the keywords of a plan to their cycle. A cycle that had ended continues with its next round, if one of the keywords is new. */
   plan(asked: Cycle, entries: readonly CycleEntry[], now: number): void {
     const { cycle, priority, correlation_id, instance_id, traceparent, tracestate = null } = asked;
     this.#sql.exec(
@@ -120,17 +120,17 @@ export class CycleBook {
     this.#sql.exec(update, isStuck ? 1 : 0, contentId);
   }
 
-  /** True while a cycle is running. */
+  /** True while a cycle of this brand is running. */
   isOpen(): boolean {
     return this.#rows("SELECT 1 FROM cycle_runs WHERE ended_at IS NULL LIMIT 1").length > 0;
   }
 
-  /** True if there is a cycle to end, or an end without its event. */
+  /** True if a cycle must be ended, or an end has no event yet. */
   isDue(): boolean {
     return this.#complete().length > 0 || this.untold().length > 0;
   }
 
-  /** Drafts of running cycles, with the time of their last change in milliseconds. */
+  /** Selects the drafts of running cycles, with the time of their last change in milliseconds. */
   drafts(): { content_id: string; at: number }[] {
     return this.#rows(
       `SELECT a.content_id, a.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN begun b USING (request)
@@ -139,7 +139,7 @@ export class CycleBook {
     );
   }
 
-  /** Failed work of running cycles: instances of research and articles, with the time of their start in milliseconds. */
+  /** Selects the failed work of running cycles: instances of research and articles, with the time of their start in milliseconds. */
   failed(): { instance_id: string; at: number }[] {
     return this.#rows(
       `SELECT q.instance_id, q.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN requests q ON q.instance_id = k.request
@@ -150,7 +150,7 @@ export class CycleBook {
     );
   }
 
-  /** Ends each cycle in which all keywords have an outcome. Each round ends once. */
+  /** Ends each cycle in which all keywords have an outcome. Each round of a cycle ends once. */
   end(now: number): void {
     for (const { cycle, round } of this.#complete()) {
       const { running: _, ...outcomes } = this.counts(cycle);
@@ -160,7 +160,7 @@ export class CycleBook {
     }
   }
 
-  /** Cycle ends without their event. */
+  /** Selects the ends of cycles whose events are not sent yet. */
   untold(): CycleEnd[] {
     const rows = this.#rows<Omit<CycleEnd, keyof CycleOutcomes> & { outcomes: string }>(
       `SELECT e.cycle, e.round, e.outcomes, r.correlation_id, r.causation_id, r.traceparent, r.tracestate
@@ -173,7 +173,7 @@ export class CycleBook {
     this.#sql.exec("UPDATE cycle_ends SET is_told = 1 WHERE cycle = ? AND round = ?", cycle, round);
   }
 
-  /** The present states of a cycle's keywords, by number. */
+  /** Counts the keywords of a cycle by their present state. */
   counts(cycle: string): CycleOutcomes & { running: number } {
     const counts = { published: 0, rejected: 0, failed: 0, skipped: 0, running: 0 };
     for (const { state, count } of this.#rows<{ state: CycleKeywordState; count: number }>(
@@ -185,7 +185,7 @@ export class CycleBook {
     return counts;
   }
 
-  /** The outcomes in the event of a cycle's last end; null before the first. */
+  /** Returns the outcomes in the event of a cycle's last end; null before the first end. */
   lastEnd(cycle: string): CycleOutcomes | null {
     const select = "SELECT outcomes FROM cycle_ends WHERE cycle = ? ORDER BY round DESC LIMIT 1";
     const [row] = this.#rows<{ outcomes: string }>(select, cycle);
@@ -196,12 +196,12 @@ export class CycleBook {
     return this.#rows<CycleRow>(`SELECT ${COLUMNS} FROM cycle_runs WHERE cycle = ?`, cycle)[0];
   }
 
-  /** Cycles before a position, newest first. */
+  /** Lists cycles before a position, newest first. */
   list(before: number, limit: number): CycleRow[] {
     return this.#rows(`SELECT ${COLUMNS} FROM cycle_runs WHERE place < ? ORDER BY place DESC LIMIT ?`, before, limit);
   }
 
-  /** A cycle's keywords, in their order. */
+  /** Lists a cycle's keywords, in their order. */
   keywords(cycle: string): CycleKeyword[] {
     return this.#rows(
       `SELECT k.spelled AS keyword, ${STATE} AS state, k.verdict, k.request AS research_instance_id,
@@ -212,7 +212,7 @@ export class CycleBook {
     );
   }
 
-  /** Deletes ended cycles of long ago. */
+  /** Deletes cycles that ended long ago. */
   prune(now: number): void {
     this.#sql.exec(
       "DELETE FROM cycle_runs WHERE ended_at < ? AND cycle NOT IN (SELECT cycle FROM cycle_ends WHERE is_told = 0)",
@@ -224,7 +224,7 @@ export class CycleBook {
     this.#sql.exec("DELETE FROM begun WHERE request NOT IN (SELECT request FROM cycle_keywords WHERE request IS NOT NULL)");
   }
 
-  /** Running cycles without a keyword in progress. */
+  /** Selects running cycles without a keyword in progress. */
   #complete(): { cycle: string; round: number }[] {
     return this.#rows(
       `SELECT r.cycle, r.round FROM cycle_runs r

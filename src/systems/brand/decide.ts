@@ -2,17 +2,18 @@
 export const FRESH_MS = 7 * 86_400_000;
 
 /**
- * `requested`: research started. `reused`: started with existing research. `skipped`: nothing to do. `held`: waits until there is room.
- * `resumed`: was held, and is started. `refused`: could not be started, and needs an operator.
+ * `requested`: research of the keyword has started. `reused`: an article has started with existing research. `skipped`: the keyword needs
+ * no work. `held`: the keyword waits until the brand's limit allows it. `resumed`: the keyword was held back, and has now started.
+ * `refused`: the keyword could not be started, and needs an operator.
  */
 export const VERDICTS = ["requested", "reused", "skipped", "held", "resumed", "refused"] as const;
 export type Verdict = (typeof VERDICTS)[number];
 
-/** The data behind a decision. */
+/** The data on which a decision is based. */
 export interface Grounds {
   content_id?: string;
   research_id?: string;
-  /** The instance that researches the keyword. */
+  /** The id of the instance that researches the keyword. */
   instance_id?: string;
   drafts?: number;
   on_their_way?: number;
@@ -21,20 +22,20 @@ export interface Grounds {
 
 export interface Decided {
   verdict: Verdict;
-  /** One sentence. */
+  /** The reason of the decision in one sentence. */
   reason: string;
   grounds: Grounds;
 }
 
 /** An agent's record of one keyword. */
 export interface KnownKeyword {
-  /** The keyword's published article. */
+  /** The id of the keyword's published article. */
   live?: string;
-  /** The keyword's draft that waits for publication. */
+  /** The id of the keyword's draft that waits for publication. */
   draft?: string;
-  /** The keyword's article that is being written. */
+  /** The id of the keyword's article that is being written. */
   writing?: string;
-  /** The instance that researches the keyword. */
+  /** The id of the instance that researches the keyword. */
   researching?: string;
   /** The cycle in which the keyword is held back. */
   heldBy?: string;
@@ -42,14 +43,14 @@ export interface KnownKeyword {
   research?: { id: string; at: number };
 }
 
-/** A brand's limit and its present use. */
+/** The limit of a brand for work in progress, and its present use. */
 export interface Room {
   drafts: number;
   on_their_way: number;
   max_drafts: number;
 }
 
-/** The decision about a keyword: the whole rule, in order. */
+/** Decides about a keyword: the whole rule, in order. */
 export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   const { live, draft, writing, researching, heldBy, research } = known;
   if (live) return skipped("The keyword has a published article.", { content_id: live });
@@ -66,7 +67,7 @@ export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   return { verdict: "requested", reason, grounds: { ...room } };
 }
 
-/** The decision about a keyword that was requested outside a cycle: there is always room for it, even if it was held back. */
+/** Decides about a keyword that was requested outside a cycle: the brand's limit does not apply, even if the keyword was held back. */
 export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): Decided {
   const { grounds, ...decided } = decide(known, { drafts: 0, on_their_way: 0, max_drafts: 1 }, at);
   const { content_id, research_id, instance_id } = grounds;
@@ -76,7 +77,7 @@ export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): 
   };
 }
 
-/** The decision about a held keyword; undefined while it remains held. */
+/** Decides about a held keyword again; undefined while the keyword remains held. */
 export function decideAgain(known: KnownKeyword, room: Room, at: number): Decided | undefined {
   const { heldBy: _, ...others } = known;
   const decided = decide(others, room, at);

@@ -2,11 +2,11 @@ import type { Decided, Grounds, Verdict } from "./decide.ts";
 import { keywordKey } from "./keyword.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** A decision for display. */
+/** A decision of a brand's agent, as lists show it. */
 export interface Decision {
   /** The number of the decision among those of its brand. */
   place: number;
-  /** In milliseconds. */
+  /** The time of the decision in milliseconds. */
   at: number;
   cycle: string;
   keyword: string;
@@ -23,14 +23,14 @@ export interface DecisionFilter {
   limit: number;
 }
 
-/** Most decisions that are kept, none longer than `KEEP_MS`. */
+/** Maximum decisions that are kept, none longer than `KEEP_MS`. */
 const KEEP_DECISIONS = 5000;
 
 /** An agent's decisions and their reasons. */
 export class DecisionLog {
   readonly #sql: SqlStorage;
 
-  /** Requires the tables of `BRAND_SCHEMA`. */
+  /** The object's storage must have the tables of `BRAND_SCHEMA`. */
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
@@ -48,7 +48,7 @@ export class DecisionLog {
     );
   }
 
-  /** Decisions that match the filter, newest first. */
+  /** Lists the decisions that match the filter, newest first. */
   list({ keyword, cycle, before, limit }: DecisionFilter): Decision[] {
     const rows = this.#sql.exec<{ [Name in keyof Decision]: SqlStorageValue }>(
       `SELECT place, at, cycle, spelled AS keyword, verdict, reason, grounds FROM decisions

@@ -13,7 +13,7 @@ const PAGES = [
   [ContentUnpublished, false],
 ] as const;
 
-/** The brand of an event. */
+/** Returns the brand of an event. */
 export function brandOf({ payload_inline }: Envelope): string {
   const { brand } = (payload_inline ?? {}) as { brand?: unknown };
   if (typeof brand === "string") return brand;
@@ -24,8 +24,8 @@ export function brandOf({ payload_inline }: Envelope): string {
 }
 
 /**
- * Applies an event to the state. The same events in any order and number give the same state. `writer`: the workflow that writes an article
- * from research. Other event types are ignored.
+ * Applies an event to the state of a brand's agent. The same events in any order and number give the same state of the agent. `writer` is
+ * the workflow that writes an article from research. Events of other types are ignored.
  */
 export function foldEvent(state: BrandState, envelope: Envelope, writer: string): void {
   const at = Date.parse(envelope.created_at);

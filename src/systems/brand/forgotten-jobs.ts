@@ -1,7 +1,10 @@
 import type { Rewritten } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
 
-/** Columns of an agent's tables that may contain names of jobs or cycles, with the row's key columns. Keywords name work, and remain. */
+/**
+ * Columns of an agent's tables that may contain names of jobs or cycles, with the row's key columns. Keywords name work and no person, so
+ * they remain.
+ */
 const TEXTS = [
   ["requests", "place", "correlation_id"],
   ["requests", "place", "causation_id"],
@@ -19,7 +22,7 @@ const TEXTS = [
   ["cycle_ends", "place", "cycle"],
 ] as const;
 
-/** A row's state, as far as it matters: a request's own, and `to_send` for a cycle while the event of its end is in transit. */
+/** The SQL expression of a row's state: that of a request, or `to_send` for a cycle while the event of its end is in transit. */
 function stateOf(table: (typeof TEXTS)[number][0]): string {
   if (table === "requests") return "state";
   if (!table.startsWith("cycle_")) return "''";
@@ -27,9 +30,9 @@ function stateOf(table: (typeof TEXTS)[number][0]): string {
 }
 
 /**
- * Replaces a person's ids by pseudonyms in an agent's job names. A request in transit is left for later, because its command has the same
- * name; so is a held request whose cycle contains the id, because its command's key contains the cycle, and a cycle's end. With `apply:
- * false` the function only counts.
+ * Replaces a person's ids by pseudonyms in an agent's job names. A request in transit is not changed yet, because its command has the same
+ * name. Neither is a held request whose cycle contains the id, because its command's key contains the cycle, nor a cycle's end. With
+ * `apply: false` the function only counts the names to replace.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
   const traces = new Traces(person);

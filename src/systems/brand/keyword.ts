@@ -1,9 +1,9 @@
-/** A keyword for display and search: without redundant spaces. */
+/** Returns a keyword for display and search: without redundant spaces. */
 export function spelled(keyword: string): string {
   return keyword.normalize("NFC").replaceAll(/\s+/g, " ").trim();
 }
 
-/** The identity of a keyword: case and runs of spaces are ignored. */
+/** Returns the identity of a keyword, which ignores case and runs of spaces. */
 export function keywordKey(keyword: string): string {
   return spelled(keyword).toLowerCase();
 }

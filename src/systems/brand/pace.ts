@@ -34,7 +34,7 @@ export class Pacer {
     this.#sql = sql;
   }
 
-  /** The delays of this many messages, and the earliest time of the first. */
+  /** Returns the delays of this many messages, and the earliest time of the first. */
   spread(messages: number, ratePerSecond: number, now: number): { delays: number[]; from: number } {
     const from = this.#nextAt(ratePerSecond, now);
     const { delays, next } = pace(messages, ratePerSecond, from, now);
@@ -47,7 +47,9 @@ export class Pacer {
     this.#sql.exec("UPDATE agent SET next_at = ?", at);
   }
 
-  /** The time at which the next message may leave. A new rate applies at once: the delay of the previous rate is dropped. */
+  /**
+   * Returns the time at which the next message may leave. A new rate applies at once: the delay that the previous rate caused is dropped.
+   */
   #nextAt(rate: number, now: number): number {
     const { next_at } = this.#sql.exec<{ next_at: number }>("SELECT next_at FROM agent").one();
     const [paced] = this.#sql.exec<{ rate_per_second: number }>("SELECT rate_per_second FROM paced");

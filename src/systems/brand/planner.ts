@@ -18,7 +18,7 @@ export class Planner {
   readonly #cycles: CycleBook;
   readonly #researcher: () => string;
 
-  /** `researcher`: the name of the workflow that researches a keyword. */
+  /** `researcher` is the name of the workflow that researches a keyword. */
   constructor(state: BrandState, log: DecisionLog, cycles: CycleBook, researcher: () => string) {
     this.#state = state;
     this.#log = log;
@@ -44,7 +44,7 @@ export class Planner {
     return { keyword, verdict, reason, request: isRequest ? request.instance_id : null };
   }
 
-  /** The decision about a keyword outside a cycle, without writing it. */
+  /** Returns the decision about a keyword outside a cycle, without writing it. */
   askedFor({ keyword }: AskedKeyword, now: number): Decided {
     return decideAsked(this.#state.known(this.#state.name(keyword)), now);
   }

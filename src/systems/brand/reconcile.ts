@@ -1,7 +1,7 @@
 import type { ArticleState, BrandState } from "./state.ts";
 import type { Progress, Truth } from "./truth.ts";
 
-/** Most stored findings of one audit: a brand's first audit finds everything, and a row of an object holds 2 MB. */
+/** Maximum stored findings of one audit: a brand's first audit finds everything, and a row of an object holds 2 MB. */
 const KEPT_FINDINGS = 1000;
 
 const WORDS: Record<ArticleState, string> = {
@@ -13,7 +13,7 @@ const WORDS: Record<ArticleState, string> = {
   rejected: "rejected",
 };
 
-/** Corrects the state, and returns each correction as a sentence. Records older than the state are ignored. */
+/** Corrects the agent's state, and returns each correction as a sentence. Records in D1 that are older than the state are ignored. */
 export function reconcile(state: BrandState, truth: Truth, at: number): string[] {
   const findings: string[] = [];
   for (const { research_id, keyword, at: researchedAt } of truth.research) {
@@ -23,7 +23,7 @@ export function reconcile(state: BrandState, truth: Truth, at: number): string[]
     const before = state.article(article.content_id);
     const { content_id, keyword, revision, state: now } = article;
     const changed = state.became(article, at) || state.correct(content_id, revision, now);
-    // An operator's edit of a draft changes its revision alone, and is no event.
+    // An operator's edit of a draft changes only its revision, and causes no event.
     if (!changed || before?.state === now) continue;
     const believed = before ? `it was recorded as ${WORDS[before.state]}` : "it was not known";
     findings.push(`“${keyword}”: the article ${content_id} is ${WORDS[now]} at revision ${revision}; ${believed}.`);
@@ -37,7 +37,7 @@ export function reconcile(state: BrandState, truth: Truth, at: number): string[]
   return [...findings, ...progressed(state, truth, at)];
 }
 
-/** Corrects the state by the results of running work, and returns each correction as a sentence. */
+/** Corrects the agent's state by the results of running work, and returns each correction as a sentence. */
 export function progressed(state: BrandState, { begun, ended }: Progress, at: number): string[] {
   const findings: string[] = [];
   for (const { request, content_id, keyword } of begun) {
@@ -50,7 +50,7 @@ export function progressed(state: BrandState, { begun, ended }: Progress, at: nu
   return findings;
 }
 
-/** The first findings up to the limit, and the number of the others. */
+/** Returns the first findings up to the limit, and the number of the others. */
 export function bounded(findings: string[]): string[] {
   const more = findings.length - KEPT_FINDINGS;
   return more > 0 ? [...findings.slice(0, KEPT_FINDINGS), `And ${more} more.`] : findings;

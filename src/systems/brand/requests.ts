@@ -4,7 +4,7 @@ import { ResearchRequested } from "../../messages/research.ts";
 import type { Decided } from "./decide.ts";
 import type { KeywordRequest } from "./state.ts";
 
-/** A requested cycle. */
+/** A cycle that a command requests. */
 export interface Cycle {
   /** The instance that plans the cycle: a repeated request gets the same result. */
   instance_id: string;
@@ -18,10 +18,10 @@ export interface Cycle {
   tracestate?: string | undefined;
 }
 
-/** A single requested keyword, and the instance that would research it. */
+/** A keyword that is requested outside a cycle, and the instance that would research it. */
 export type AskedKeyword = Omit<Cycle, "keywords" | "priority"> & { keyword: string; causation_id: string };
 
-/** The request for one keyword of a cycle. `workflow`: the name of the workflow that researches. */
+/** Creates the request for one keyword of a cycle. `workflow` is the name of the workflow that researches a keyword. */
 export function requestOf(
   { instance_id, tenant_id, brand, cycle, priority, ...job }: Cycle,
   keyword: string,
@@ -32,7 +32,7 @@ export function requestOf(
   return { ...request, priority };
 }
 
-/** The request for an instance that was started outside a cycle. */
+/** Creates the request for an instance that was started outside a cycle. */
 export function askedRequest({
   instance_id,
   keyword,
@@ -46,7 +46,7 @@ export function askedRequest({
   return { instance_id, spelled: keyword, cycle, reuse: null, priority: "normal", ...job };
 }
 
-/** The command of a request. A high priority goes ahead of the queue, unless the brand's rate delays the command. */
+/** Creates the command of a request. A command with high priority starts before the queued ones, unless the brand's rate delays it. */
 export function commandOf(brand: string, request: KeywordRequest, delaySeconds: number) {
   const { spelled, cycle, reuse, priority, correlation_id, causation_id, traceparent, tracestate } = request;
   const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
@@ -62,7 +62,7 @@ export function commandOf(brand: string, request: KeywordRequest, delaySeconds: 
   };
 }
 
-/** The reason why an existing command does not belong to this job; undefined if it does. */
+/** Returns the reason why an existing command does not belong to this job; undefined if it does. */
 export function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
   if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
   return `The keyword's research was requested in the same cycle by the job “${answer.correlationId}”. Request it in a new cycle.`;

@@ -5,21 +5,21 @@ import { DEFAULT_STYLE, type Style } from "./templates.ts";
 
 /** The operator's settings of a brand: also the template and the instructions of its articles. */
 export interface BrandSettings extends Style {
-  /** Maximum number of articles that are drafts or in progress. At the limit, new keywords wait. Default 5. */
+  /** Maximum number of articles that are drafts or in progress. At this limit, new keywords wait. Default 5. */
   max_drafts: number;
-  /** Most commands per second that the agent sends. Default 2. */
+  /** Maximum commands per second that the agent sends. Default 2. */
   rate_per_second: number;
-  /** The approval before an article's publication. Default `none`. */
+  /** Whether an article needs an approval before its publication. Default `none`. */
   approval: "none" | "required";
-  /** Time limit for the approval, such as `"3 days"`. Default 3 days. */
+  /** Time limit for the approval of an article, such as `"3 days"`. The default is 3 days. */
   approval_timeout: Duration;
-  /** The decision after the time limit. Default `reject`: an unread article is not published. */
+  /** The decision if nobody answers within the time limit. The default is `reject`: an unread article is not published. */
   approval_default: "approve" | "reject";
-  /** The sites of the brand's pages. Default: one site named `main`, from the deployment's variables. */
+  /** The sites of the brand's pages. By default the brand has one site `main`, from the deployment's variables. */
   sites: readonly Site[];
-  /** The accounts that announce the brand's pages. Default: one account named `main`, from the deployment's variables. */
+  /** The accounts that announce the brand's pages. By default the brand has one account `main`, from the deployment's variables. */
   accounts: readonly Account[];
-  /** The name of the announced site: posts link to its page. Default null: the first. */
+  /** The name of the announced site: posts link to its page. The default, null, means the first site. */
   announced_site: string | null;
 }
 
@@ -37,7 +37,7 @@ export interface Account {
   secret?: string | undefined;
 }
 
-/** A brand's settings, with their author and time in milliseconds; null while the defaults apply. */
+/** The settings of a brand, with their author and time in milliseconds; null while the defaults apply. */
 export interface KnownBrand extends BrandSettings {
   brand: string;
   updated_at: number | null;
@@ -56,10 +56,13 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   ...DEFAULT_STYLE,
 };
 
-/** Most sites and accounts of one brand: each is an instance per article. */
+/** Maximum sites and accounts of one brand: each is an instance per article. */
 export const MAX_TARGETS = 20;
 
-/** Limits of the settings. The lowest rate and the most drafts together stay within the 12 hours by which a queue can delay a message. */
+/**
+ * The limits of a brand's settings. The lowest rate and the most drafts together stay within the 12 hours by which a queue can delay a
+ * message.
+ */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
 const COLUMNS = fragment(`brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions,
@@ -68,13 +71,13 @@ const COLUMNS = fragment(`brand, max_drafts, rate_per_second, approval, approval
 /** Maximum number of brands of one tenant: each brand has an agent and an audit schedule. */
 const MAX_BRANDS = 1000;
 
-/** True if this brand is known, or another one is allowed. */
+/** The condition that this brand is known, or that the tenant may have another one. */
 function hasRoom(tenantId: string, brand: string): Statement {
   return sql`(EXISTS (SELECT 1 FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand})
     OR (SELECT count(*) FROM brands WHERE tenant_id = ${tenantId}) < ${MAX_BRANDS})`;
 }
 
-/** Checks the tenant's limit of brands. Errors: `not_retryable` for an unknown brand above that limit. */
+/** Checks whether the tenant may have another brand. Errors: `not_retryable` for an unknown brand if the tenant has reached that limit. */
 export async function assertRoomForBrand(db: D1Database, tenantId: string, brand: string): Promise<void> {
   const [found] = await query<{ room: number }>(db, sql`SELECT ${hasRoom(tenantId, brand)} AS room`);
   if (found?.room !== 1) throw notRetryable(noRoom(brand).message);
@@ -88,7 +91,7 @@ function noRoom(brand: string, detail: { audited?: true } = {}): MillraceError {
   );
 }
 
-/** A brand's settings, or the defaults. */
+/** Reads the settings of a brand, or the defaults. */
 export async function brandSettings(db: D1Database, tenantId: string, brand: string): Promise<BrandSettings> {
   const known = await findBrand(db, tenantId, brand);
   if (!known) return DEFAULT_SETTINGS;
@@ -96,24 +99,24 @@ export async function brandSettings(db: D1Database, tenantId: string, brand: str
   return settings;
 }
 
-/** The announced site: posts link to its page. */
+/** Returns the announced site of a brand: posts link to its page. */
 export function announcedSite({ sites, announced_site }: BrandSettings): Site | undefined {
   return announced_site === null ? sites[0] : sites.find(({ name }) => name === announced_site);
 }
 
-/** The template and the instructions that a brand has set for its articles. */
+/** Reads the template and the instructions that a brand has set for its articles. */
 export async function brandStyle(db: D1Database, tenantId: string, brand: string): Promise<Style> {
   const { template, instructions } = await brandSettings(db, tenantId, brand);
   return { template, instructions };
 }
 
-/** A brand of a tenant; undefined without settings and decisions. */
+/** Reads a brand of a tenant; undefined without settings and decisions. */
 export async function findBrand(db: D1Database, tenantId: string, brand: string): Promise<KnownBrand | undefined> {
   const [row] = await query<Row>(db, sql`SELECT ${COLUMNS} FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand}`);
   return row && asBrand(row);
 }
 
-/** A tenant's brands by name, after `after`. */
+/** Lists a tenant's brands by name, after `after`. */
 export async function listBrands(db: D1Database, tenantId: string, after: string, limit: number): Promise<KnownBrand[]> {
   const rows = await query<Row>(
     db,
@@ -123,8 +126,8 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
 }
 
 /**
- * Replaces all settings of a brand, and audits the change with its reason. Returns the brand. Errors: `invalid_transition` above the
- * tenant's limit.
+ * Replaces all settings of a brand, and audits the change with its reason. The function returns the brand. Errors: `invalid_transition` if
+ * the tenant has reached its limit of brands.
  */
 export async function putSettings(db: D1Database, by: Operator, brand: string, settings: BrandSettings, reason = ""): Promise<KnownBrand> {
   const { tenantId, actor: who } = by;
@@ -153,7 +156,7 @@ export async function putSettings(db: D1Database, by: Operator, brand: string, s
   return asBrand(put);
 }
 
-/** Records a brand without settings, if the limit allows it. */
+/** Records a brand without settings, if the tenant's limit allows it. */
 export function noteBrand(tenantId: string, brand: string): Statement {
   return sql`INSERT INTO brands (tenant_id, brand) SELECT ${tenantId}, ${brand} WHERE ${hasRoom(tenantId, brand)} ON CONFLICT DO NOTHING`;
 }
@@ -162,7 +165,7 @@ type Row = {
   [Name in keyof KnownBrand]: Name extends "brand" ? string : Name extends "sites" | "accounts" ? string | null : KnownBrand[Name] | null;
 };
 
-/** A list as JSON; null for the default, so that a later default of the deployment applies. */
+/** Returns a list as JSON; null for the default, so that a later default of the deployment applies. */
 function orDefault(settings: BrandSettings, list: "sites" | "accounts"): string | null {
   const json = JSON.stringify(settings[list]);
   return json === JSON.stringify(DEFAULT_SETTINGS[list]) ? null : json;

@@ -3,13 +3,16 @@ import type { KnownKeyword, Room } from "./decide.ts";
 import { keywordKey, spelled } from "./keyword.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** The state of an article: `writing` and `failed` before it exists, then the state of its newest revision. */
+/**
+ * The state of an article in the records of a brand's agent: `writing` and `failed` before its first draft, then the state of its newest
+ * revision.
+ */
 export type ArticleState = "writing" | "failed" | "draft" | "live" | "unpublished" | "rejected";
 
 export interface KnownArticle {
   content_id: string;
   keyword: string;
-  /** 0 while the article is being written, then the revision in its messages. */
+  /** The revision in the article's messages; 0 while the article is being written. */
   revision: number;
   state: ArticleState;
 }
@@ -20,16 +23,16 @@ export interface KnownPage extends Omit<KnownArticle, "state"> {
   live: boolean;
 }
 
-/** A brand's counts. */
+/** The counts of a brand's work in progress. */
 export interface Counts {
   live: number;
   drafts: number;
-  /** Requested articles that are no draft yet. */
+  /** The number of requested articles without a draft. */
   on_their_way: number;
   held: number;
 }
 
-/** All articles that the brand ever had, and its research under way. */
+/** The number of all articles that the brand ever had, and of its research in progress. */
 export interface Totals {
   pending_research: number;
   generated: number;
@@ -38,52 +41,55 @@ export interface Totals {
 
 /** A requested keyword, from the decision to the article. */
 export interface KeywordRequest {
-  /** The instance that researches the keyword, or will. */
+  /** The instance that researches the keyword, or will research it. */
   instance_id: string;
   spelled: string;
   cycle: string;
-  /** The reused research. */
+  /** The id of the existing research that the request uses again. */
   reuse: string | null;
   priority: Priority;
-  /** The cycle's job and trace. */
+  /** The job and the trace of the cycle. */
   correlation_id: string;
   causation_id: string;
   traceparent: string;
   tracestate: string | null;
 }
 
-/** The order of priorities, as `rank` has it. */
+/** The priorities in the order of `rank`. */
 const PRIORITIES: readonly Priority[] = ["high", "normal", "low"];
 
-/** A request's state only moves forward: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` no longer count. */
+/**
+ * A request's state only moves forward: from `held` to `to_send` to `sent` and `done`; Requests in the states `failed` and `dropped` no
+ * longer count.
+ */
 type RequestState = "held" | "to_send" | "sent" | "failed" | "dropped" | "done";
 
 /**
- * An agent's state of its brand, built from events: any order and repetition of the same events gives the same rows. Counts are computed
- * from the rows at each read.
+ * An agent's state of its brand, built from events: any order and repetition of the same events gives the same rows. The counts of a brand
+ * are computed from the rows at each read.
  */
 export class BrandState {
   readonly #sql: SqlStorage;
 
-  /** Requires the tables of `BRAND_SCHEMA`. */
+  /** The object's storage must have the tables of `BRAND_SCHEMA`. */
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
-  /** Records a keyword's first spelling. Returns the keyword's key. */
+  /** Records a keyword's first spelling. The method returns the key of the keyword. */
   name(keyword: string): string {
     const key = keywordKey(keyword);
     this.#sql.exec("INSERT INTO keywords (keyword, spelled) VALUES (?, ?) ON CONFLICT DO NOTHING", key, spelled(keyword));
     return key;
   }
 
-  /** Records research. False if the research was known. */
+  /** Records research of a keyword; returns false if the research was known. */
   researched(researchId: string, keyword: string, at: number): boolean {
     const insert = "INSERT INTO research (research_id, keyword, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
     return this.#sql.exec(insert, researchId, this.name(keyword), at).rowsWritten > 0;
   }
 
-  /** Records that research has led to an article in progress, which ends its request. False if the article was known. */
+  /** Records that research has led to an article in progress, which ends its request. The method returns false if the article was known. */
   begun(request: string, contentId: string, keyword: string, at: number): boolean {
     this.#sql.exec("UPDATE requests SET state = 'done' WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')", request);
     this.#sql.exec("INSERT INTO begun (content_id, request) VALUES (?, ?) ON CONFLICT DO NOTHING", contentId, request);
@@ -91,7 +97,7 @@ export class BrandState {
     return this.#sql.exec(insert, contentId, this.name(keyword), at).rowsWritten > 0;
   }
 
-  /** Records an article's revision; older revisions are ignored. False if nothing changed. */
+  /** Records an article's revision; older revisions are ignored. The method returns false if it changed no record. */
   became({ content_id, keyword, revision, state }: KnownArticle, at: number): boolean {
     const upsert = `INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, ?, ?, ?)
       ON CONFLICT DO UPDATE SET revision = excluded.revision, state = excluded.state, at = excluded.at WHERE excluded.revision > revision`;
@@ -101,8 +107,8 @@ export class BrandState {
   }
 
   /**
-   * Records the page of an article on one site; older revisions of it are ignored. The article is live while one of its pages is. A draft
-   * or a rejection of a later revision stays.
+   * Records the page of an article on one site; older revisions of the page are ignored. The article is live while one of its pages is
+   * published. A draft or a rejection of a later revision remains recorded.
    */
   paged({ content_id, keyword, site, revision, live }: KnownPage, at: number): void {
     this.#reached(content_id, "generated");
@@ -140,8 +146,8 @@ export class BrandState {
   }
 
   /**
-   * Records that work has failed: the work no longer counts, unless a later event reports success. Returns the keyword of the work, or
-   * undefined if the work did not count.
+   * Records that work has failed: the work no longer counts, unless a later event reports success. The method returns the keyword of the
+   * work, or undefined if the work did not count.
    */
   failed(instanceId: string): string | undefined {
     const [row] = [
@@ -200,7 +206,7 @@ export class BrandState {
     return { live: row?.live ?? 0, drafts, on_their_way, held: this.held() };
   }
 
-  /** The work that counts against a brand's limit. Published articles are not read: there can be many. */
+  /** Returns the brand's limit, and the work that counts against it. Published articles are not read, because a brand can have many. */
   room(max_drafts: number): Room {
     const [row] = this.#rows<Omit<Room, "max_drafts">>(
       `SELECT (SELECT count(*) FROM articles WHERE state = 'draft') AS drafts,
@@ -209,17 +215,17 @@ export class BrandState {
     return { drafts: 0, on_their_way: 0, ...row, max_drafts };
   }
 
-  /** The number of keywords that are held back. */
+  /** Returns the number of keywords that are held back. */
   held(): number {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state = 'held'")[0]?.count ?? 0;
   }
 
-  /** The number of keywords that are held back or still to be sent. */
+  /** Returns the number of keywords that are held back or still to be sent. */
   waiting(): number {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state IN ('held', 'to_send')")[0]?.count ?? 0;
   }
 
-  /** Adds a request. False if the request's instance was requested before. */
+  /** Adds a request for a keyword. The method returns false if the request's instance was requested before. */
   ask(request: KeywordRequest, state: "held" | "to_send" | "sent", at: number): boolean {
     const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate } = request;
     const insert = `INSERT INTO requests
@@ -246,12 +252,12 @@ export class BrandState {
     return written > 0;
   }
 
-  /** True if the instance researches, or researched, for a decision. */
+  /** True if the instance was requested by a decision of the agent. */
   asked(instanceId: string): boolean {
     return this.#rows("SELECT 1 FROM requests WHERE instance_id = ? AND state NOT IN ('held', 'dropped')", instanceId).length > 0;
   }
 
-  /** Requests in a state: the highest priority first, then the oldest. */
+  /** Lists the requests in a state: the highest priority first, then the oldest. */
   requests(state: "held" | "to_send" | "sent", limit = -1): KeywordRequest[] {
     const columns = "instance_id, spelled, cycle, reuse, rank, correlation_id, causation_id, traceparent, tracestate";
     const all = "requests LEFT JOIN trace_states USING (instance_id)";
@@ -262,13 +268,13 @@ export class BrandState {
     }));
   }
 
-  /** Changes a request's state. False if the state had changed already. */
+  /** Changes the state of a keyword's request. The method returns false if the state had changed already. */
   move(instanceId: string, from: RequestState, to: RequestState, at: number, reuse: string | null = null): boolean {
     const update = "UPDATE requests SET state = ?1, at = ?2, reuse = coalesce(?3, reuse) WHERE instance_id = ?4 AND state = ?5";
     return this.#sql.exec(update, to, at, reuse, instanceId, from).rowsWritten > 0;
   }
 
-  /** Work in progress by the instance that does it: research or article. */
+  /** Lists work in progress by the instance that does it: research or article. */
   open(): { instance_id: string; correlation_id: string | null; at: number }[] {
     return this.#rows(
       `SELECT instance_id, correlation_id, at FROM requests WHERE state = 'sent'
@@ -276,14 +282,14 @@ export class BrandState {
     );
   }
 
-  /** All articles and research that D1 should have too. */
+  /** Lists all articles and research that D1 should have too. */
   believed(): { articles: string[]; research: string[] } {
     const articles = this.#rows<{ content_id: string }>("SELECT content_id FROM articles WHERE revision > 0");
     const research = this.#rows<{ research_id: string }>("SELECT research_id FROM research");
     return { articles: articles.map(({ content_id }) => content_id), research: research.map(({ research_id }) => research_id) };
   }
 
-  /** Keywords, newest first, before a position. */
+  /** Lists keywords before a position, newest first. */
   keywords(before: number, limit: number): { place: number; spelled: string; known: KnownKeyword }[] {
     const rows = this.#rows<{ place: number; keyword: string; spelled: string }>(
       "SELECT place, keyword, spelled FROM keywords WHERE place < ? ORDER BY place DESC LIMIT ?",

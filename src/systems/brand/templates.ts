@@ -1,4 +1,4 @@
-/** The built-in forms of an article. Each form is a section of the prompt file. */
+/** The built-in forms of an article. Each form of an article is a section of the prompt file. */
 export const TEMPLATES = ["article", "guide", "news", "list"] as const;
 export type Template = (typeof TEMPLATES)[number];
 
@@ -11,5 +11,5 @@ export interface Style {
 
 export const DEFAULT_STYLE: Style = { template: "article", instructions: "" };
 
-/** Longest instructions, in characters. */
+/** Maximum length of the instructions, in characters. */
 export const MAX_INSTRUCTIONS = 2000;

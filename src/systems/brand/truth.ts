@@ -8,7 +8,7 @@ export interface OpenWork {
   instance_id: string;
   /** The job that the work belongs to; null if unknown. */
   correlation_id: string | null;
-  /** The start of the work in milliseconds. */
+  /** The time when the work started, in milliseconds. */
   at: number;
 }
 
@@ -19,11 +19,11 @@ export interface Beliefs {
   research: string[];
 }
 
-/** The results of running work, unless an event will report them. */
+/** The results of running work that no event will report. */
 export interface Progress {
-  /** Research that has led to an article in progress. */
+  /** The research that has led to an article in progress. */
   begun: { request: string; content_id: string; keyword: string }[];
-  /** Failed work, and the status with which it ended. */
+  /** The work that has failed, and the status with which it ended. */
   ended: { instance_id: string; how: string }[];
 }
 
@@ -35,12 +35,14 @@ export interface Truth extends Progress {
   gone: { articles: string[]; research: string[] };
 }
 
-/** Longest time of a message between a complete instance and the next one. */
+/** Maximum time of a message between a complete instance and the next one. */
 const BETWEEN_MS = 3_600_000;
 
 const STATE: Record<string, ArticleState> = { draft: "draft", published: "live", unpublished: "unpublished", rejected: "rejected" };
 
-/** Reads all of a brand. The agent's records must have been read before, so that newer work does not count as missing. */
+/**
+ * Reads the whole state of a brand from D1. The agent's records must have been read before, so that newer work does not count as missing.
+ */
 export async function truthOf(db: D1Database, tenantId: string, brand: string, beliefs: Beliefs): Promise<Truth> {
   const articles = await query<KnownArticle & { status: string }>(
     db,
@@ -61,7 +63,7 @@ export async function truthOf(db: D1Database, tenantId: string, brand: string, b
   };
 }
 
-/** The results of running work, from the instances' rows. */
+/** Reads the results of running work from the rows of its instances. */
 export async function progressOf(db: D1Database, tenantId: string, open: readonly OpenWork[]): Promise<Progress> {
   if (open.length === 0) return { begun: [], ended: [] };
   const causes = open.map(({ instance_id }) => instance_id);
@@ -76,7 +78,7 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
   return { begun, ended };
 }
 
-/** The failed instances that are in progress again, or have just completed: an event will report their result. */
+/** Selects the failed instances that are in progress again, or have just completed: an event will report their result. */
 export async function revivedAmong(
   db: D1Database,
   tenantId: string,
@@ -92,7 +94,7 @@ export async function revivedAmong(
   return failed.filter(isBack).map(({ instance_id }) => instance_id);
 }
 
-/** The given instances that have ended without a result. */
+/** Selects those of the given instances that have ended without a result. */
 export async function endedAmong(
   db: D1Database,
   tenantId: string,

@@ -2,15 +2,15 @@ import { digest, type Statement } from "millrace";
 import { ensureSchedule } from "millrace/operate";
 import { BRAND_AGENT, BrandAudit } from "../../messages/brand.ts";
 
-/** How late an audit may start: two days, because it is still useful on Wednesday. */
+/** Maximum delay of an audit's start: two days, because the audit is still useful on Wednesday. */
 const LATE_MS = 2 * 86_400_000;
 /** Audits start between three and eight (UTC): before working hours in Europe, and after them in America. */
 const FIRST_HOUR = 3;
 const HOURS = 5;
 
 /**
- * Each active brand is audited early on Mondays (UTC), by a schedule of its name. The minute differs per brand, to spread the load.
- * Operators can change or pause the schedule.
+ * Each active brand is audited early on Mondays (UTC), by a schedule of its name. The minute of the audit differs per brand, to spread the
+ * load. Operators can change or pause the schedule.
  */
 export function weeklyAudit(tenantId: string, brand: string): Statement {
   const minute = Number.parseInt(digest("weekly audit", tenantId, brand).slice(0, 8), 16);

@@ -1,11 +1,11 @@
 import { among, chosenName, fragment, now, query, type Statement, sql } from "millrace";
 import * as z from "zod";
 
-/** Characters of a contact's id, of a property's text, and of a name. */
+/** Maximum characters of a contact's id, of a property's text, and of a name. */
 export const MAX_ID_CHARACTERS = 200;
 export const MAX_VALUE_CHARACTERS = 2000;
 export const MAX_NAME_CHARACTERS = 200;
-/** Most properties of a contact, from all sources. A row of a file may have as many, so that an export can be imported. */
+/** Maximum properties of a contact, from all sources. A row of a file may have as many properties, so that an export can be imported. */
 export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
@@ -21,7 +21,7 @@ export const keptContactId = z
 
 export const emailSchema = z.email().max(254);
 
-/** A contact in a file. Fields that are absent remain unchanged. */
+/** The row of a contact in a file. Fields of a contact that are absent in the row remain unchanged. */
 export const contactRowSchema = z.strictObject({
   contact_id: newContactId,
   email: emailSchema,
@@ -42,11 +42,11 @@ export interface Contact extends ContactRow {
 export interface KeptContact extends Contact {
   revision: number;
   updated_at: number;
-  /** The last writer: a batch, or `crm`. */
+  /** The last writer of the contact: a batch, or `crm`. */
   imported_by: string;
 }
 
-/** A contact as stored in its row. */
+/** A contact as it is stored in its database row. */
 export interface StoredContact extends Omit<Contact, "properties"> {
   properties: string;
 }
@@ -55,7 +55,7 @@ export function asContact({ contact_id, email, name, properties }: StoredContact
   return { contact_id, email, name, properties: JSON.parse(properties) };
 }
 
-/** The tenant's contacts after an id, in the order of ids; or only one. */
+/** Lists the tenant's contacts after an id, in the order of ids; or only one contact. */
 export async function listContacts(
   db: D1Database,
   tenantId: string,
@@ -72,7 +72,7 @@ export async function listContacts(
   return found.map((row) => ({ ...row, ...asContact(row) }));
 }
 
-/** The given contacts that exist. */
+/** Reads those of the given contacts that exist. */
 export async function contactsByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Contact[]> {
   const found = await query<StoredContact>(
     db,
@@ -83,7 +83,7 @@ export async function contactsByIds(db: D1Database, tenantId: string, ids: reado
   return found.map(asContact);
 }
 
-/** The rows (JSON) that would give their contact more than `MAX_PROPERTIES`. */
+/** Selects the rows (JSON) that would give their contact more than `MAX_PROPERTIES`. */
 export function overfullContacts(tenantId: string, rows: string): Statement {
   return sql`
     SELECT c.contact_id AS id FROM json_each(${rows}) r
@@ -92,12 +92,13 @@ export function overfullContacts(tenantId: string, rows: string): Statement {
       UNION SELECT key FROM json_each(r.value, '$.properties'))) > ${MAX_PROPERTIES}`;
 }
 
-/** A scalar of json_each as JSON. */
+/** SQL expression of a scalar of json_each as JSON. */
 const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(atom) END)");
 
 /**
- * Writes each row (JSON) to its contact, also if nothing changes: `revision` counts the writes. A row sets the properties that it contains,
- * and the name if present; an empty property is stored as empty. Rows whose `pseudonym` belongs to a forgotten contact are skipped.
+ * Writes each row (JSON) to its contact, also if nothing changes: `revision` counts the writes of a contact. A row of the file sets the
+ * properties that it contains, and the name if present; an empty property is stored as empty. Rows whose `pseudonym` belongs to a forgotten
+ * contact are skipped.
  */
 export function writeContacts(tenantId: string, by: string, rows: string): Statement {
   return sql`
@@ -113,7 +114,7 @@ export function writeContacts(tenantId: string, by: string, rows: string): State
         UNION ALL SELECT key, type, atom FROM json_each(excluded.properties)))`;
 }
 
-/** Creates a contact; nothing if its id was forgotten. The write fails if the id exists. */
+/** Creates a contact, unless its id was forgotten. The write fails if a contact with this id exists. */
 export function createContact(
   tenantId: string,
   by: string,

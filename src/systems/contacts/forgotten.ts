@@ -4,7 +4,9 @@ type Keyed = Pick<Cloudflare.Env, "MILLRACE_KEY">;
 
 const BEGINS = "forgotten-";
 
-/** The pseudonym of a forgotten contact: an HMAC of its id, always the same. Errors: `config_invalid` without MILLRACE_KEY. */
+/**
+ * Computes the pseudonym of a forgotten contact: an HMAC of its id, always the same. Errors: `config_invalid` if MILLRACE_KEY is not set.
+ */
 export function pseudonymOf({ MILLRACE_KEY }: Keyed, tenantId: string, contactId: string): string {
   return BEGINS + signed(MILLRACE_KEY, "contact", tenantId, contactId);
 }
@@ -14,7 +16,7 @@ export function isPseudonym(name: string): boolean {
   return name.length === BEGINS.length + 32 && name.startsWith(BEGINS);
 }
 
-/** The given contacts that were forgotten, with their pseudonyms. Makes one query for all contacts. */
+/** Returns those of the given contacts that were forgotten, with their pseudonyms. The function makes one query for all contacts. */
 export async function forgottenAmong(
   env: Keyed & Pick<Cloudflare.Env, "DB">,
   tenantId: string,
@@ -31,14 +33,14 @@ export async function forgottenAmong(
   return new Map(found.map(({ pseudonym }) => [names.get(pseudonym) ?? "", pseudonym]));
 }
 
-/** Records that the given contacts are forgotten, from this write on. */
+/** Records that the given contacts are forgotten: later writes cannot create them again. */
 export function markForgotten(tenantId: string, pseudonyms: readonly string[]): Statement {
   return sql`
     INSERT INTO forgotten (tenant_id, pseudonym, forgotten_at)
     SELECT ${tenantId}, value, ${now} FROM json_each(${JSON.stringify(pseudonyms)}) WHERE true ON CONFLICT DO NOTHING`;
 }
 
-/** True if the contact of a pseudonym was forgotten. */
+/** True if the contact with this pseudonym was forgotten. */
 export async function isForgotten(db: D1Database, tenantId: string, pseudonym: string): Promise<boolean> {
   return (await query(db, sql`SELECT 1 FROM forgotten WHERE tenant_id = ${tenantId} AND pseudonym = ${pseudonym}`)).length > 0;
 }

@@ -1,11 +1,14 @@
 import type { Traces } from "./traces.ts";
 
-/** Properties that identify the contact itself, here and in the CRM. A household or an office may share them with a forgotten person. */
+/**
+ * Properties that identify the contact itself, here and in the CRM. A household or an office may share these properties with a forgotten
+ * person.
+ */
 const ITS_OWN = new Set(["email", "name", "firstname", "lastname", "phone", "mobilephone"]);
 
 /**
- * The properties of a contact without traces of another person; the same object if there are none. All texts are searched except the
- * contact's own identifying properties.
+ * Removes the traces of another person from the properties of a contact; returns the same object if there are none. All texts are searched
+ * except the contact's own identifying properties.
  */
 export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const entries = Object.entries(properties).map(([name, value]) => {
@@ -16,8 +19,8 @@ export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>
 }
 
 /**
- * The properties of a stored contact without traces of another person. Property names are searched too, because they may contain a person's
- * name. The CRM's property names are the same for all contacts.
+ * Removes the traces of another person from the properties of a stored contact. Property names are searched too, because they may contain a
+ * person's name. The CRM's property names are the same for all contacts.
  */
 export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const rewritten = withoutPerson(properties, traces);
@@ -26,7 +29,7 @@ export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, 
   return isSame ? rewritten : Object.fromEntries(Object.entries(rewritten).map(([name, value]) => [names.get(name), value]));
 }
 
-/** The properties in their stored text without traces of another person; the same text if nothing changes. */
+/** Removes the traces of another person from the stored text of properties; returns the same text if nothing changes. */
 export function textWithoutPerson(text: string, traces: Traces, without = withoutPerson<unknown>): string {
   const properties = JSON.parse(text) as Record<string, unknown>;
   const rewritten = without(properties, traces);

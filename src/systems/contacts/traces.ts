@@ -13,10 +13,10 @@ export interface Person {
 /** The replacement of an address, a name or a telephone number. */
 const GONE = "[forgotten]";
 
-/** The origin of a text: our own storage, a fact's payload, a merge's payload, or any other place. */
+/** The origin of a text: a field of this app, a fact's payload, a merge's payload, or any other place. */
 type Where = "ours" | "stated" | "merged" | "said";
 
-/** Fields with a contact's id: the whole value is compared, at any length. */
+/** Names of fields that contain a contact's id: the whole value is compared, at any length. */
 const CONTACT = ["contact_id", "contactId", "contact"];
 const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set(CONTACT),
@@ -25,10 +25,10 @@ const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
   said: new Set(CONTACT),
 };
 
-/** Our own fields that may contain a contact's id or another position. */
+/** Names of the app's fields that may contain a contact's id or another position. */
 const MAY_NAME_A_CONTACT = new Set(["from", "into", "next", "after", "key"]);
 
-/** Fields that name something else and are left unchanged: an account or a brand may have the same name as a contact. */
+/** Names of fields that contain something else and are left unchanged: an account or a brand may have the same name as a contact. */
 const ACCOUNTS = ["account", "partner", "entity"];
 const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set([...ACCOUNTS, "tenant_id", "brand", "endpoint_id", "batch_id", "sync_id"]),
@@ -38,8 +38,8 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
 };
 
 /**
- * Fields of a message or fact, outside the payload, with an engine's term, a time or a reference. Values of that form remain, even if a
- * contact's id is the same text.
+ * Fields of a message or fact, outside the payload, that contain a term of the engine, a time or a reference. Values of this form remain,
+ * even if a contact's id is the same text.
  */
 const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z$/;
@@ -53,13 +53,13 @@ const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
   payload_ref: /^r2:\/\//,
 };
 
-/** Fields that name a fact. */
+/** Names of fields that contain the name of a fact. */
 const NAMES_A_FACT = new Set(["fact_id", "outcome_id"]);
 
-/** Fields with a row as its sender wrote it. */
+/** Names of fields that contain a row as its sender wrote it. */
 const HOLDS_A_ROW = new Set(["raw"]);
 
-/** Shortest telephone number that is also searched without signs and spaces; shorter ones match other numbers. */
+/** Minimum digits of a telephone number that is also searched without signs and spaces; shorter numbers match other numbers. */
 const LEAST_DIGITS = 9;
 
 /** A word: letters with their accents, digits, and single marks of these between them. */
@@ -68,18 +68,18 @@ const LETTER = "[\\p{L}\\p{M}\\p{N}]";
 /** An escape of JSON or of a URL before a word is not part of it. */
 const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
 const ENDS = `(?!${MARK}?${LETTER})`;
-/** In the dotted path of an invalid field in our error texts, a field's name is a separate word. */
+/** In the dotted path of an invalid field in an error text, a field's name is a separate word. */
 const BEGINS_IN_PATH = "(?<=\\b(?:payload|properties)\\.(?:[^\\s.]+\\.)*)";
 const ENDS_IN_PATH = `(?![-_@+]?${LETTER})`;
 
-/** True for an id that is searched within other texts. Shorter ids, and ids of only digits, match other things too often. */
+/** True for an id that is searched within other texts. Shorter ids, and ids of only digits, also match texts that are no ids. */
 export function isDistinct(id: string): boolean {
   return id.length >= 6 ? /\D/.test(id) : id.length >= 4 && /\d/.test(id) && /\p{L}/u.test(id);
 }
 
 /**
- * The texts between separators and quotes of a row, to search for ids that are not distinct. A leading apostrophe may be part of the text,
- * or protect a formula, so both forms are included.
+ * Returns the texts between separators and quotes of a row, to search for ids that are not distinct. A leading apostrophe may be part of
+ * the text, or protect a formula, so both forms are included.
  */
 export function cellsOf(row: string): string[] {
   const cells = row.split(/[,;\t\r\n"]+/).map((cell) => cell.trim());
@@ -92,9 +92,9 @@ export function cellsOf(row: string): string[] {
  * found as words. Fields with the name of an account, a ledger or a tenant are unchanged.
  */
 export class Traces {
-  /** The searched texts in lower case: a text without any of them does not mention the person. */
+  /** The searched texts about a person in lower case: a text without any of them does not mention the person. */
   readonly mentions: readonly string[];
-  /** The searched texts for JSON, where ids that are only searched in fields are between quotes. */
+  /** The searched texts about a person for JSON, where ids that are only searched in fields are between quotes. */
   readonly mentionsInJson: readonly string[];
   readonly #ids: ReadonlyMap<string, string>;
   readonly #written: ReadonlyMap<string, string>;
@@ -104,7 +104,7 @@ export class Traces {
   readonly #factName: ((name: string) => string) | undefined;
 
   /**
-   * `factName`: the replacement for the name of a fact that contains the person's id; without it such a name is rewritten like any text.
+   * `factName` is the replacement for the name of a fact that contains the person's id; without it such a name is rewritten like any text.
    */
   constructor({ ids, emails, names, phones }: Person, factName?: (name: string) => string) {
     this.#factName = factName;
@@ -122,22 +122,22 @@ export class Traces {
     this.mentionsInJson = [...mentioned(long), ...short.flatMap(({ id }) => quoted(id))];
   }
 
-  /** The rewritten text of a column, field or file of this name. `message_type`: the type of the message that contains the text. */
+  /** Rewrites the text of a column, field or file of this name. `message_type` is the type of the message that contains the text. */
   rewrite(field: string, text: string, { message_type }: { message_type?: unknown } = {}): string {
     return this.#text(field, text, "ours", message_type);
   }
 
-  /** The rewritten value of a contact's property, which may have any name. */
+  /** Rewrites the value of a contact's property, which may have any name. */
   rewriteProperty(name: string, text: string): string {
     return this.#text(name, text, "said");
   }
 
-  /** The rewritten payload of a fact of this type. */
+  /** Rewrites the payload of a fact of this type. */
   rewritePayload(type: unknown, text: string): string {
     return this.#text("payload", text, payloadOf(type));
   }
 
-  /** The rewritten field names. Equal results are numbered, so that no value is lost. */
+  /** Rewrites names of fields that mention the person. Equal new names are numbered, so that no value is lost. */
   renamed(names: readonly string[]): Map<string, string> {
     const taken = new Set(names);
     return new Map(
@@ -157,7 +157,7 @@ export class Traces {
     return typeof contactId === "string" && this.#ids.has(contactId);
   }
 
-  /** True if a row or a part of a file mentions the person: an id that is not distinct must be a whole cell. */
+  /** True if a row or a part of a file mentions the person; an id that is not distinct must be a whole cell. */
   isSaidIn(text: string): boolean {
     if (!this.areIn(text)) return false;
     const plain = unescaped(text);
@@ -195,7 +195,7 @@ export class Traces {
     return this.#inWords(text);
   }
 
-  /** The value, rewritten where it mentions the person. */
+  /** Returns a value, rewritten where it mentions the person. */
   #value(field: string, value: unknown, where: Where, type?: unknown): unknown {
     if (typeof value === "string") return this.#text(field, value, where, type);
     if (Array.isArray(value)) {
@@ -214,7 +214,7 @@ export class Traces {
   #object(value: Record<string, unknown>, where: Where, type?: unknown): object {
     const isFact = where === "ours" && ("occurred_at" in value || "recorded_at" in value) && "payload" in value;
     const isEnvelope = isFact || (where === "ours" && "message_type" in value);
-    // The data of a webhook has its type one level above its fact.
+    // The data of a webhook has the type of its fact one level above the fact.
     const own = value.message_type ?? ("data" in value ? value.type : undefined);
     const within = (name: string): Where => {
       if (isFact && name === "payload") return payloadOf(value.type ?? type);
@@ -228,7 +228,7 @@ export class Traces {
     const isSame = entries.every(([name, inner]) => renamed.get(name) === name && inner === value[name]);
     if (isSame) return value;
     const rewritten = Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
-    // The owner of the trace state is unknown, and the trace is complete without it.
+    // The trace state is removed, because its owner is unknown and the trace is complete without it.
     if (isEnvelope && rewritten.tracestate !== value.tracestate) delete rewritten.tracestate;
     return isFact && isOutcome(value) && rewritten.fact_id !== value.fact_id ? { derived: derivedNames(value), ...rewritten } : rewritten;
   }
@@ -242,13 +242,13 @@ export class Traces {
   }
 }
 
-/** True for an outcome from its ledger: later messages are named after its fact's name. */
+/** True for an outcome as its ledger recorded it: the fact's name is part of the names of later messages. */
 function isOutcome(value: Record<string, unknown>): value is Record<string, unknown> & { entity: string; fact_id: string } {
   const { type, sequence, entity, fact_id } = value;
   return type === "outcome" && typeof sequence === "number" && typeof entity === "string" && typeof fact_id === "string";
 }
 
-/** Matches any of the given texts as words, the longest first. */
+/** Returns an expression that matches any of the given texts as words, the longest first. */
 function anyOf(texts: readonly string[], flags: string): RegExp {
   const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
   const any = `(?:${longest.map(escaped).join("|")})`;
@@ -263,13 +263,13 @@ function isContacts(type: unknown): boolean {
   return typeof type === "string" && type.startsWith("contact.");
 }
 
-/** A text in its JSON notation, and in nested JSON. */
+/** Returns the notations of a text in JSON, and in nested JSON. */
 function quoted(text: string): string[] {
   const once = JSON.stringify(text);
   return [once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);
 }
 
-/** A number that JavaScript would write differently keeps its notation. */
+/** A number keeps its notation if JavaScript would write it differently. */
 const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } };
 
 function parsed(text: string): unknown {

@@ -2,8 +2,8 @@
 const CASED_WORDS = 4;
 
 /**
- * The forms of a text inside other texts: plain, in JSON, in JSON within JSON, in ASCII-only JSON, in a quoted cell, in an escaped cell of
- * an export, in a URL, and in a step's key, which writes `/` as `%2f`.
+ * Returns the forms of a text inside other texts: plain, in JSON, in JSON within JSON, in ASCII-only JSON, in a quoted cell, in an escaped
+ * cell of an export, in a URL, and in a step's key, which writes `/` as `%2f`.
  */
 export function writtenForms(text: string): string[] {
   const inJson = escapedInJson(text);
@@ -19,18 +19,18 @@ function escapedInJson(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** A text with composed and decomposed letters: `ë` as one code point, or as `e` and its dots. */
+/** Returns a text with composed and with decomposed letters: for example `ë` as one code point, or as `e` and its dots. */
 export function composedForms(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])];
 }
 
-/** A text in upper and lower case of all locales: ß is SS or ẞ, and in Turkish i is İ. */
+/** Returns a text in upper and lower case of all locales: ß is SS or ẞ, and in Turkish i is İ. */
 export function capitalForms(text: string): string[] {
   const capitals = [text.toUpperCase(), text.replaceAll("ß", "ẞ").toUpperCase(), text.toLocaleUpperCase("tr")];
   return [...new Set([...capitals, text.toLocaleLowerCase("tr")])];
 }
 
-/** A text in the usual letter cases of names, because SQLite's `lower` only handles ASCII. */
+/** Returns a text in the usual letter cases of names, because SQLite's `lower` only handles ASCII. */
 export function casedForms(text: string): string[] {
   const words = text.split(/(?<=\s)/);
   const cased = (words.length <= CASED_WORDS ? words : [text]).map((word) => {
@@ -42,12 +42,12 @@ export function casedForms(text: string): string[] {
   return cased.reduce((done, forms) => done.flatMap((begun) => forms.map((form) => begun + form)), [""]);
 }
 
-/** The text in lower case, as SQLite's `lower` returns it. */
+/** Returns a text in lower case, as SQLite's `lower` does. */
 export function inLowerCase(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
-/** A text with its `\u00eb` escapes decoded, also in nested JSON. */
+/** Returns a text with its `\u00eb` escapes decoded, also in nested JSON. */
 export function unescaped(text: string): string {
   return text.replace(/\\+u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
 }

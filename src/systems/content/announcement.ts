@@ -6,38 +6,38 @@ import { characterCount, cut } from "./cut.ts";
 /** The limits of a post's text, and how a platform counts: a whole text, and one grapheme cluster of it. */
 interface Limits {
   characters: number;
-  /** The limit in bytes of UTF-8. */
+  /** The limit of a post in bytes of UTF-8. */
   bytes: number;
   lengthOf(text: string): number;
   weigh(cluster: string): number;
-  /** True if a name after an @ becomes a mention. */
+  /** True if a name after an @ becomes a mention on this platform. */
   mentions: boolean;
 }
 
 const one = () => 1;
 const LIMITS: Record<Platform, Limits> = {
-  /** The lexicon `app.bsky.feed.post`. On Bluesky a mention needs a facet. */
+  /** The limits of Bluesky are in the lexicon `app.bsky.feed.post`. On Bluesky a mention needs a facet. */
   bluesky: { characters: 300, bytes: 3000, lengthOf: characterCount, weigh: one, mentions: false },
   mastodon: { characters: MASTODON_CHARACTERS, bytes: Number.POSITIVE_INFINITY, lengthOf: mastodonLength, weigh: one, mentions: true },
   x: { characters: X_CHARACTERS, bytes: Number.POSITIVE_INFINITY, lengthOf: xLength, weigh: xWeight, mentions: true },
 };
-/** Shortest useful title. */
+/** Minimum characters of a useful title in a post. */
 const TITLE_CHARACTERS = 20;
 
-/** Shortest useful description. */
+/** Minimum characters of a useful description in a post. */
 const DESCRIPTION_CHARACTERS = 40;
 
-/** The data of a post. */
+/** The data of the article that a post announces. */
 export type AnnouncementContext = Pick<Article, "brand" | "title"> &
   Partial<Pick<Article, "description" | "keyPoints" | "wordCount">> & { url: string };
 
-/** The post about an article: its title, cut if necessary, its description where there is room, and its page's whole URL. */
+/** Composes the post about an article: its title, cut if necessary, its description where there is room, and its page's whole URL. */
 export function announcement({ brand, title, description = "", url }: AnnouncementContext, platform: Platform = "bluesky"): string {
   const { characters, bytes, lengthOf, weigh, mentions } = LIMITS[platform];
   const byteCount = (text: string) => new TextEncoder().encode(text).byteLength;
   const excess = (text: string) => Math.max(lengthOf(text) - characters, byteCount(text) - bytes);
   const oneLine = (text: string) => (mentions ? withoutMentions(text) : text).replaceAll(/\s+/g, " ").trim();
-  /** Cuts a line between two texts. Undefined if fewer than `least` characters have room. */
+  /** Cuts a line of the post between two texts. The result is undefined if fewer than `least` characters have room. */
   const fitted = (before: string, line: string, after: string, least: number) => {
     // Links within the line count for more than their characters, so the room may shrink.
     for (let room = characters - lengthOf(before + after); room >= least; ) {
@@ -55,7 +55,7 @@ export function announcement({ brand, title, description = "", url }: Announceme
     const isWhole = short === before + line + after;
     return (isWhole && said !== "" && fitted(`${before}${line}\n\n`, said, after, DESCRIPTION_CHARACTERS)) || short;
   }
-  // If the URL leaves no room for a title, the URL would be cut too and lead nowhere.
+  // If a post has no room for a title, the URL would be cut too and lead nowhere.
   const only = cut(before + line, { characters, bytes, weigh });
   return excess(only) <= 0 ? only : `New on ${brand}${after}`;
 }

@@ -1,7 +1,7 @@
 import type { Routed } from "millrace";
 import { announcedSite, brandSettings } from "../brand/settings.ts";
 
-/** A page on a site, as its event names it. */
+/** A page on a site, as the event of its publication names it. */
 interface PublishedPage {
   content_id: string;
   brand: string;
@@ -10,8 +10,8 @@ interface PublishedPage {
 }
 
 /**
- * One announcement for each account of the brand, if the page is new on the announced site. A repeated event gives the same commands. An
- * update and a republish announce nothing, also on an account that the brand got later.
+ * Creates one announcement for each account of the brand, if the page is new on the announced site. A repeated event creates the same
+ * commands. An update and a republish of a page announce nothing, also on an account that the brand got later.
  */
 export async function announcers({
   payload: { content_id, brand, site, again },

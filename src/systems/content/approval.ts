@@ -5,12 +5,12 @@ import { cut } from "./cut.ts";
 import { excerpt } from "./excerpt.ts";
 import { wordCount } from "./word-count.ts";
 
-/** A question has room for 500 characters. */
+/** Maximum length of a title in a question, which has room for 500 characters. */
 const TITLE = { characters: 200, bytes: 400 };
 
 /**
- * The question before an article's publication, with context. Null if the brand requires no approval, and for a published article: it was
- * approved before, and an operator has written each later edit.
+ * Creates the question before an article's publication, with context. The result is null if the brand requires no approval, and for a
+ * published article: it was approved before, and an operator has written each later edit.
  */
 export async function publishQuestion(
   db: D1Database,

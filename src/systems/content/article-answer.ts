@@ -10,14 +10,14 @@ export interface WrittenArticle {
   title: string;
   /** The description in one or two sentences; empty if the prompt asks for none. */
   description: string;
-  /** Markdown, without the title. */
+  /** The body of the article in Markdown, without the title. */
   body: string;
 }
 
-/** The result of reading an answer: an article, or the problem, worded for a person and for the model. */
+/** The result of reading a model's answer: an article, or the problem, worded for a person and for the model. */
 export type ReadArticle = { good: WrittenArticle } | Unusable;
 
-/** Longest texts of an article, in characters, and its most key points. */
+/** Maximum lengths of an article's texts, in characters, and its maximum number of key points. */
 export const ARTICLE_LIMITS = { title: 200, description: 500, body: 100_000, keyPoint: 300, keyPoints: 12 } as const;
 
 const text = (max: number) => z.string().trim().min(1, "is empty").max(max, `is longer than ${max} characters`);
@@ -28,7 +28,7 @@ const Answer = z.object({
   body_markdown: text(ARTICLE_LIMITS.body),
 });
 
-/** The schema for the model, in the subset that OpenAI enforces: all fields required, no others, no lengths. */
+/** The JSON schema of an answer for the model, in the subset that OpenAI enforces: all fields required, no others, no lengths. */
 export const ANSWER_SCHEMA = {
   type: "object",
   properties: { title: { type: "string" }, description: { type: "string" }, body_markdown: { type: "string" } },

@@ -8,18 +8,18 @@ export interface ArticlePage {
   site: string;
   kind: PagesKind;
   status: "published" | "unpublished";
-  /** The article's revision with the page's last change. */
+  /** The article's revision at the last change of the page. */
   revision: number;
-  /** The page's URL, which is kept after a removal. */
+  /** The URL of the page, which is kept after a removal. */
   url: string;
   store: string | null;
-  /** The instance that last published the page; null for pages from before this table. */
+  /** The instance that last published the page; null for pages that are older than this column. */
   instanceId: string | null;
-  /** In milliseconds. */
+  /** The time of the page's first publication in milliseconds. */
   publishedAt: number;
 }
 
-/** A change of one page. */
+/** A change of an article's page on one site. */
 export type PageChange = ArticleChange & { site: string };
 
 const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id AS instanceId, published_at AS publishedAt");
@@ -27,7 +27,9 @@ const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id 
 /** The fields of an article's row that describe its only page, if that is older than the table of pages. */
 type Row = Pick<Article, "id" | "status" | "revision" | "url" | "publishedAt"> & Partial<Pick<Article, "store">>;
 
-/** The pages of an article, in the order of its brand's sites. A page from before the table of pages is in the article's row. */
+/**
+ * Lists the pages of an article, in the order of its brand's sites. A page that is older than the table of pages is in the article's row.
+ */
 export async function pagesOf(db: D1Database, tenantId: string, article: Row): Promise<ArticlePage[]> {
   const { id, status, revision, url, publishedAt, store = null } = article;
   const pages = await query<ArticlePage>(
@@ -38,19 +40,19 @@ export async function pagesOf(db: D1Database, tenantId: string, article: Row): P
   return [{ site: MAIN, kind: "store", status, revision, url, store, instanceId: null, publishedAt }];
 }
 
-/** The page of an article on a site; undefined if it was never published there. */
+/** Returns the page of an article on a site; undefined if the article was never published there. */
 export async function pageAt(db: D1Database, article: Article, site: string): Promise<ArticlePage | undefined> {
   return (await pagesOf(db, article.tenantId, article)).find((page) => page.site === site);
 }
 
-/** The pages of an article that are published. */
+/** Selects the pages of an article that are published. */
 function live(of: { tenant_id: string; content_id: string }): Statement {
   return sql`FROM article_pages WHERE tenant_id = ${of.tenant_id} AND content_id = ${of.content_id} AND status = 'published'`;
 }
 
 /**
- * Records that the page is published. The time of the page's first publication is kept. If the article was rejected or edited since it was
- * read, or a page to update was unpublished, the whole commit fails, because the column refuses NULL.
+ * Records that an article's page is published on a site. The time of the page's first publication does not change. If the article was
+ * rejected or edited since it was read, or a page to update was unpublished, the whole commit fails, because the column refuses NULL.
  */
 export function markPublished(
   live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string; edits?: number; update?: boolean },
@@ -70,7 +72,7 @@ export function markPublished(
   ];
 }
 
-/** Writes the row of a page from before the table. Without this row, the first row of another site would hide that page. */
+/** Writes the row of a page that is older than the table of pages. Without this row, the first row of another site would hide that page. */
 function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
   return sql`
     INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, published_at, changed_at)
@@ -81,12 +83,13 @@ function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
 }
 
 /**
- * Records that the page is removed. The URL is kept, because readers may have saved it. The article stays published while another page is.
+ * Records that an article's page was removed from a site. The URL of the page is kept, because readers may have saved it. The article stays
+ * published while another of its pages is published.
  */
 export function markUnpublished(gone: PageChange): Statement[] {
   const { tenant_id, content_id, site, revision } = gone;
   return [
-    // A page from before the table has no row yet.
+    // A page that is older than the table of pages has no row yet.
     sql`
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, published_at, changed_at)
       SELECT tenant_id, id, ${site}, brand, 'store', 0, 'unpublished', ${revision}, url, coalesce(published_at, ${now}), ${now} FROM articles
@@ -97,7 +100,7 @@ export function markUnpublished(gone: PageChange): Statement[] {
   ];
 }
 
-/** Derives the article's row from its pages, after one of them changed. */
+/** Derives the article's row from its pages, after a page changed. */
 function changed({ tenant_id, content_id, revision }: PageChange, status: Statement): Statement {
   const first = (column: Statement) => sql`(SELECT ${column} ${live({ tenant_id, content_id })} ORDER BY place, site LIMIT 1)`;
   return sql`
@@ -107,8 +110,8 @@ function changed({ tenant_id, content_id, revision }: PageChange, status: Statem
 }
 
 /**
- * A statement that changes nothing, and affects one row if the page is unchanged since it was read. The audit of an action depends on this
- * statement.
+ * A statement that writes no new value, and affects one row if the page is unchanged since it was read. The audit of an operator's action
+ * depends on this statement.
  */
 export function pageStillIs({ tenantId, id }: ArticleKey, { site, revision }: Pick<ArticlePage, "site" | "revision">): Statement {
   return sql`

@@ -9,11 +9,11 @@ export interface ArticlePost {
   /** The post's name on its platform, and its public web page. */
   uri: string;
   url: string;
-  /** In milliseconds. */
+  /** The time of the post in milliseconds. */
   postedAt: number;
 }
 
-/** The posts about an article. */
+/** Lists the posts about an article. */
 export function postsOf(db: D1Database, { tenantId, id }: ArticleKey): Promise<ArticlePost[]> {
   return query<ArticlePost>(
     db,
@@ -23,7 +23,9 @@ export function postsOf(db: D1Database, { tenantId, id }: ArticleKey): Promise<A
   );
 }
 
-/** Records that the article was announced on an account. The article's row has the post of the main account, or else the first one. */
+/**
+ * Records that the article was announced on an account. The article's row contains the post of the main account, or else the first post.
+ */
 export function markAnnounced({ tenantId, id }: ArticleKey, { account, platform, uri, url }: Omit<ArticlePost, "postedAt">): Statement[] {
   const uriOfRow = account === MAIN ? sql`${uri}` : sql`coalesce(post_uri, ${uri})`;
   return [

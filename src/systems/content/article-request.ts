@@ -6,23 +6,23 @@ import { promptOf } from "./prompts.ts";
 import { line, quoted, quotedJson } from "./quoted.ts";
 import type { Research } from "./research.ts";
 
-/** The research that an article is written from; older research has no synthesis. */
+/** The research from which an article is written; older research has no synthesis. */
 export type ArticleResearch = Pick<Research, "brand" | "keyword" | "sources"> & Partial<Pick<Research, "synthesis">>;
 
-/** A request for an article. The request determines the whole prompt, so each attempt sends the same request. */
+/** A request to a model for an article. The request determines the whole prompt, so each attempt sends the same request. */
 export interface ArticleAsk {
   research: ArticleResearch;
-  /** The brand's settings for the text. Undefined in instances from before templates. */
+  /** The brand's settings for the text. The settings are undefined in instances that are older than templates. */
   style?: Style;
-  /** The prompt's id. */
+  /** The id of the prompt, such as "article.v3". */
   prompt: string;
-  /** The maximum number of tokens of the answer. */
+  /** The maximum number of tokens of the model's answer. */
   maxTokens: number;
   /** The reason why the previous answer could not be used, if it helps the model. */
   problem?: string;
 }
 
-/** The request to the model. */
+/** Builds the request to the model for an article. */
 export function articleRequest({ research, style = DEFAULT_STYLE, prompt: id, maxTokens, problem }: ArticleAsk): TextRequest {
   const prompt = promptOf(id);
   const { brand, keyword, sources, synthesis } = research;

@@ -2,18 +2,18 @@ import { fragment, query, type Statement, sql } from "millrace";
 import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { Article } from "./articles.ts";
 
-/** An article in its tenant's list. */
+/** An article as its tenant's list shows it. */
 export interface ArticleRow extends Omit<Article, "tenantId" | "body" | "store" | "edits"> {
   /** The brand's template, and the research that the article was written from; null for older articles. */
   template: string | null;
   researchId: string | null;
-  /** The post that announced the article; null before that. */
+  /** The post that announced the article; null before the announcement. */
   postUri: string | null;
   /** The model that wrote the article, and its usage. */
   model: string;
   inputTokens: number;
   outputTokens: number;
-  /** In milliseconds. */
+  /** The time of the draft in milliseconds. */
   createdAt: number;
 }
 
@@ -26,7 +26,7 @@ const COLUMNS = fragment(`id, brand, keyword, slug, title, description, key_poin
     research_id AS researchId, status, revision, url, post_uri AS postUri, model, input_tokens AS inputTokens,
     output_tokens AS outputTokens, created_at AS createdAt, published_at AS publishedAt`);
 
-/** A tenant's articles, newest first. */
+/** Lists a tenant's articles, newest first. */
 export function listArticles(db: D1Database, tenantId: string, { brand, status, ...request }: ArticleFilter): Promise<Page<ArticleRow>> {
   return keysetPage<ArticleRow>(
     request,
@@ -45,7 +45,7 @@ export function listArticles(db: D1Database, tenantId: string, { brand, status, 
   );
 }
 
-/** One article with its Markdown; undefined if the tenant has none with this id. */
+/** Reads one article with its Markdown; undefined if the tenant has none with this id. */
 export async function findArticle(db: D1Database, tenantId: string, id: string): Promise<(ArticleRow & { body: string }) | undefined> {
   const [row] = await query<Stored<ArticleRow & { body: string }>>(
     db,
@@ -54,7 +54,7 @@ export async function findArticle(db: D1Database, tenantId: string, id: string):
   return row && parsed(row);
 }
 
-/** A row as it is stored: lists are JSON. */
+/** An article's row as it is stored: its lists are JSON. */
 type Stored<Row extends ArticleRow> = Omit<Row, "keyPoints"> & { keyPoints: string };
 
 function parsed<Row extends ArticleRow>(row: Stored<Row>): Row {

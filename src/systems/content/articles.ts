@@ -16,7 +16,7 @@ export interface Article {
   title: string;
   /** The article's summary in one or two sentences; empty if there is none. */
   description: string;
-  /** Markdown, without the title. */
+  /** The body of the article in Markdown, without the title. */
   body: string;
   /** The article's key points, from its research: short sentences. */
   keyPoints: string[];
@@ -27,21 +27,21 @@ export interface Article {
   status: "draft" | "published" | "unpublished" | "rejected";
   /** The revision of the article: 1 is the draft, and each change adds 1. */
   revision: number;
-  /** The public URL of its page on the first site that has one, or the last one; null before its publication. */
+  /** The public URL of the article's page on the first site that has one, or its last URL; null before its publication. */
   url: string | null;
-  /** The store of that page while it is published; null before and after, and for pages from before this column. */
+  /** The store of the article's page while it is published; null before and after, and for pages that are older than this column. */
   store: string | null;
-  /** Time of the article's first publication in milliseconds; later publications keep this time. Null before. */
+  /** Time of the article's first publication in milliseconds; null before it. Later publications keep this time. */
   publishedAt: number | null;
 }
 
-/** Names an article of a tenant. */
+/** The key of an article: its tenant and its id. */
 export type ArticleKey = Pick<Article, "tenantId" | "id">;
 
-/** Longest slug, which is made from the article's keyword. */
+/** Maximum length of a slug, which is derived from the article's keyword. */
 const SLUG_CHARACTERS = 80;
 
-/** A draft from a model's text and the key points of its research. */
+/** Creates a draft from a model's text and the key points of its research. */
 export function draftArticle(
   id: string,
   tenantId: string,
@@ -51,7 +51,7 @@ export function draftArticle(
   keyPoints: string[] = [],
 ): Article {
   const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
-  // The id's first digits distinguish two articles about one keyword.
+  // The first digits of the id distinguish two articles about one keyword.
   const slug = `${words || "article"}-${id.slice(0, 6)}`;
   const texts = { ...written, keyPoints, wordCount: wordCount(written.body), edits: 0 };
   return { id, tenantId, brand, keyword, slug, ...texts, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
@@ -86,7 +86,7 @@ export interface ArticleChange {
   revision: number;
 }
 
-/** An article's next change. */
+/** Returns an article's next change. */
 export function nextChange({ tenantId, id, brand, keyword, revision }: Article): ArticleChange {
   return { tenant_id: tenantId, content_id: id, brand, keyword, revision: revision + 1 };
 }
@@ -95,8 +95,8 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 export type ArticleEdit = Partial<Pick<Article, "title" | "description" | "body" | "keyPoints">>;
 
 /**
- * Changes the text of an article in this revision and status, as its next revision. If the article has changed since, the whole commit
- * fails, because the column refuses NULL.
+ * Changes the text of an article in this revision and status, as its next revision. If the article has changed since it was read, the whole
+ * commit fails, because the column refuses NULL.
  */
 export function editText(
   { tenantId, id, revision, status }: ArticleKey & Pick<Article, "revision" | "status">,
@@ -123,14 +123,14 @@ export function markRejected({ tenant_id, content_id, revision }: ArticleChange)
 }
 
 /**
- * A statement that changes nothing, and affects one row if the article is unchanged since it was read. The audit of an action depends on
- * this statement.
+ * A statement that writes no new value, and affects one row if the article is unchanged since it was read. The audit of an operator's
+ * action depends on this statement.
  */
 export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "revision">): Statement {
   return sql`UPDATE articles SET revision = revision WHERE id = ${id} AND tenant_id = ${tenantId} AND revision = ${revision}`;
 }
 
-/** A tenant's article. Throws if the article is missing, because it was stored before it was announced. */
+/** Reads a tenant's article. The function throws if the article is missing, because its row was stored before its event. */
 export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey): Promise<Article> {
   const [row] = await query<Omit<Article, "id" | "tenantId" | "keyPoints"> & { keyPoints: string }>(
     db,
@@ -153,7 +153,7 @@ export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKe
   throw notRetryable(`The article ${key.id} is one of ${article.brand}, not of ${brand}: send content.publish with its own brand.`);
 }
 
-/** Loads an article that may be published. Errors: `not_retryable` for a rejected one. */
+/** Loads an article that may be published. Errors: `not_retryable` for a rejected article. */
 export async function loadPublishable(db: D1Database, key: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticleOf(db, key);
   assertPublishable(article);
@@ -166,7 +166,7 @@ export function assertPublishable({ id, status, keyword }: Article): void {
   throw notRetryable(`The article ${id} was rejected, which is final: request another article about “${keyword}”.`);
 }
 
-/** The path of an article's page in a site's page store. */
+/** Returns the path of an article's page in a site's page store. */
 export function pagePath({ tenantId, brand, slug }: Pick<Article, "tenantId" | "brand" | "slug">, site = MAIN): string {
   return `${sitePath({ tenantId, brand, site })}/${slug}`;
 }

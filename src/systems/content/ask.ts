@@ -8,13 +8,13 @@ import type { ArticleRow } from "./article-rows.ts";
 import { stillIs } from "./articles.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
-/** The change of each action, for the audit. */
+/** The new status of an article after each action, for the audit. */
 const MOVED = {
   publish: { before: { status: "unpublished" }, after: { status: "published" } },
   unpublish: { before: { status: "published" }, after: { status: "unpublished" } },
 } as const;
 
-/** An article with the page of one site; no page where it was never published. */
+/** An article with its page on one site; it has no page where it was never published. */
 interface Asked {
   article: Pick<ArticleRow, "id" | "brand" | "revision">;
   site: PlannedSite;
@@ -25,7 +25,7 @@ interface Asked {
 export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { isFirst: boolean }, reason: string) {
   const { article, site, isFirst } = asked;
   const payload = { content_id: article.id, brand: article.brand };
-  // The chain's own publication uses the article's id as its key.
+  // The automatic publication after a draft uses the article's id as its key.
   const occasion = `${article.id}/${article.revision}`;
   const command = isFirst
     ? { command: ContentPublish, payload, idempotencyKey: occasion }
@@ -33,14 +33,17 @@ export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, ask
   return ask(env, catalog, by, "publish", asked, command, reason);
 }
 
-/** Removes an article's page from a site by a separate instance, because the earlier instance is gone or did something else. */
+/**
+ * Removes an article's page from a site by a separate instance, because the instance that published it was pruned or has not published this
+ * page.
+ */
 export function askToUnpublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { page: ArticlePage }, reason: string) {
   const { article, site, page } = asked;
   const payload = { content_id: article.id, brand: article.brand, revision: page.revision, site: site.name };
   return ask(env, catalog, by, "unpublish", asked, { command: ContentUnpublish, payload }, reason);
 }
 
-/** Repeated requests for one revision are one instance. The command and its audit are one write. */
+/** Repeated requests for one revision of an article start one instance. The command of the request and its audit are one write. */
 async function ask(
   env: EngineEnv,
   catalog: Catalog,
@@ -50,7 +53,7 @@ async function ask(
   command: Parameters<typeof enqueueOne>[3],
   reason: string,
 ): Promise<{ actionId: string; instanceId: string }> {
-  // A repeated request writes no second audit row, and gets the first one.
+  // A repeated request writes no second audit row, and returns the first one.
   const action = {
     id: digest("article", verb, by.tenantId, siteKey(id, site.name), String(page?.revision ?? revision)),
     verb,

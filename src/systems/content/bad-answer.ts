@@ -1,8 +1,8 @@
-/** Why a paid answer cannot be used: error codes without the prefix `answer_`. */
+/** The reasons why a paid answer cannot be used: error codes without the prefix `answer_`. */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
-/** The instance's error code for an unusable answer. */
+/** Returns the instance's error code for an unusable answer. */
 export function codeFor(bad: BadAnswer): `answer_${BadAnswer}` {
   return `answer_${bad}`;
 }

@@ -2,8 +2,8 @@ import { micromark } from "micromark";
 import { printable } from "./escape.ts";
 
 /**
- * Markdown as an HTML fragment below a title. The text comes from a model: micromark escapes its HTML and refuses unsafe links, so all tags
- * in the result are micromark's own.
+ * Converts an article's Markdown to an HTML fragment below a title. The Markdown comes from a model: micromark escapes its HTML and refuses
+ * unsafe links, so all tags in the result are micromark's own.
  */
 export function bodyHtml(markdown: string): string {
   return namedLinks(orderedHeadings(micromark(printable(markdown))));

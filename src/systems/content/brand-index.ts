@@ -6,14 +6,14 @@ import type { LiveArticle } from "./live.ts";
 interface IndexPage {
   brand: string;
   articles: readonly LiveArticle[];
-  /** URLs of this page, the first page, the next page and the feed. */
+  /** The URLs of this index page, the first page, the next page and the feed. */
   self: string;
   first: string;
   older: string | null;
   feed: string;
 }
 
-/** A brand's articles as an HTML document. */
+/** Renders a brand's articles as an HTML document. */
 export function renderIndex({ brand, articles, self, first, older, feed }: IndexPage): string {
   const ways = [
     ...(self === first ? [] : [`<a href="${escaped(first)}">Newest</a>`]),

@@ -1,9 +1,9 @@
 interface Room {
   /** Maximum number of grapheme clusters, or maximum sum of their weights. */
   characters: number;
-  /** The weight of a grapheme cluster. Default: 1. */
+  /** Returns the weight of a grapheme cluster. Default: 1. */
   weigh?: (cluster: string) => number;
-  /** Maximum bytes in UTF-8. Default: no limit. */
+  /** Maximum bytes of the text in UTF-8. Default: the bytes are not limited. */
   bytes?: number;
 }
 
@@ -11,7 +11,7 @@ const ELLIPSIS = "…";
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const encoder = new TextEncoder();
 
-/** The text, or its beginning within the limits, cut at the end of a word if one is near, with an ellipsis. */
+/** Returns the text, or its beginning within the limits, cut at the end of a word if one is near, with an ellipsis. */
 export function cut(text: string, { characters, weigh = () => 1, bytes = Number.POSITIVE_INFINITY }: Room): string {
   let kept = 0;
   let size = 0;
@@ -20,13 +20,13 @@ export function cut(text: string, { characters, weigh = () => 1, bytes = Number.
     size += encoder.encode(segment).byteLength;
     kept += weigh(segment);
     if (kept > characters || size > bytes) return shortened(text.slice(0, end));
-    // The rest leaves room for the ellipsis: one character of three bytes, which X counts as two.
+    // The cut text leaves room for the ellipsis: one character of three bytes, which X counts as two.
     if (kept + weigh(ELLIPSIS) <= characters && size + 3 <= bytes) end = index + segment.length;
   }
   return text;
 }
 
-/** The number of grapheme clusters of a text. */
+/** Counts the grapheme clusters of a text. */
 export function characterCount(text: string): number {
   return Array.from(graphemes.segment(text)).length;
 }

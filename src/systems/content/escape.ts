@@ -7,7 +7,7 @@ export function printable(text: string): string {
   return text.toWellFormed().replaceAll(FORBIDDEN, "");
 }
 
-/** Text as the content or the quoted attribute of an HTML or XML element. */
+/** Escapes a text as the content or the quoted attribute of an HTML or XML element. */
 export function escaped(text: string): string {
   return printable(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

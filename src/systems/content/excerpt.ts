@@ -4,11 +4,11 @@ import { cut } from "./cut.ts";
 const ROOM = { characters: 200, bytes: 2000 };
 const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"' };
 
-/** The first paragraph of a Markdown text as plain text, at most 200 characters of it. */
+/** Returns the first paragraph of a Markdown text as plain text, at most 200 characters of it. */
 export function excerpt(markdown: string): string {
   const html = bodyHtml(markdown);
   const paragraph = /<p>(.*?)<\/p>/s.exec(html)?.[1] ?? html;
-  // Markup in the text is escaped in the HTML, so a `<` there is always a generated tag.
+  // Markup in the Markdown is escaped in the HTML, so a `<` in the HTML is always a generated tag.
   const text = paragraph.replaceAll(/<[^>]*>/g, "").replaceAll(/&(amp|lt|gt|quot);/g, (entity, name) => ENTITIES[name] ?? entity);
   return cut(text.replaceAll(/\s+/g, " ").trim(), ROOM);
 }

@@ -5,17 +5,17 @@ import type { LiveArticle } from "./live.ts";
 interface Feed {
   brand: string;
   articles: readonly LiveArticle[];
-  /** URLs of the brand's index and of the feed itself. */
+  /** The URLs of the brand's index and of the feed itself. */
   index: string;
   self: string;
 }
 
-/** Articles in a feed: the newest. */
+/** Maximum articles in a feed: the newest ones. */
 export const FEED_ARTICLES = 50;
 
 /**
- * A brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own URL as its best-practices profile
- * recommends.
+ * Renders a brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own URL as its best-practices
+ * profile recommends.
  */
 export function renderFeed({ brand, articles, index, self }: Feed): string {
   return `<?xml version="1.0" encoding="utf-8"?>
@@ -30,7 +30,7 @@ ${articles.map(item).join("")}</channel>
 `;
 }
 
-/** The id identifies the article for feed readers. The id remains when the page is removed and published again. */
+/** The item's id identifies the article for feed readers. The id of an article remains when its page is removed and published again. */
 function item({ id, title, url, publishedAt, description, beginning }: LiveArticle): string {
   return `<item>
 <title>${escaped(title)}</title>

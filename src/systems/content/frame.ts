@@ -1,13 +1,13 @@
 import { escaped } from "./escape.ts";
 
-/** The parts of an HTML document. All but `title` are HTML. */
+/** The parts of an HTML document. All parts except `title` are HTML. */
 interface Frame {
   title: string;
   head: string;
   body: string;
 }
 
-// Long words break and long lines of code wrap, so that no screen width needs horizontal scrolling.
+// The style sheet of a page: long words break and long lines of code wrap, so that no screen width needs horizontal scrolling.
 const STYLE = `
   :root { color-scheme: light dark; --text: #1f1d1a; --quiet: #5f5a52; --link: #0b5d66; --paper: #fffdf8; --tint: #f4f0e6; --line: #e0dacd }
   @media (prefers-color-scheme: dark) {
@@ -31,7 +31,7 @@ const STYLE = `
   main :is(h1, h2, h3, h4, h5, h6, p, li, blockquote) { unicode-bidi: plaintext; text-align: start }
   footer { margin-top: 4rem; border-top: 1px solid var(--line); padding-top: 1rem }`;
 
-/** A whole document without external resources or scripts. */
+/** Renders a whole HTML document without external resources or scripts. */
 export function htmlDocument({ title, head, body }: Frame): string {
   return `<!doctype html>
 <html lang="en">
@@ -50,14 +50,14 @@ ${body}
 `;
 }
 
-/** A date, with its machine-readable form in the attribute. */
+/** Renders a date, with its machine-readable form in the attribute. */
 export function dayElement(at: number): string {
   const day = new Date(at).toISOString().slice(0, 10);
   const words = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeZone: "UTC" }).format(at);
   return `<time datetime="${day}">${words}</time>`;
 }
 
-/** The line by which feed readers find a brand's feed. */
+/** Renders the line by which feed readers find a brand's feed. */
 export function feedLink(brand: string, feed: string): string {
   return `<link rel="alternate" type="application/rss+xml" title="${escaped(brand)}" href="${escaped(feed)}">`;
 }

@@ -1,17 +1,20 @@
 import { jsonOf } from "../../providers/index.ts";
 
-/** Most scanned characters per character of a text, so that a hostile text is read in linear time. */
+/** Maximum scanned characters per character of a text, so that a hostile text is read in linear time. */
 const EFFORT = 8;
-/** Most characters between a fence and its object: the language's name and white space. */
+/** Maximum characters between a fence and its object: the language's name and white space. */
 const FENCE_CHARACTERS = 40;
 const FENCE = /(?:`{3,}|~{3,})[\w-]*\s*$/;
 
-/** The result of a search for JSON: a value that fits, else the first problem that `read` reported. Undefined without JSON. */
+/**
+ * The result of a search for JSON: a value that fits, otherwise the first problem that `read` reported. The result is undefined if the text
+ * contains no JSON.
+ */
 export type Found<Value, Problem> = { value: Value } | { problem: Problem } | undefined;
 
 /**
  * Finds the JSON value in a model's text, by a reader that validates it. The function tries in order: the whole text, the text after the
- * last `</think>`, the last object in a fence, the last object. Reasoning, prose with braces and code are ignored.
+ * last `</think>`, the last object in a fence, the last object. The search ignores reasoning, prose with braces, and code.
  */
 export function jsonIn<Value, Problem>(
   text: string,
@@ -28,25 +31,25 @@ export function jsonIn<Value, Problem>(
   for (const part of answer === text ? [text] : [text, answer]) {
     const whole = tried(part);
     if (whole) return whole;
-    // A list is another kind of JSON; it is not searched.
+    // A text that begins with a list contains another kind of JSON; the list is not searched.
     if (part.startsWith("[") && problem) return problem;
   }
   return lastObject(answer, tried) ?? (answer === text ? undefined : lastObject(text, tried)) ?? problem;
 }
 
-/** A text without the reasoning that some servers put before it. */
+/** Returns a text without the reasoning that some servers put before it. */
 export function behindReasoning(text: string): string {
   const end = text.lastIndexOf("</think>");
   return end < 0 ? text : text.slice(end + "</think>".length).trim();
 }
 
-/** The last object that fits: in a fence, or else anywhere. The search runs from the end, so text before it costs nothing. */
+/** Finds the last object that fits: in a fence, or else anywhere. The search runs from the end, so text before it costs nothing. */
 function lastObject<Fit>(text: string, tried: (part: string) => Fit | undefined): Fit | undefined {
   let last: Fit | undefined;
   let effort = text.length * EFFORT;
   for (let from = text.lastIndexOf("{"); from >= 0 && effort > 0; from = from === 0 ? -1 : text.lastIndexOf("{", from - 1)) {
     const { end, isWhole } = endOfObject(text, from);
-    // The object was scanned, and parsed if it is complete.
+    // The object costs one scan, and a second one for parsing if it is complete.
     effort -= (isWhole ? 2 : 1) * (end - from);
     const fit = isWhole ? tried(text.slice(from, end)) : undefined;
     if (fit !== undefined && FENCE.test(text.slice(Math.max(0, from - FENCE_CHARACTERS), from))) return fit;
@@ -57,7 +60,10 @@ function lastObject<Fit>(text: string, tried: (part: string) => Fit | undefined)
 
 const BEGINNING = /\{\s*["}]/y;
 
-/** The end of the object that begins here, or the position that shows that it is none. Braces in strings do not count. */
+/**
+ * Returns the end of the object that begins here, or the position that shows that it is no object. Braces in the object's strings do not
+ * count.
+ */
 function endOfObject(text: string, from: number): { end: number; isWhole: boolean } {
   BEGINNING.lastIndex = from;
   if (!BEGINNING.test(text)) return { end: from + 1, isWhole: false };

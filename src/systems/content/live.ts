@@ -11,11 +11,11 @@ export interface LiveArticle {
   /** The beginning of the article's Markdown, enough for an excerpt. */
   beginning: string;
   url: string;
-  /** In milliseconds. */
+  /** The time of the first publication in milliseconds. */
   publishedAt: number;
 }
 
-/** A brand and its tenant. */
+/** The key of a brand: its tenant and its name. */
 export interface BrandKey {
   tenantId: string;
   brand: string;
@@ -24,8 +24,8 @@ export interface BrandKey {
 const BEGINNING_CHARACTERS = 4000;
 
 /**
- * The published articles of a brand, or of one of its further sites, newest first. Null if nothing was ever published there, so that its
- * existence is not revealed.
+ * Lists the published articles of a brand, or of one of its further sites, newest first. The result is null if no article was ever
+ * published on the site, so that the site's existence is not revealed.
  */
 export async function liveArticles(
   db: D1Database,
@@ -43,7 +43,7 @@ export async function liveArticles(
 /** The position before which a page of a list begins. */
 type Before = { at: number; id: string };
 
-/** Articles of a brand, each with its page on the first of its sites. */
+/** Selects articles of a brand, each with its page on the first of its sites. */
 function ofBrand({ tenantId, brand }: BrandKey, before: Before, limit: number): Statement {
   return sql`
     SELECT id, title, description, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt

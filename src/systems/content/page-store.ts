@@ -1,14 +1,14 @@
 import { MillraceError } from "millrace";
 import { type CallOptions, type Page, type Pages, type ProvidersEnv, type SiteTarget, siteTarget } from "../../providers/index.ts";
 
-/** The store of a page: undefined or null for pages from before this column, which count as in the current store. */
+/** The store of a page: undefined or null for pages that are older than this column, which count as in the current store. */
 interface Kept {
   store?: string | null | undefined;
 }
 
 /**
- * The site's store, unless a page is in another one. Errors: `config_invalid`, which names both: a removal in another store would succeed
- * without removing the page.
+ * Returns the site's store, unless a page is in another one. Errors: `config_invalid`, which names both stores: a removal in another store
+ * would succeed without removing the page.
  */
 export function storeOf(env: ProvidersEnv, site: SiteTarget, { store }: Kept): Pages {
   const configured = siteTarget(env, site);
@@ -22,8 +22,8 @@ export function storeOf(env: ProvidersEnv, site: SiteTarget, { store }: Kept): P
 }
 
 /**
- * Removes a page, and verifies it with its store. Errors: `config_invalid` for another store than the page's; `unavailable` while it is
- * still published.
+ * Removes a page from its store, and verifies the removal. Errors: `config_invalid` if the page is in another store; `unavailable` while
+ * the page is still published.
  */
 export async function takeDown(
   env: ProvidersEnv,

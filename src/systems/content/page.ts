@@ -10,30 +10,30 @@ import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 import type { BrandSite } from "./sites.ts";
 
 /**
- * A published page: the article's change and the page's location. `again`: the site had the page before. `update`: the page replaces one
- * that must still be published.
+ * A published page: the article's change and the page's location. With `again`, the site had the page before. With `update`, the page
+ * replaces one that must still be published.
  */
 export type LivePage = PageChange &
   Pick<Page, "path" | "slug"> &
   Pick<Pages, "store" | "kind"> & { url: string; place: number; edits?: number; again?: boolean; update?: boolean };
 
-/** The site of a published page. Outputs from before the sites of brands do not name it. */
+/** Returns the site of a published page. Step outputs of older releases do not name the site. */
 export function siteOf({ site }: { site?: string }): string {
   return site ?? MAIN;
 }
 
-/** The result of a publication: the page, or why there was nothing to publish. */
+/** The result of a publication: the page, or the reason why there was no page to publish. */
 export type PutPage = LivePage | { why: string };
 
 interface PageAddresses {
-  /** The page's own URL; undefined if only the store knows the URL, after the publication. */
+  /** The URL of the page; undefined if only the store knows the URL, after the publication. */
   self: string | undefined;
-  /** The site's index and its feed. */
+  /** The URLs of the site's index and its feed. */
   index: string;
   feed: string;
 }
 
-/** An article for the page store of a site, dated by its first publication or today. */
+/** Prepares an article for the page store of a site, dated by its first publication or today. */
 export function pageOf(article: Article, { name: site, kind }: BrandSite, env: Cloudflare.Env): Page {
   const path = pagePath(article, site);
   const addresses = { self: pageAddress(env, kind, path), ...siteAddresses(env, { ...article, site }) };
@@ -57,7 +57,7 @@ export function livePage(
   return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug, edits, store, url, ...how };
 }
 
-/** An article as an HTML document, with the date of its publication (time in milliseconds). */
+/** Renders an article as an HTML document, with the date of its publication (time in milliseconds). */
 function renderPage({ title, description: written, body, brand }: Article, { self, index, feed }: PageAddresses, at: number): string {
   const description = written || excerpt(body);
   const property = (name: string, content: string) => `<meta property="${name}" content="${escaped(content)}">`;

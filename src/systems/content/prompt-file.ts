@@ -1,16 +1,16 @@
 import { MillraceError } from "millrace";
 import { TEMPLATES, type Template } from "../brand/templates.ts";
 
-/** A prompt from its file. A released file is never changed: a better prompt is a new file with the next version. */
+/** A prompt, read from its file. A released prompt file is never changed: a better prompt is a new file with the next version. */
 export interface Prompt {
   /** The prompt's id in an article's record, such as `article.v2`. */
   id: string;
   name: string;
   version: number;
   description: string;
-  /** The format of the answer: `json` (title, description, body_markdown) or `markdown` that begins with a # title. */
+  /** The format of the model's answer: `json` (with title, description, body_markdown), or `markdown` that begins with a # title. */
   answer: "json" | "markdown";
-  /** Most tokens of a first answer. A truncated answer is requested again with twice as many. */
+  /** Maximum tokens of the model's first answer. After a truncated answer the request is repeated with twice as many tokens. */
   maxTokens: number;
   system: string;
   user: string;
@@ -20,7 +20,7 @@ export interface Prompt {
   templates: Partial<Record<Template, string>>;
 }
 
-/** The required and optional placeholders of each section. Values are inserted as they are; placeholders in them are not replaced. */
+/** The required and optional placeholders of each section. Values are inserted unchanged; placeholders in values are not replaced. */
 const PLACEHOLDERS = {
   system: { needed: [], known: [] },
   user: { needed: ["keyword", "brand"], known: ["keyword", "brand", "sources", "source_list", "template", "instructions", "synthesis"] },
@@ -30,8 +30,8 @@ const PLACEHOLDERS = {
 const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 
 /**
- * Reads a prompt file: front matter, then the sections # System, # User and optionally # Again, and one for each template, such as # Guide.
- * Errors: `config_invalid`, at the Worker's start, for a missing or unknown field, section or placeholder.
+ * Parses a prompt file: front matter, then the sections # System, # User and optionally # Again, and one for each template, such as #
+ * Guide. Errors: `config_invalid`, when the Worker starts, for a missing or unknown field, section or placeholder.
  */
 export function readPrompt(text: string): Prompt {
   const [, front = "", rest = ""] = /^---\n([\s\S]*?)\n---\n([\s\S]*)$/.exec(text.replaceAll("\r\n", "\n")) ?? [];
@@ -72,7 +72,7 @@ export function readPrompt(text: string): Prompt {
   return { id, name, version: Number(version), description, answer, maxTokens: Number(max_tokens), ...prompt, templates };
 }
 
-/** A section with its placeholders replaced in one pass. */
+/** Returns a section of a prompt with its placeholders replaced in one pass. */
 export function filled(section: string, values: Readonly<Record<string, string>>): string {
   return section.replaceAll(PLACEHOLDER, (_, placeholder) => values[placeholder] ?? "");
 }

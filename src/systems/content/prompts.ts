@@ -8,13 +8,13 @@ import synthesisV1 from "./prompts/synthesis.v1.md";
 /** All released prompts: an instance continues with the prompt it began with. */
 const PROMPTS: readonly Prompt[] = [articleV1, articleV2, articleV3, synthesisV1].map(readPrompt);
 
-/** The prompt of new articles. */
+/** The id of the prompt for new articles. */
 export const ARTICLE_PROMPT = newest("article").id;
 
-/** The prompt of new syntheses. */
+/** The id of the prompt for new syntheses. */
 export const SYNTHESIS_PROMPT = newest("synthesis").id;
 
-/** The prompt with this id. Errors: `config_invalid` if it was removed while it is still used. */
+/** Returns the prompt with this id. Errors: `config_invalid` if the prompt was removed while an instance still uses it. */
 export function promptOf(id: string): Prompt {
   const found = PROMPTS.find((prompt) => prompt.id === id);
   if (!found)

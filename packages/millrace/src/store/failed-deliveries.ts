@@ -2,7 +2,7 @@ import { now, type Statement, sql } from "../contract/sql.ts";
 
 /** The last failure of a message that will be redelivered. */
 export interface FailedDelivery {
-  /** Empty for messages without a tenant. */
+  /** The id of the message's tenant; empty for a message without a tenant. */
   readonly tenantId: string;
   /** The id of the message's dead letter, if it becomes one. */
   readonly letter: string;
@@ -18,7 +18,7 @@ export interface FailedBefore extends FailedDelivery {
   readonly lastAt: number;
 }
 
-/** Records failures, as JSON: only the last one of each message is kept. Successful deliveries write nothing. */
+/** Records failures, as JSON: only the last one of each message is kept. Successful deliveries write no row. */
 export function noteFailures(rows: string): Statement {
   return sql`
     INSERT INTO millrace_failed_deliveries (tenant_id, letter, code, error, step, upstream_status, first_at, last_at)
@@ -46,7 +46,10 @@ export function forgetFailures(messages: readonly Noted[]): Statement {
       (SELECT value->>'tenantId', value->>'letter' FROM json_each(${JSON.stringify(messages)}))`;
 }
 
-/** Removes old records. Reads a table that contains only failures. The statement returns a row for each removed row. */
+/**
+ * Removes old failure records. The statement scans the whole table, which contains only records of failures. The statement returns a row
+ * for each removed row.
+ */
 export function removeOldFailures(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_failed_deliveries WHERE (tenant_id, letter) IN

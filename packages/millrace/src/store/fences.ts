@@ -18,8 +18,8 @@ export function isFenced(error: unknown): boolean {
 }
 
 /**
- * Removes the fences of locks without a write for longer than any holder lives. The table is small. The statement returns a row for each
- * removed row.
+ * Removes the fences of locks whose last write is older than the longest possible holder. The statement scans the whole table, which is
+ * small. The statement returns a row for each removed row.
  */
 export function removeFences(keepMs: number, limit: number): Statement {
   return sql`

@@ -6,10 +6,10 @@ import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 /** Counts stop at this number, because a larger number would only cost more reads. */
 export const MAX_COUNTED = 10_000;
 
-/** An instance, message or action is late when the keeper should have handled it this long ago. */
+/** Delay after its due time at which an instance, message or action counts as late. */
 const LATE_MS = 60_000;
 
-/** Each queue has only a few reasons. */
+/** Maximum number of groups of dead letters, by queue and reason, that are counted. */
 const MAX_LETTER_GROUPS = 1000;
 /** Maximum number of workflows with errored instances that are counted. */
 const MAX_WORKFLOWS = 1000;
@@ -49,7 +49,7 @@ const OVERDUE = fragment(`tenants(tenant_id) AS (
  * gauges returns the name of the gauge in each row.
  */
 export const HEALTH = {
-  // Iterates over the groups of the index, so that a large group does not hide others.
+  // Iterates over queues and reasons, so that many dead letters of one reason do not hide the others.
   dead_letters_open: sql`
     WITH RECURSIVE letter_groups(queue, reason) AS (
       SELECT * FROM (SELECT queue, reason FROM ${OPEN_LETTERS} ORDER BY queue, reason LIMIT 1)
@@ -64,7 +64,7 @@ export const HEALTH = {
     SELECT count(*) AS value FROM (SELECT 1 FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
   effects_in_doubt_oldest_seconds: sql`
     SELECT ${SECONDS_SINCE("updated_at")} AS value FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt'`,
-  // Iterates over the workflows of the index, so that a large one does not hide others.
+  // Iterates over workflows, so that many failures of one workflow do not hide the others.
   instances_errored_open: sql`
     WITH RECURSIVE workflows(name) AS (
       SELECT * FROM (SELECT workflow FROM ${ERRORED} ORDER BY workflow LIMIT 1)
@@ -81,7 +81,7 @@ export const HEALTH = {
       SELECT * FROM (SELECT 1 FROM millrace_instances INDEXED BY millrace_instances_to_check
         WHERE seen = 1 AND check_at <= ${now} - ${LATE} LIMIT ${CAP})) GROUP BY seen`,
   instances_overdue: sql`WITH RECURSIVE ${OVERDUE} SELECT workflow, count(*) AS value FROM overdue GROUP BY workflow`,
-  // Three gauges from one query of approvals, each with its instance.
+  // One query returns three gauges of approvals and joins each approval with its instance.
   approvals: sql`
     WITH questions AS MATERIALIZED (
       SELECT workflow, asked_at, due_at - ${now} < min(${PRESSING}, (due_at - asked_at) / 2) AS pressing FROM ${QUESTIONS})
@@ -107,8 +107,8 @@ export const HEALTH = {
 } as const satisfies Record<string, Statement>;
 
 /**
- * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. The examples are queried when
- * the gauge is not 0.
+ * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. The examples of a gauge are
+ * queried when its value is not 0.
  */
 export const EXAMPLES = {
   effects_in_doubt: sql`

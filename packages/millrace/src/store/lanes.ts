@@ -11,7 +11,7 @@ export interface NotedLane {
   readonly oldestAt: number | null;
   /** The head message as JSON, without the payload; null when the lane is empty. */
   readonly head: string | null;
-  /** The ids of the instances that it waits for, as JSON. */
+  /** The ids of the instances that the lane waits for, as JSON. */
   readonly ahead: string;
 }
 
@@ -23,12 +23,12 @@ export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, hea
       oldest_at = excluded.oldest_at, head = excluded.head, ahead = excluded.ahead, noted_at = excluded.noted_at`;
 }
 
-/** Removes a lane that is flowing or empty. */
+/** Removes the record of a lane that makes progress or is empty. */
 export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">): Statement {
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
 }
 
-/** Removes the record of a lane if it was written at this time: the object may have written a newer one. */
+/** Removes the record of a lane only if it was written at the given time, because the object may have written a newer one. */
 export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
 }

@@ -10,7 +10,7 @@ export interface Outgoing {
   id: string;
   queue: string;
   delaySeconds: number;
-  /** The envelope as JSON. */
+  /** The envelope of the message as JSON. */
   body: string;
 }
 
@@ -27,8 +27,8 @@ const INSERT_OUTGOING = `
   ON CONFLICT (id) DO NOTHING`;
 
 /**
- * Stores the messages of outside events with new keys: rows of an event's `id` and its `message`. The statement must precede the insert of
- * the keys.
+ * Stores the messages of outside events whose keys are new: each JSON row has an event's `id` and its `message`. The statement must precede
+ * the insert of the events' keys.
  */
 export function insertStatedMessages(rows: string): Statement {
   return sql`
@@ -38,7 +38,7 @@ export function insertStatedMessages(rows: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Stores messages about removed dead letters that are still open: each with its `letter`. */
+/** Stores messages about removed dead letters that were still open: each JSON row has a `letter`. */
 export function insertLastWords(rows: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -47,7 +47,7 @@ export function insertLastWords(rows: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Stores a message of an operator's action, after that action. */
+/** Stores a message if an operator's action was applied, in a statement that follows that action. */
 export function sendBehind(message: Outgoing, actionId: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -63,7 +63,7 @@ export function confirm(messages: readonly Envelope[]): Statement[] {
 }
 
 /**
- * Delays the next send of unconfirmed messages that are still in progress: in a backoff, which no queue metric counts, or in a slow
+ * Delays the next send of unconfirmed messages that a consumer still processes: in a backoff, which no queue metric counts, or in a slow
  * handler.
  */
 export function expectLater(messages: readonly { envelope: Envelope; delayMs: number }[]): Statement {
@@ -76,10 +76,10 @@ export function expectLater(messages: readonly { envelope: Envelope; delayMs: nu
 /** Maximum delay between two sends of one message. */
 export const MAX_PAUSE_MS = 600_000;
 
-/** A message without a recorded send was sent when it was committed. A check does not change that time. */
+/** The time of a message's last send; a message without a recorded send was sent when it was committed. */
 export const SENT_AT = fragment(`coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})`);
 
-/** The results of a round of sends. */
+/** The results of a round in which the keeper sends unconfirmed messages. */
 interface Resent {
   readonly looked: readonly string[];
   readonly sent: readonly string[];
@@ -87,7 +87,7 @@ interface Resent {
   readonly errors: Readonly<Record<string, string>>;
 }
 
-/** Records checks and sends: each row has its own backoff. */
+/** Records checks and sends of messages: each row has its own backoff. */
 export function noteResent({ looked, sent, errors }: Resent): Statement {
   return sql`
     UPDATE millrace_outbox SET attempts = attempts + 1,
@@ -97,12 +97,12 @@ export function noteResent({ looked, sent, errors }: Resent): Statement {
     WHERE id IN ${among(looked)}`;
 }
 
-/** Removes messages that their lanes have stored. */
+/** Removes messages from the outbox that their lanes have stored. */
 export function removeInLane(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`;
 }
 
-/** The condition that each of the given number of sends failed. */
+/** The condition that a message was sent at least the given number of times, and that its last send failed. */
 export function isStuck(tries: number): Statement {
   return sql`attempts >= ${tries} AND error IS NOT NULL`;
 }
@@ -112,14 +112,14 @@ export function removeStuck(ids: readonly string[], tries: number): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)} AND ${isStuck(tries)} RETURNING id`;
 }
 
-/** Removes a message whose dead letter an operator has skipped. The statement must follow the one of that action. */
+/** Removes a message whose dead letter an operator has skipped. The statement must follow the one that skips the dead letter. */
 export function dropOutgoing(message: Envelope, actionId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id = ${outboxId(message)} AND ${wasApplied(actionId)}`;
 }
 
 /**
- * Removes a tenant's unconfirmed messages. Reads the whole outbox, which contains only unconfirmed messages. The statement returns a row
- * for each removed row.
+ * Removes a tenant's messages from the outbox. The statement scans the whole outbox, which contains only unconfirmed messages. The
+ * statement returns a row for each removed row.
  */
 export function removeUnsentOf(tenantId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE body->>'tenant_id' = ${tenantId} RETURNING 1 AS gone`;

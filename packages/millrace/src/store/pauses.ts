@@ -1,19 +1,19 @@
 import { type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** A workflow or queue that starts no instance. */
+/** The pause of a workflow or queue: while it is paused, no instance of it starts. */
 export interface Pause {
   readonly id: string;
-  /** Empty for all tenants. */
+  /** The id of the paused tenant; empty for all tenants. */
   readonly tenant_id: string;
   readonly actor: string;
   readonly reason: string;
-  /** In milliseconds since 1970. */
+  /** The start of the pause in milliseconds since 1970. */
   readonly since: number;
 }
 
 export type PausedKind = "workflow" | "queue";
 
-/** The id of a pause. An empty tenant means all tenants. */
+/** The id of the pause of a workflow or queue. An empty tenant id means all tenants. */
 export const pauseId = (kind: PausedKind, name: string, tenantId: string): string => `${kind}/${name}/${tenantId}`;
 
 /** SQL expressions of an instance's workflow, queue and tenant. */
@@ -25,13 +25,16 @@ interface Of {
 
 const OF_ROW: Of = { workflow: "millrace_instances.workflow", queue: "millrace_instances.queue", tenant: "millrace_instances.tenant_id" };
 
-/** A column of the pause that keeps an instance from starting, as an expression: NULL without one. Reads at most four rows by their key. */
+/**
+ * An SQL expression of a column of the pause that keeps an instance from starting. It is NULL without such a pause. The expression reads at
+ * most four rows of pauses by their key.
+ */
 export function pauseOf(column: string, { workflow, queue, tenant }: Of = OF_ROW): Fragment {
   const ids = [`'workflow/' || ${workflow}`, `'queue/' || ${queue}`].flatMap((of) => [`${of} || '/'`, `${of} || '/' || ${tenant}`]);
   return fragment(`(SELECT ${column} FROM millrace_pauses p WHERE p.id IN (${ids.join(", ")}) AND p.resumed_at IS NULL LIMIT 1)`);
 }
 
-/** Pauses a workflow or queue. A paused one stays unchanged. */
+/** Pauses a workflow or queue. A pause that exists stays unchanged. */
 export function insertPause({ id, tenant_id, actor, reason, cause }: Omit<Pause, "since"> & { readonly cause?: string }): Statement {
   return sql`
     INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, cause)
@@ -46,14 +49,14 @@ export function endPause(id: string): Statement {
   return sql`UPDATE millrace_pauses SET resumed_at = ${now} WHERE id = ${id} AND resumed_at IS NULL`;
 }
 
-/** The pauses in force among these ids. */
+/** Selects the pauses with these ids that have not ended. */
 export function selectPauses(ids: readonly string[]): Statement {
   return sql`
     SELECT id, tenant_id, actor, reason, since FROM millrace_pauses
     WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND resumed_at IS NULL`;
 }
 
-/** The pauses by breakers that are in force: each with its workflow, and the newest instance with the cause. */
+/** Selects the present pauses that a breaker of failures has set: each with its workflow, and the newest instance with the cause. */
 export function selectTripped(limit: number): Statement {
   return sql`
     SELECT substr(id, 10, length(id) - length(tenant_id) - 10) AS workflow, since, (
@@ -66,7 +69,7 @@ export function selectTripped(limit: number): Statement {
 /** A breaker counts failures since the last resume, which is stored for this long. */
 const LONGEST_WITHIN_MS = 86_400_000;
 
-/** Removes pauses that ended before any breaker's time, and that hold no instance. */
+/** Removes ended pauses that hold no instance and that no breaker needs any more. */
 export const forgetResumed: Statement = sql`
   DELETE FROM millrace_pauses WHERE resumed_at <= ${now} - ${LONGEST_WITHIN_MS}
     AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE held_by = millrace_pauses.id)`;

@@ -1,22 +1,22 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * The final state of a due time.
+ * What happened at a due time of a schedule.
  * - `started`: its command was accepted
- * - `by_hand`: run manually
+ * - `by_hand`: an operator ran the schedule
  * - `refused`: the command is not valid (any more)
- * - `missed`: nothing ran
+ * - `missed`: no command was sent at that time
  * - `paused`: the schedule was paused
  */
 type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
 
-/** The record of a due time. */
+/** The record of a schedule's due time. */
 interface NewRun {
   dueAt: number;
   state: RunState;
-  /** The last due time, if the record covers several; for one due time it equals `dueAt`. */
+  /** The last due time, if the record covers several; otherwise equal to `dueAt`. */
   untilAt: number;
-  /** The number of due times of the record. */
+  /** The number of due times that this record covers. */
   times: number;
   instanceId: string | null;
   reason: string | null;
@@ -27,7 +27,7 @@ export interface Named {
   readonly name: string;
 }
 
-/** Records one or several due times, under a condition. A repeat changes nothing. */
+/** Records one or several due times of a schedule, under a condition. Repeating the statement changes nothing. */
 export function insertRun({ tenantId, name }: Named, run: NewRun, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
@@ -43,11 +43,11 @@ export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
 }
 
-/** A manual run. */
+/** A run of a schedule that an operator started. */
 export interface HandRun {
   instanceId: string;
   reason: string;
-  /** Identifies the manual run: a repeat with the same occasion is the same run. */
+  /** Identifies the manual run: two requests with the same occasion are one run. */
   occasion: string;
 }
 
@@ -63,14 +63,17 @@ export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, o
     WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
 }
 
-/** The condition that an occasion is recorded for this run. */
+/** The condition that this run's occasion is recorded with its instance. */
 export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: HandRun): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedule_runs r
       WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.occasion = ${occasion} AND r.instance_id = ${instanceId})`;
 }
 
-/** Removes old records. The statement reads the whole table. The statement returns a row for each removed row. */
+/**
+ * Removes old records of schedule runs. The statement scans the whole table of schedule runs. The statement returns a row for each removed
+ * row.
+ */
 export function removeRuns(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_schedule_runs WHERE (tenant_id, name, due_at, state) IN (

@@ -18,7 +18,7 @@ export interface NewSchedule {
   readonly changedBy: string;
 }
 
-/** A schedule as it was read: a write requires that it has not changed since. */
+/** A schedule as it was read: a write requires that the schedule has not changed since. */
 interface Read {
   readonly tenantId: string;
   readonly name: string;
@@ -26,19 +26,21 @@ interface Read {
   readonly nextAt: number | null;
 }
 
-/** The condition that a schedule has not changed since it was read, and its next due time is not claimed. */
+/** The condition that a schedule has not changed since it was read, and that its next due time is not claimed. */
 export function isUnmoved({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedules s
       WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
 }
 
-/** The condition that a tenant may have one more schedule. */
+/** The condition that a tenant has fewer schedules than the maximum. */
 export function hasRoom(tenantId: string, most: number): Statement {
   return sql`(SELECT count(*) FROM millrace_schedules WHERE tenant_id = ${tenantId}) < ${most}`;
 }
 
-/** Creates a schedule if its tenant has fewer than the maximum, or overwrites the one that was read; a paused one stays paused. */
+/**
+ * Creates a schedule if its tenant has fewer than the maximum, or overwrites the schedule that was read; a paused schedule stays paused.
+ */
 export function writeSchedule(schedule: NewSchedule, before: Read | undefined, most: number): Statement {
   return sql`
     ${insertSchedule(schedule)} WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}
@@ -50,7 +52,7 @@ export function writeSchedule(schedule: NewSchedule, before: Read | undefined, m
     WHERE ${before ? sql`true` : sql`false`}`;
 }
 
-/** Creates a schedule together with something else. An existing schedule remains unchanged. */
+/** Creates a schedule in the same batch as other statements. An existing schedule remains unchanged. */
 export function ensureScheduled(schedule: NewSchedule): Statement {
   return sql`${insertSchedule(schedule)} WHERE true ON CONFLICT (tenant_id, name) DO NOTHING`;
 }
@@ -63,10 +65,7 @@ function insertSchedule(schedule: NewSchedule): Statement {
       'active', ${nextAt}, ${changedAt}, ${changedBy}`;
 }
 
-/**
- * Pauses or resumes a schedule, if it has not changed since it was read. The records of its due times in the same write have the same
- * condition.
- */
+/** Pauses or resumes a schedule, if it has not changed since it was read. The same write records its due times under the same condition. */
 export function moveSchedule(
   before: Read,
   { state, nextAt, at, by }: { state: ScheduleState; nextAt: number | null; at: number; by: string },
@@ -78,7 +77,10 @@ export function moveSchedule(
       AND revision = ${before.revision} AND next_at IS ${before.nextAt}`;
 }
 
-/** Claims the due time by setting the next one. After the records of the due time, whose condition is that the schedule has not changed. */
+/**
+ * Claims a schedule's due time by setting the next due time. The statement must follow the records of the due time, whose condition is that
+ * the schedule has not changed.
+ */
 export function takeTime({ tenantId, name, revision, nextAt }: Read, next: number | null): Statement {
   return sql`
     UPDATE millrace_schedules SET next_at = ${next}

@@ -1,7 +1,10 @@
-/** The result of each migration: a table, an index, or `table.column`. One result per migration is enough to detect a missing migration. */
+/**
+ * What each migration creates last: a table, an index, or `table.column`. One such name per migration is enough to detect a missing
+ * migration.
+ */
 export type Schema = Readonly<Record<string, string>>;
 
-/** The engine's migrations, each with the last table, index or column that it creates, because a migration can stop half-way. */
+/** The engine's migrations, each with the last table, index or column that it creates, because a migration can stop midway. */
 export const ENGINE_SCHEMA: Schema = { "0001_millrace": "millrace_waits_open" };
 
 /** A row of `sqlite_master`. */
@@ -10,7 +13,7 @@ export interface SchemaRow {
   sql: string | null;
 }
 
-/** The first migration whose result is not among these rows. */
+/** Finds the first migration whose table, index or column is not among these rows. */
 export function notApplied(schema: Schema, rows: readonly SchemaRow[]): { migration: string; lacks: string } | undefined {
   const found = new Map(rows.map(({ name, sql }) => [name, sql ?? ""]));
   for (const [migration, lacks] of Object.entries(schema).toSorted()) {

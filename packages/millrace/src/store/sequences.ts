@@ -1,17 +1,17 @@
 import { messageOf } from "../contract/errors.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 
-/** The position of a stream of numbered messages. */
+/** The position of a stream: the messages of one sender with sequence numbers. */
 export interface Stream {
   /** The stream's id: 32 hex characters. */
   id: string;
-  /** The last accepted place; 0 before the first. */
+  /** The last accepted sequence number; 0 before the first message. */
   last: number;
-  /** Skipped places, the newest hundred. */
+  /** The newest hundred sequence numbers that were skipped. */
   missing: readonly number[];
 }
 
-/** A stream's move from the place that its writer read to another; places between without a message are skipped. */
+/** The move of a stream from the sequence number that its writer read to a later one; numbers in between without a message are skipped. */
 export interface StreamMove {
   readonly id: string;
   readonly from: number;
@@ -22,7 +22,8 @@ export interface StreamMove {
 const KEPT_MISSING = 100;
 
 /**
- * Moves streams; each stream may have one move. Refused as a whole when one of them is no longer where its writer read it: see `hasMoved`.
+ * Moves streams to later sequence numbers; each stream may have one move. The database refuses all moves when one of the streams has moved
+ * since its writer read it: see `hasMoved`.
  */
 export function advanceStreams(moves: readonly StreamMove[]): Statement {
   return sql`
@@ -40,19 +41,19 @@ export function advanceStreams(moves: readonly StreamMove[]): Statement {
           ORDER BY value DESC LIMIT ${KEPT_MISSING})) END`;
 }
 
-/** True for the error of a move whose stream has moved meanwhile. */
+/** True for the error of a move whose stream has moved since it was read. */
 export function hasMoved(error: unknown): boolean {
   return /NOT NULL constraint failed: millrace_sequences\.last/.test(messageOf(error));
 }
 
-/** The positions of the streams with the given ids. A stream without a row has not started. */
+/** Selects the positions of the streams with the given ids. A stream without a row has not started. */
 export function selectStreams(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, last, missing FROM millrace_sequences
     WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** Removes a slice of streams without a recent message, by a range of ids, as hex. The statement returns a row for each removed row. */
+/** Removes streams without a recent message, within a range of ids (hex). The statement returns a row for each removed row. */
 export function removeStreams({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
     DELETE FROM millrace_sequences WHERE id > unhex(${from}) AND id <= unhex(${last}) AND moved_at <= ${now} - ${keepMs}

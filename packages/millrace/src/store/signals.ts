@@ -30,7 +30,7 @@ export function selectSignals(ids: readonly string[]): Statement {
  */
 const sentTo = (instance: string) => `char(31) || ${instance}`;
 
-/** Stores an event for one instance, if the instance is in progress. A repeat changes nothing. */
+/** Stores an event for one instance, if the instance is in progress. Repeating the statement changes nothing. */
 export function insertSignalTo(instanceId: string, envelope: Envelope): Statement {
   return sql`
     INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at)
@@ -40,12 +40,12 @@ export function insertSignalTo(instanceId: string, envelope: Envelope): Statemen
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** An event of a wait's type, not older than its instance, and not assigned to another wait of it. */
+/** An event of a wait's type that is not older than the wait's instance, and not assigned to another wait of the instance. */
 const FITS_OTHERWISE = `s.tenant_id = millrace_waits.tenant_id AND s.type = millrace_waits.type
       AND s.received_at >= (SELECT accepted_at FROM millrace_instances WHERE id = millrace_waits.instance_id)
       AND NOT EXISTS (SELECT 1 FROM millrace_waits taken WHERE taken.instance_id = millrace_waits.instance_id AND taken.signal_id = s.id)`;
 
-/** An event that fits a wait: with its subject, not older than its instance, not assigned to another wait of the same instance. */
+/** An event that fits a wait: it has the wait's subject, is not older than the instance, and is not assigned to another of its waits. */
 export const FITS = fragment(`s.subject = millrace_waits.subject AND ${FITS_OTHERWISE}`);
 
 /** An event that was sent to the instance of a wait, and fits the wait. */
@@ -55,15 +55,20 @@ export const FITS_AS_SENT = fragment(
 
 const oldest = (fits: string) => `(SELECT s.id FROM millrace_signals s WHERE ${fits} ORDER BY s.received_at, s.id LIMIT 1)`;
 
-/** The event for a wait: first one that was sent to its instance. Both queries read only the first entry of an index. */
+/**
+ * The oldest event that fits a wait; events that were sent to its instance alone come first. Both queries read only the first entry of an
+ * index.
+ */
 export const OLDEST_FITTING = fragment(`coalesce(${oldest(FITS_AS_SENT.fragment)}, ${oldest(FITS.fragment)})`);
 
-/** A run in doubt or asleep may later wait for an old event; an instance open for longer than this gets no event from before. */
+/**
+ * Retention in days of events that a run in doubt or asleep may still wait for; an instance that is open for longer gets no older event.
+ */
 const LONGEST_KEPT_DAYS = 400;
 
 /**
- * The condition that an event is old, and no instance could still receive it, now or after a retry: no older instance of the tenant is
- * open, and no wait has it assigned, because a restarted run gets it again. There are few instances of that age.
+ * The condition that an event is old, and that no instance could still receive it, now or after a retry. No older instance of the tenant is
+ * open, and the event is assigned to no wait: a restarted run would get it again. Few instances are that old.
  */
 export function isFree(keepMs: number): Statement {
   return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (
@@ -74,7 +79,7 @@ export function isFree(keepMs: number): Statement {
         AND millrace_waits.signal_id = millrace_signals.id)))`;
 }
 
-/** Removes events that no instance can receive. The statement returns a row for each removed row. */
+/** Removes events that no instance can receive any more. The statement returns a row for each removed row. */
 export function removeFree(ids: readonly string[], keepMs: number): Statement {
   return sql`DELETE FROM millrace_signals WHERE id IN ${among(ids)} AND ${isFree(keepMs)} RETURNING 1 AS gone`;
 }

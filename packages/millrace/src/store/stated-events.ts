@@ -5,13 +5,13 @@ export interface KnownEvent {
   id: string;
   fingerprint: string;
   said: string;
-  /** Null when the event started a job: then the correlation id is the event's own id. */
+  /** The correlation id; null when the event started a job, whose correlation id is the event's own id. */
   correlation_id: string | null;
 }
 
 /**
- * Stores keys of events: known ones remain unchanged. The statement returns the new ids. The statement must follow the insert of the
- * events' messages.
+ * Stores keys of outside events: known keys remain unchanged. The statement returns the ids of the new keys. The statement must follow the
+ * insert of the events' messages.
  */
 export function insertStatedEvents(rows: string): Statement {
   return sql`
@@ -22,21 +22,21 @@ export function insertStatedEvents(rows: string): Statement {
     RETURNING lower(hex(id)) AS id`;
 }
 
-/** The records of the given keys. */
+/** Selects the records of the given event keys. */
 export function selectStated(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, lower(hex(said)) AS said, correlation_id
     FROM millrace_stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** The records of the given keys, each with its time. */
+/** Selects the records of the given event keys, each with its time of acceptance. */
 export function selectStatedAt(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, correlation_id, stated_at
     FROM millrace_stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** Removes a slice of old keys, by a range of ids, as hex. The statement returns a row for each removed row. */
+/** Removes old event keys, within a range of ids (hex). The statement returns a row for each removed row. */
 export function removeStatedEvents({ from, last }: { from: string; last: string }, keepMs: number): Statement {
   return sql`
     DELETE FROM millrace_stated_events WHERE id > unhex(${from}) AND id <= unhex(${last}) AND stated_at <= ${now} - ${keepMs}

@@ -1,25 +1,25 @@
 import { among, type Statement, sql } from "../contract/sql.ts";
 
-/** Counters that a recorder collected. */
+/** A row of counters that a recorder collected. */
 export interface TallyRow {
   readonly id: string;
-  /** The start of the collection, in milliseconds since 1970. */
+  /** The start of the counting period, in milliseconds since 1970. */
   readonly at: number;
-  /** JSON. */
+  /** The counters as JSON. */
   readonly body: string;
 }
 
-/** Stores collected counters. Idempotent. */
+/** Stores a row of counters that a recorder collected. The statement is idempotent. */
 export function insertTally({ id, at, body }: TallyRow): Statement {
   return sql`INSERT INTO millrace_tallies (id, at, body) VALUES (${id}, ${at}, ${body}) ON CONFLICT DO NOTHING`;
 }
 
-/** Tallies that are not imported yet, the oldest first, so that shown counters never decrease. */
+/** Selects counters that are not imported yet, the oldest first, so that shown values never decrease. */
 export function selectTallies(limit: number): Statement {
   return sql`SELECT id, at, body FROM millrace_tallies ORDER BY at, id LIMIT ${limit}`;
 }
 
-/** Removes imported tallies. */
+/** Removes counters that have been imported. */
 export function removeTallies(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_tallies WHERE id IN ${among(ids)}`;
 }

@@ -9,7 +9,7 @@ export interface TenantObject {
   readonly tenantId: string;
   /** The binding of the object's class. */
   readonly binding: "ROOMS" | "PULL_QUEUES";
-  /** The object's own name. */
+  /** The name of the Durable Object. */
   readonly name: string;
 }
 
@@ -22,14 +22,14 @@ export function selectObjects(tenantId: string, limit: number): Statement {
   return sql`SELECT tenant_id AS "tenantId", binding, name FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} LIMIT ${limit}`;
 }
 
-/** Removes an erased object from the register. */
+/** Removes an erased Durable Object from the register of a tenant's objects. */
 export function unregisterObject({ tenantId, binding, name }: TenantObject): Statement {
   return sql`DELETE FROM millrace_tenant_objects WHERE tenant_id = ${tenantId} AND binding = ${binding} AND name = ${name}`;
 }
 
 /**
- * The row that locates an object when its tenant is deleted: written before the object stores anything. An object that is used without the
- * engine has none.
+ * The row that locates a Durable Object when its tenant is deleted, written before the object stores any data. A Durable Object that is
+ * used without the engine has no such row.
  */
 export class Registration {
   readonly #env: unknown;
@@ -42,7 +42,10 @@ export class Registration {
     this.#isThere = kv.get("registered") === true;
   }
 
-  /** Writes the row if needed; undefined when it exists. Errors: `unavailable`: then nothing may be stored. */
+  /**
+   * Registers the object with its tenant if needed; returns undefined when it is registered. Errors: `unavailable` when the object could
+   * not be registered: it must not store any data.
+   */
   make(object: TenantObject): Promise<void> | undefined {
     return this.#isThere || !hasEngine(this.#env) ? undefined : this.#register(this.#env.DB, object);
   }

@@ -1,21 +1,21 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** A token: the hash of its secret, never the secret. */
+/** A new API token: the database stores the hash of its secret, never the secret. */
 export interface NewToken {
   readonly id: string;
-  /** SHA-256, as hex. */
+  /** The SHA-256 of the token's secret, as hex. */
   readonly hash: string;
   readonly tenantId: string;
   /** The name of the token's holder. */
   readonly actor: string;
   readonly scopes: readonly string[];
-  /** Milliseconds since 1970; null for never. */
+  /** Expiry in milliseconds since 1970; null if the token never expires. */
   readonly expiresAt: number | null;
-  /** The token that minted this one, if any. */
+  /** The token that minted this token, if any. */
   readonly mintedBy?: string | undefined;
 }
 
-/** As the API has them: see `TokenRow`. */
+/** The columns of a token that the API returns: see `TokenRow`. */
 const SHOWN = fragment(
   `id, actor, '["' || replace(scopes, ' ', '","') || '"]' AS scopes, created_at, expires_at, used_at AS last_used_at, signed_in`,
 );
@@ -39,8 +39,8 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mint
 }
 
 /**
- * Stores a browser's token, with the rights of another token, valid as long as that one and at most `forMs`. `standsFor` returns the other
- * token's id, or nothing. Idempotent. The statement returns the token's row.
+ * Stores a browser's token, with the rights of another token, valid as long as that one and at most `forMs`. `standsFor` selects the other
+ * token's id, or no row. The statement is idempotent. The statement returns the token's row.
  */
 export function insertHeir(
   { id, hash }: Pick<NewToken, "id" | "hash">,
@@ -56,8 +56,8 @@ export function insertHeir(
 }
 
 /**
- * Removes a tenant's expired browser tokens, and of those that descend from the same first token as this one all but the newest `most`. The
- * first token is at the start of `minted_by`.
+ * Removes a tenant's expired browser tokens, and all but the newest `most` of those with the same original token as the given one. The id
+ * of the original token is at the start of `minted_by`.
  */
 export function removeOldHeirs(tenantId: string, tokenId: string, most: number): Statement {
   return sql`
@@ -86,12 +86,12 @@ export function moveToken(id: string, tenantId: string): Statement {
   return sql`UPDATE millrace_tokens SET tenant_id = ${tenantId} WHERE id = ${id}`;
 }
 
-/** The shown columns of tokens. */
+/** Selects the columns of tokens that the API returns. */
 export function selectTokens(where: Statement): Statement {
   return sql`SELECT ${SHOWN} FROM millrace_tokens WHERE ${where}`;
 }
 
-/** A tenant's tokens, newest first. */
+/** Selects a tenant's tokens, newest first. */
 export function selectTokensOf(tenantId: string, limit: number): Statement {
   return selectTokens(sql`tenant_id = ${tenantId} ORDER BY created_at DESC, id DESC LIMIT ${limit}`);
 }
@@ -100,7 +100,10 @@ export function selectOwner(id: string): Statement {
   return sql`SELECT tenant_id, actor FROM millrace_tokens WHERE id = ${id}`;
 }
 
-/** The tenant of a token or of its descendants; the actor is null if the token itself is gone. The table is small. */
+/**
+ * Selects the tenant of a token or of its descendants; the actor is null if the token itself was removed. The statement scans the whole
+ * table, which is small.
+ */
 export function selectFamilyOwner(id: string): Statement {
   return sql`
     SELECT tenant_id, (SELECT actor FROM millrace_tokens WHERE id = ${id}) AS actor FROM millrace_tokens
@@ -136,7 +139,7 @@ export function isThere(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_tokens WHERE ${isToken(tenantId, id)})`;
 }
 
-/** The ids of a token's descendants as one JSON object, for the audit of its revocation. */
+/** Selects the ids of a token's descendants as one JSON object, for the audit of its revocation. */
 export function listDescendants(tenantId: string, id: string): Statement {
   return sql`
     SELECT json_object('descendants', json((SELECT json_group_array(id) FROM millrace_tokens
@@ -161,8 +164,8 @@ export function noteUsed(id: string): Statement {
 }
 
 /**
- * Removes tokens that expired long ago: until then their names explain the audit. The table is small. The statement returns a row for each
- * removed row.
+ * Removes tokens that expired long ago; the audit shows their names until this removal. The statement scans the whole table, which is
+ * small. The statement returns a row for each removed row.
  */
 export function removeExpired(keepMs: number, limit: number): Statement {
   return sql`

@@ -14,7 +14,7 @@ export function bury(ids: readonly string[], old: Old): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Removes a slice of old tombstones, by a range of ids, as hex. The statement returns a row for each removed row. */
+/** Removes old tombstones, within a range of ids (hex). The statement returns a row for each removed row. */
 export function removeTombstones({ from, last }: { from: string; last: string }, keepDays: number): Statement {
   return sql`
     DELETE FROM millrace_tombstones
@@ -22,7 +22,7 @@ export function removeTombstones({ from, last }: { from: string; last: string },
     RETURNING 1 AS gone`;
 }
 
-/** The tombstones of these ids: each with its day of pruning, in days since 1970. */
+/** Selects the tombstones of these ids: each with its day of pruning, in days since 1970. */
 export function selectPruned(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, pruned_day FROM millrace_tombstones

@@ -3,14 +3,14 @@ import { wasApplied } from "./actions.ts";
 import { isPaused } from "./instances/paused.ts";
 import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
-/** A new wait. */
+/** An instance's wait for an event. */
 export interface NewWait {
   readonly instanceId: string;
-  /** The step's name on the platform. */
+  /** The name of the waiting step on the platform. */
   readonly name: string;
   readonly workflow: string;
   readonly tenantId: string;
-  /** The event's type. */
+  /** The type of the event that the instance waits for. */
   readonly type: string;
   readonly subject: string;
   /** The platform's event type for the wait. */
@@ -18,7 +18,10 @@ export interface NewWait {
   readonly timeoutMs: number;
 }
 
-/** Registers a wait, for the first time or again, unless the instance is paused. The wait's time limit counts from the first call. */
+/**
+ * Registers an instance's wait for an event, for the first time or again, unless the instance is paused. The time limit of the wait counts
+ * from its first registration.
+ */
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
   return sql`
@@ -28,7 +31,7 @@ export function askForEvent(wait: NewWait): Statement {
     ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
 }
 
-/** Assigns an event that came earlier, if there is one. */
+/** Assigns a stored event to a wait, if the event came before the wait. */
 export function takeEarly(instanceId: string, name: string): Statement {
   return sql`
     UPDATE millrace_waits SET signal_id = ${OLDEST_FITTING}
@@ -36,9 +39,9 @@ export function takeEarly(instanceId: string, name: string): Statement {
 }
 
 /**
- * Assigns events to matching waits: an instance's most recent wait gets the oldest event, the wait before it the next one, and so on. An
- * older wait may have lost a race in the code and be without a listener. `arrived` is JSON: tenant, type and subject of the events. The
- * statement returns the waits that got an event.
+ * Assigns events to matching waits: an instance's most recent wait gets the oldest event, the wait before it the next one, and so on. The
+ * code may no longer listen to an older wait, for example after a race of two waits. `arrived` is JSON: tenant, type and subject of the
+ * events. The statement returns the waits that got an event.
  */
 export function assignEvents(arrived: string): Statement {
   return sql`
@@ -73,21 +76,24 @@ export function assignSent(instanceId: string, { type, subject }: { type: string
     RETURNING instance_id, name, workflow, event_type, signal_id`;
 }
 
-/** The open waits of an instance for events of a type. */
+/** Selects the open waits of an instance for events of a type. */
 export function selectOpenWaits(instanceId: string, type: string): Statement {
   return sql`
     SELECT name, subject FROM millrace_waits
     WHERE instance_id = ${instanceId} AND type = ${type} AND signal_id IS NULL AND over_at IS NULL`;
 }
 
-/** A wait or an approval of an instance, by the name of its step. */
+/** Selects a wait or an approval of an instance, by the name of its step. */
 export function selectAwaited(instanceId: string, name: string): Statement {
   return sql`
     SELECT 1 FROM millrace_waits WHERE instance_id = ${instanceId} AND name = ${name}
     UNION ALL SELECT 1 FROM millrace_approvals WHERE instance_id = ${instanceId} AND step = ${name}`;
 }
 
-/** Marks events as sent to the runs of their waits. An event sent to a run that a retry has replaced meanwhile does not count. */
+/**
+ * Marks events as sent to the runs of their waits. An event that was sent to an earlier run, which a retry has replaced, does not count as
+ * sent.
+ */
 export function noteTold(told: readonly { instance_id: string; signal_id: string; run: number }[]): Statement {
   return sql`
     UPDATE millrace_waits SET told_at = ${now}
@@ -95,7 +101,7 @@ export function noteTold(told: readonly { instance_id: string; signal_id: string
     WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
 }
 
-/** Closes a wait without an event, if its time is over. The platform's timer may be early by `skewMs`. */
+/** Closes a wait without an event, if its time is over. The platform's timer may fire early by `skewMs`. */
 export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {
   return sql`
     UPDATE millrace_waits SET over_at = ${now}
@@ -111,7 +117,7 @@ export function reopenWait(instanceId: string, name: string | null, actionId: st
 }
 
 /**
- * A restart discards events sent to the run before it: they must be sent again. The statement must follow the one that applies the
+ * A restart discards events that were sent to the earlier run: they must be sent again. The statement must follow the one that applies the
  * operator's action.
  */
 export function forgetTold(instanceId: string, actionId: string): Statement {

@@ -2,15 +2,15 @@ import type { CrashPoint } from "../contract/crash-points.ts";
 import type { Ended } from "./ends.ts";
 import { isRead, type UpstreamRequest } from "./upstream.ts";
 
-/** A place in the run where the process can die. */
+/** A point in a run where a test lets the process die. */
 export interface Boundary {
   readonly point: CrashPoint;
   readonly step: string | undefined;
-  /** False: the attempt dies and is repeated. True: the platform also loses its state of the run, and restarts the run. */
+  /** False when the attempt dies and is repeated. True when the platform also loses the state of the run, and restarts the run. */
   readonly beginsAnew: boolean;
 }
 
-/** The outcome of one run. */
+/** The outcome of a run in a crash test. */
 export interface CrashRun {
   readonly tenantId: string;
   readonly instanceId: string;
@@ -20,9 +20,9 @@ export interface CrashRun {
   /** The reason why the run did not end; empty if it ended. */
   readonly failure: string;
   readonly crossed: readonly { readonly point: CrashPoint; readonly step: string | undefined }[];
-  /** True if the run reached its boundary. */
+  /** True if the run reached the boundary at which the process had to die. */
   readonly reached: boolean;
-  /** Messages that were committed, by type. */
+  /** The number of committed messages of the run, by type. */
   readonly emitted: Readonly<Record<string, number>>;
   /** The tenant's other instances, by workflow and status. */
   readonly followers: Readonly<Record<string, number>>;
@@ -33,7 +33,7 @@ export interface CrashRun {
 /** The crash points between the claim of an effect and its record: a `once` effect becomes in doubt if the process dies there. */
 const IN_EFFECT = /^W0[136]/;
 
-/** The broken promises that the run without a fault shows. */
+/** Returns the promises that even the run without a fault breaks. */
 export function brokenWithoutFault(base: CrashRun): string[] {
   const outside = base.requests.filter(({ by }) => by?.step === undefined);
   const keyed = [...stepsOf(base, "keyed")].filter(([, sent]) => !sent.some(carriesKey));
@@ -45,7 +45,7 @@ export function brokenWithoutFault(base: CrashRun): string[] {
   ];
 }
 
-/** The promises that a run broke, each as a sentence. `base`: the run without a fault. */
+/** Returns the promises that a run broke, each as a sentence. `base` is the run without a fault. */
 export function brokenIn(base: CrashRun, run: CrashRun, { point, step, beginsAnew }: Boundary): string[] {
   if (run.failure) return [run.failure];
   if (!run.reached) {
@@ -66,7 +66,7 @@ export function brokenIn(base: CrashRun, run: CrashRun, { point, step, beginsAne
   ];
 }
 
-/** Effects that happened more or less often than their class promises. */
+/** Returns the effects that happened more or less often than their effect class promises. */
 function brokenEffects(base: CrashRun, run: CrashRun): string[] {
   const expected = countsOf(base);
   const broken: string[] = [];
@@ -107,7 +107,7 @@ interface Count {
   readonly of: { readonly step: string; readonly class: string; readonly target: string };
 }
 
-/** Counts the effects of each step at each target. For a `keyed` step, a repetition with a known key has no effect. */
+/** Counts the effects of each step at each target. A repetition of a `keyed` step with a known key has no effect. */
 function countsOf(run: CrashRun): Map<string, Count> {
   const counts = new Map<string, Count>();
   for (const request of run.requests) {
@@ -131,7 +131,7 @@ function stepsOf(run: CrashRun, kind: string): Map<string, UpstreamRequest[]> {
   );
 }
 
-/** True if the upstream can see the step's key: in a header, the body or the URL. */
+/** True if a request shows the step's key to the upstream: in a header, the body or the URL. */
 function carriesKey({ by, headers, body, url }: UpstreamRequest): boolean {
   return by?.key !== undefined && [...Object.values(headers), body, url].some((text) => text.includes(by.key ?? ""));
 }
@@ -139,7 +139,7 @@ function carriesKey({ by, headers, body, url }: UpstreamRequest): boolean {
 const target = ({ method, url }: UpstreamRequest): string => `${method} ${url}`;
 const targets = (requests: readonly UpstreamRequest[]): string[] => [...new Set(requests.map(target))];
 
-/** A text with the names of one run removed: its tenant, its id, and the keys of its effects. */
+/** Removes from a text the names of one run: its tenant, its id, and the keys of its effects. */
 function named({ tenantId, instanceId, requests }: CrashRun, text: string): string {
   const keys = requests.flatMap(({ by }) => (by?.key === undefined ? [] : [[by.key, `<key of ${by.step}>`] as const]));
   return [[tenantId, "<tenant>"] as const, [instanceId, "<instance>"] as const, ...keys].reduce(

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { keeperOf } from "../keeper/client.ts";
 import { assertCrashPoints } from "./crashes.ts";
 
-/** Makes all of the keeper's work due now, the newest instances first, and runs one round. */
+/** Makes all of the keeper's work due now, the newest instances first, and runs one round of the keeper. */
 export async function keeperRound(env: EngineEnv): Promise<void> {
   await env.DB.batch([
     env.DB.prepare("UPDATE millrace_instances SET check_at = -accepted_at WHERE check_at IS NOT NULL"),
@@ -12,12 +12,15 @@ export async function keeperRound(env: EngineEnv): Promise<void> {
   await keeperOf(env).round();
 }
 
-/** Expires the claims of an instance, as after a killed process. */
+/** Expires the claims of an instance's effects, as time does after a killed process. */
 export async function expireLeases(env: EngineEnv, instanceId: string): Promise<void> {
   await env.DB.prepare("UPDATE millrace_inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(instanceId).run();
 }
 
-/** Makes sleeps, and the delays between attempts, take no time, until `restore()`. Needs crash points in the bundle, like `dieAt`. */
+/**
+ * Makes sleeps, and the delays between attempts, take no time, until `restore()`. The function needs crash points in the bundle, like
+ * `dieAt`.
+ */
 export function skipPauses(): { restore: () => void } & Disposable {
   assertCrashPoints();
   const before = globalThis.millraceSkipsPauses;

@@ -12,7 +12,7 @@ import { assertCrashPoints, deathAt } from "./crashes.ts";
 import { isAtEnd, untilEnded } from "./ends.ts";
 import { type RecordingUpstream, recordingUpstream } from "./upstream.ts";
 
-/** A run of `crashEverywhere`. The tenant is new, and its id is the idempotency key too. */
+/** A run of a workflow that `crashEverywhere` starts. The run has a new tenant; the tenant's id is also the idempotency key. */
 export interface TriedRun {
   readonly tenantId: string;
   readonly instanceId: string;
@@ -22,11 +22,11 @@ export interface CrashOptions<Input> {
   /** The `catalog` that `millrace({ … })` returns. */
   readonly catalog: Catalog;
   /**
-   * Returns the input of a run. The function is called once in each run. Needed if your rows or upstreams use other identities than the
-   * tenant's id.
+   * Returns the input of the workflow in a run. The function is called once in each test run. The function is needed if your rows or
+   * upstreams use other identities than the tenant's id.
    */
   readonly inputOf?: (run: TriedRun) => Input;
-  /** The upstream that records the requests. Default: a new one with default answers, until the call returns. */
+  /** The upstream that records the workflow's requests. Default: a new upstream with default answers, until the call returns. */
   readonly upstream?: RecordingUpstream;
   /**
    * Sends the events that the workflow waits for, or answers its questions. The function is called once in each run, after the command was
@@ -35,30 +35,30 @@ export interface CrashOptions<Input> {
   readonly meanwhile?: (run: TriedRun) => Promise<void>;
   /** Reads more data that must be the same in each run, such as your own rows of the tenant. */
   readonly compare?: (run: TriedRun) => Promise<unknown>;
-  /** Returns the part of the result that must be the same. Default: the whole result, without the ids and keys of the run. */
+  /** Returns the part of the result that must be the same. By default the whole result is compared, without the ids and keys of the run. */
   readonly resultOf?: (result: unknown) => unknown;
-  /** Selects the boundaries to test. Default: all. */
+  /** Selects the crash boundaries to test. Default: all. */
   readonly only?: (boundary: Boundary) => boolean;
-  /** Time limit of one run. Default: 20 seconds. */
+  /** Time limit of one run of the workflow. Default: 20 seconds. */
   readonly withinMs?: number;
   /** False returns a report with broken promises instead of an error. Default: true. */
   readonly throws?: boolean;
-  /** Receives a line for each run. Default: `console.log`. */
+  /** Receives a line of the report for each run. Default: `console.log`. */
   readonly print?: (line: string) => void;
 }
 
 export interface CrashReport {
-  /** Each boundary that the run without a fault crossed, and the run whose process died there. */
+  /** Each boundary that the run without a fault crossed, with the run whose process died at it. */
   readonly boundaries: readonly { boundary: Boundary; name: string; status: string; seconds: number; broken: readonly string[] }[];
-  /** All broken promises, each as a sentence. */
+  /** All promises that runs broke, each as a sentence. */
   readonly broken: readonly string[];
   readonly seconds: number;
 }
 
 /**
- * Runs a workflow once without a fault, then once for each boundary that this run crossed, in which the process dies there. Compares each
- * end, result, message and upstream request with the run without a fault and with the class of each effect. Run no other work in the engine
- * meanwhile. Errors: an `Error` with every broken promise; `config_invalid` in a bundle without crash points.
+ * Runs a workflow once without a fault. Then runs it again for each boundary that the first run crossed: the process dies there. Compares
+ * the end, result, messages and upstream requests of each run with the run without a fault and with the class of each effect. Run no other
+ * work in the engine during this call. Errors: an `Error` with every broken promise; `config_invalid` when the bundle has no crash points.
  */
 export async function crashEverywhere<Input>(
   workflow: WorkflowDefinition<Input>,
@@ -103,13 +103,13 @@ export async function crashEverywhere<Input>(
   }
 }
 
-/** Crash points at which the replay itself ends, so that no attempt can be repeated. */
+/** Crash points at which the whole replay ends, so that no attempt can be repeated. */
 const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end recorded, replay not over"]);
 
-/** Points of the whole deployment: the keeper crosses them during a run by chance. */
+/** Crash points of the whole deployment: the keeper may cross them during any run. */
 const OF_DEPLOYMENT: ReadonlySet<CrashPoint> = new Set(["alert raised, not sent"]);
 
-/** After each recorded step the platform may also lose the whole replay. */
+/** After each recorded step the platform may also lose the whole run's state. */
 function boundariesOf({ crossed }: CrashRun): Boundary[] {
   const all = crossed.flatMap((one): Boundary[] => {
     if (OF_DEPLOYMENT.has(one.point)) return [];
@@ -148,10 +148,10 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
     if (point.startsWith("O01")) emitted.push(...typesOf(about));
     if (death.isOver || point !== boundary?.point || (step !== boundary.step && masked(step, run) !== boundary.step)) return;
     death.isOver = true;
-    // The dead process no longer extends its claims, so they expire.
+    // The dead process no longer extends the claims of its effects, so these expire.
     await expireLeases(env, instanceId);
     if (boundary.beginsAnew) {
-      // From this point on, the restart would wait for this replay.
+      // After this point the restart of the run would wait for this replay.
       death.isToRestart = true;
       while (death.isToRestart) await scheduler.wait(5);
     }
@@ -171,7 +171,7 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
     );
   let failure = "";
   try {
-    // The caller repeats the request once if it got no response.
+    // The caller repeats a request once if it got no response.
     await ask().catch((error) => (boundary ? ask() : Promise.reject(error)));
     await meanwhile?.(run);
     await settled(env, { run, workflow: workflow.name, death, withinMs });
@@ -219,10 +219,13 @@ interface Awaited {
 
 /** Pause between two rounds of the keeper. */
 const ROUND_MS = 300;
-/** A run that ended this long ago does not reach its boundary any more. The last boundaries come after the end, later on a busy machine. */
+/**
+ * A run cannot reach its boundary any more this long after its end. The last boundaries of a run come after its end, and later on a busy
+ * machine.
+ */
 const UNREACHED_MS = 2000;
 
-/** Waits until the run, and each run that followed from it, has ended. The keeper runs its rounds meanwhile. */
+/** Waits until the run, and each run that followed from it, has ended. The keeper runs its rounds during this wait. */
 async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Awaited): Promise<void> {
   const { tenantId, instanceId } = run;
   const deadline = Date.now() + withinMs;
@@ -257,7 +260,7 @@ async function ofTenant(env: EngineEnv, tenantId: string) {
   return (await select.all<{ id: string; workflow: string; status: string }>()).results;
 }
 
-/** Messages of the tenant that no consumer has accepted. */
+/** Counts the messages of the tenant that no consumer has accepted. */
 async function unsent(env: EngineEnv, tenantId: string): Promise<number> {
   const select = env.DB.prepare("SELECT count(*) AS n FROM millrace_outbox WHERE body->>'tenant_id' = ?1").bind(tenantId);
   return (await select.first<{ n: number }>())?.n ?? 0;

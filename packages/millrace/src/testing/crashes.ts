@@ -3,9 +3,9 @@ import { MillraceError } from "../contract/errors.ts";
 import { nearest } from "../contract/nearest.ts";
 
 /**
- * Ends the code at a crash point, once, as the end of its process does. `died()` returns whether that happened. At a point of an instance,
- * only instances with these ids die. Errors: `config_invalid` for a name that is no point, for a point of an instance without ids, for ids
- * at another point, and in a bundle without crash points.
+ * Ends the code at a crash point, once, as the end of its process does. `died()` returns whether the code has died there. At a point of an
+ * instance, only instances with these ids die. Errors: `config_invalid` for an unknown point, for a point of an instance without ids, for
+ * ids at another point, and in a bundle without crash points.
  */
 export function dieAt(point: CrashPoint, instanceIds?: readonly string[]): { died: () => boolean } {
   return failAt(point, deathAt(point), instanceIds);
@@ -18,7 +18,7 @@ export function deathAt(point: string): Error {
   return death;
 }
 
-/** Throws an error at a crash point, once. Errors: as `dieAt`. */
+/** Throws an error at a crash point, once. The errors are those of `dieAt`. */
 export function failAt(point: CrashPoint, error: Error, instanceIds?: readonly string[]): { died: () => boolean } {
   let died = false;
   watchPoint(point, instanceIds, () => {
@@ -30,8 +30,8 @@ export function failAt(point: CrashPoint, error: Error, instanceIds?: readonly s
 }
 
 /**
- * Holds the code at a crash point, once, until `release()`: a process without progress. The hold polls, because a promise must not cross
- * from one request into another. Errors: as `dieAt`.
+ * Holds the code at a crash point, once, until `release()`: this simulates a process without progress. The hold polls, because a promise
+ * must not cross from one request into another. The errors are those of `dieAt`.
  */
 export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { reached: () => boolean; release: () => void } {
   let reached = false;

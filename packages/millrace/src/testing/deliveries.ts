@@ -4,15 +4,15 @@ import { instanceId as instanceIdOf } from "../contract/ids.ts";
 import { newTrace } from "../contract/trace.ts";
 import type { WorkflowDefinition } from "../workflow/workflow.ts";
 
-/** Options of `messageFor`. */
+/** Options of the function `messageFor`. */
 export interface MessageOptions {
-  /** The tenant. Default: `test`. */
+  /** The tenant of the message. Default: `test`. */
   readonly tenantId?: string;
-  /** The idempotency key. Default: the key that the workflow derives from its input, else a new one. */
+  /** The idempotency key of the message. Default: the key that the workflow derives from its input, otherwise a new key. */
   readonly idempotencyKey?: string;
 }
 
-/** Makes the queue message that starts a workflow, for `deliverTo`, and the id of the instance that it starts. */
+/** Creates the queue message that starts a workflow, for `deliverTo`, and the id of the instance that the message starts. */
 export function messageFor<Input>(
   { name, on }: WorkflowDefinition<Input>,
   input: NoInfer<Input>,
@@ -28,7 +28,7 @@ export function messageFor<Input>(
   return { message, instanceId: instanceIdOf(tenantId, name, key) };
 }
 
-/** How a batch was settled. */
+/** How a consumer settled the messages of a batch. */
 export interface Settled {
   acked: number;
   retried: number;

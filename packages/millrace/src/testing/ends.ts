@@ -1,9 +1,9 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { AT_REST, OVER } from "../store/instances/status.ts";
 
-/** The end of an instance, or its wait for an operator. */
+/** The state of an instance that has ended or waits for an operator. */
 export interface Ended {
-  /** `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until an operator acts. */
+  /** One of `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until an operator acts. */
   readonly status: string;
   /** The return value of the workflow. */
   readonly result: unknown;
@@ -23,7 +23,7 @@ export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs 
     const isLate = Date.now() > deadline;
     if (row && isAtEnd(row.status)) {
       const { status, output } = row.status === "complete" ? await platformOf(env, row.workflow, instanceId) : { status: "", output: null };
-      // The row shows the end a moment before the platform does.
+      // The database shows the end of an instance a moment before the platform does.
       if (row.status !== "complete" || status === "complete" || isLate) {
         return { status: row.status, result: output, error: row.error === null ? null : JSON.parse(row.error) };
       }

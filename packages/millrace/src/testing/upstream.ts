@@ -1,26 +1,32 @@
 import { type CodeAtWork, codeAtWork } from "../contract/crash-points.ts";
 
-/** A request that the upstream got. */
+/** A request that the upstream of a test received. */
 export interface UpstreamRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** The request's header `Idempotency-Key`. */
+  /** The value of the request's header `Idempotency-Key`. */
   readonly key: string | undefined;
-  /** The workflow code that sent it. Undefined for other code, and in a bundle without crash points. */
+  /** The workflow code that sent the request. Undefined for requests of other code, and in a bundle without crash points. */
   readonly by: CodeAtWork | undefined;
-  /** `done`: an effect · `known`: its key had its effect before · `read`: GET, HEAD or OPTIONS · `refused`: answered without an effect. */
+  /**
+   * `done`: the request had an effect · `known`: its key had its effect before · `read`: GET, HEAD or OPTIONS · `refused`: answered without
+   * an effect.
+   */
   readonly was: "done" | "known" | "read" | "refused";
 }
 
-/** How the upstream treats the next requests. */
+/** How the upstream of a test treats the next requests. */
 export interface UpstreamTrouble {
-  /** `fail`: no effect, and `status` as the answer · `lose`: an effect, and no answer · `delay`: an effect, and an answer after `delayMs`. */
+  /**
+   * `fail`: the request has no effect and gets `status` · `lose`: it has an effect but gets no response · `delay`: it has an effect, and
+   * the response comes after `delayMs`.
+   */
   readonly does: "fail" | "lose" | "delay";
-  /** A text in the URL of these requests. Default: any URL. */
+  /** A text that the URL of these requests contains. By default the requests to any URL. */
   readonly url?: string;
-  /** The number of requests that are treated like this. Default: 1. */
+  /** The number of requests that fail, get lost or take longer. Default: 1. */
   readonly times?: number;
   /** Default: 503. */
   readonly status?: number;
@@ -30,22 +36,25 @@ export interface UpstreamTrouble {
 
 export interface UpstreamOptions {
   /**
-   * Answers a request. `done` contains the effects so far, including this one. Default: for an effect, `{ "id": … }` with the name of its
-   * step; for a read, the answer of the last effect at its URL, or 404.
+   * Returns the response to a request. `done` contains the effects so far, including that of this request. Default: an effect gets `{ "id":
+   * … }` with the name of its step; a read gets the response of the last effect at its URL, or 404.
    */
   readonly answer?: (request: UpstreamRequest, done: readonly UpstreamRequest[]) => Response | Promise<Response>;
 }
 
-/** An upstream of a test: it replaces `fetch`, and records each request. */
+/** The upstream of a test: it replaces `fetch`, and records each request. */
 export interface RecordingUpstream extends Disposable {
   /** A `fetch` for code that accepts one, or for a service binding of `env` that the upstream replaces. */
   readonly fetch: typeof fetch;
   readonly requests: readonly UpstreamRequest[];
-  /** The effects, in their order. A request with a known idempotency key is no second effect. `url`: a text that the URL contains. */
+  /**
+   * Returns the effects of the recorded requests, in their order. A request with a known idempotency key is no second effect. `url` is a
+   * text that the URL of the request contains.
+   */
   effects(of?: { url?: string; key?: string; instanceId?: string }): readonly UpstreamRequest[];
   /** Makes the next requests fail, get lost or take longer, as `trouble` describes. */
   next(trouble: UpstreamTrouble): void;
-  /** Restores the original `fetch`. */
+  /** Restores the original function `fetch`. */
   restore(): void;
 }
 

@@ -16,19 +16,22 @@ import { type Target, targetsOf } from "./routes.ts";
 
 /** The message types, workflows and routes of a deployment. */
 export interface Catalog {
-  /** Includes the workflows of other Workers. */
+  /** The workflows of the deployment, including those of other Workers. */
   readonly workflows: readonly AnyWorkflow[];
-  /** The consumers, one per queue. A definition for several queues appears once for each. Consumers of other Workers have `isElsewhere`. */
+  /**
+   * The consumers of the deployment, one per queue. A consumer that is defined for several queues appears once for each queue. The
+   * consumers of other Workers have `isElsewhere`.
+   */
   readonly consumers: readonly ConsumerDefinition[];
   /** The names that other Workers own. */
   readonly elsewhere: Elsewhere;
   /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
-  /** The workflow that performs a command. Errors: `unknown_message_type` with the nearest name. */
+  /** The workflow that performs a command. Errors: `unknown_message_type` for an unknown type, with the nearest known name. */
   performer(type: string): AnyWorkflow;
   /** The targets of an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
-  /** The kinds of message with this type: one, or none. */
+  /** The kinds of messages that have this type: one, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
   /** Maximum length of a chain of instances that start each other; a longer chain's message becomes a dead letter. */
   readonly maxHops: number;
@@ -40,25 +43,25 @@ export interface Catalog {
   readonly bulkVerbs: readonly AnyBulkVerb[];
 }
 
-/** A verb with any filter: each validates its own. */
+/** A verb of bulk actions with any type of filter: each verb validates its own. */
 // biome-ignore lint/suspicious/noExplicitAny: the filter's type is both a parameter and a result here, so no narrower type fits all
 export type AnyBulkVerb = BulkVerbOf<any, Catalog>;
 
 export interface Definition extends Hooks {
   readonly consumers: readonly ConsumerDefinition[];
   /**
-   * Consumers that other Workers with the same database run. This Worker may send their messages, shows them in the catalog, and leaves
-   * their instances and messages to them. Default none.
+   * Consumers that other Workers with the same database run. This Worker may send messages to them and shows them in the catalog, but
+   * leaves their instances and messages to the other Workers. Default none.
    */
   readonly elsewhere?: readonly ConsumerDefinition[];
   /**
-   * Maximum number of instances in a chain after the first, where each emits the event or command that starts the next. Default 3, at most
-   * 99. A message beyond this number becomes a dead letter, `too_many_hops`, which ends circular chains.
+   * Maximum number of instances in a chain after the first, where each emits the event or command that starts the next. The default is 3
+   * instances, the maximum 99. A message beyond this number becomes a dead letter, `too_many_hops`, which ends circular chains.
    */
   readonly maxHops?: number;
   /** Your verbs for bulk actions, in addition to the engine's. Default none. */
   readonly bulkVerbs?: readonly AnyBulkVerb[];
-  /** `callbackSender({ guard })` lets commands have a `callback_url`. Default: not allowed. */
+  /** `callbackSender({ guard })` lets commands have a `callback_url`. By default a command must not have one. */
   readonly callbacks?: CallbackSender;
 }
 
@@ -100,7 +103,7 @@ export function catalog(definition: Definition): Catalog {
   };
 }
 
-/** The names of other Workers. Without a sender of callbacks, another Worker sends them. */
+/** Collects the names that other Workers own. Without a workflow for callbacks in this Worker, another Worker sends the callbacks. */
 function left(others: readonly ConsumerDefinition[], own: readonly ConsumerDefinition[], callbacks: CallbackSender | undefined): Elsewhere {
   const names = (consumers: readonly ConsumerDefinition[], hasCallbacks: boolean) =>
     new Set([...workflowsOf(consumers).map(({ name }) => name), ...(hasCallbacks ? [SEND_CALLBACK] : [])]);
@@ -110,7 +113,7 @@ function left(others: readonly ConsumerDefinition[], own: readonly ConsumerDefin
   return { workflows, queues: new Set(queues), commands: new Set(startedBy(others).map(({ on }) => on.type)) };
 }
 
-/** Hint for an unknown type without a similar known one. */
+/** The hint of the error for an unknown type without a similar known type. */
 const NEW = {
   command: " For a new command, add its workflow to `workflows: […]` of millrace({ … }), or to the starts of its queue's consumer.",
   event: " For a new event, add on(…) to the routes of its queue's consumer.",

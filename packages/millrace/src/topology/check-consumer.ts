@@ -1,7 +1,7 @@
 import { assertDeclared, isWhole } from "../contract/declared.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
-/** The options, possibly from JavaScript that no compiler has checked. */
+/** The options of a consumer, possibly from JavaScript that no compiler has checked. */
 interface Said {
   readonly queue?: QueueDefinition;
   readonly starts?: readonly unknown[] | undefined;

@@ -5,7 +5,7 @@ import { transformIn } from "../contract/transforms.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { targetsOf } from "./routes.ts";
 
-/** Checks that a deployment's consumers fit together. Errors: `config_invalid`, with the change to make. */
+/** Checks that a deployment's consumers fit together. Errors: `config_invalid`, which names the change to make. */
 export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
   const [mistake] = [
     ...queues(consumers),
@@ -140,7 +140,7 @@ function workflows(consumers: readonly ConsumerDefinition[]): string[] {
   ];
 }
 
-/** Sent commands that no workflow performs or no consumer receives. */
+/** Lists problems of sent commands that no workflow performs or no consumer receives. */
 function sent(consumers: readonly ConsumerDefinition[]): string[] {
   const performed = new Set(startedBy(consumers).map(({ on }) => on.type));
   const consumed = new Set(consumers.map(({ queue }) => queue.name));
@@ -155,7 +155,7 @@ function sent(consumers: readonly ConsumerDefinition[]): string[] {
     });
 }
 
-/** Payload schemas with transforms: each hop would apply them again. */
+/** Lists payload schemas with transforms, because each hop would apply the transforms again. */
 function transforming(consumers: readonly ConsumerDefinition[]): string[] {
   const messages = [...startedBy(consumers).map(({ on }) => on), ...routesOf(consumers).map(({ event }) => event)];
   return messages.flatMap(({ kind, type, payload }) => {

@@ -22,17 +22,20 @@ export interface EventConsumer extends Policy {
   readonly starts?: never;
 }
 
-/** How messages are received, and how often each is tried. */
+/** The options of a consumer: how it receives messages, and how often it tries each. */
 interface Policy {
   readonly queue: QueueDefinition;
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
   readonly batch: { readonly size: number; readonly waitSeconds: number };
   /**
-   * Maximum number of batches in parallel. Without it the platform goes up to 250, each with a write to the one database. For a lane:
-   * maximum number of instances in progress per key.
+   * Maximum number of batches of the queue in parallel. Without this limit the platform runs up to 250 batches, each with a write to the
+   * one database. For a lane it is the maximum number of instances in progress per key.
    */
   readonly concurrency: number;
-  /** Time limit for one batch. Messages not yet accepted by then are returned to the queue, before the platform ends the handler. */
+  /**
+   * Time limit for one batch of messages. Messages that are not accepted within this time are returned to the queue, before the platform
+   * ends the handler.
+   */
   readonly deadlineMs: number;
   /** The reaction to a gap in a sender's sequence numbers; undefined: sequence numbers are not checked. */
   readonly sequence: GapRule | undefined;
@@ -40,7 +43,7 @@ interface Policy {
   readonly priority: { readonly lowMs: number } | undefined;
   /** The reaction of a lane to a failure; undefined for a queue, which has a dead-letter queue. */
   readonly onFailure: OnFailure | undefined;
-  /** Repairs that are tried on its dead letters when they are captured. */
+  /** Repairs that the engine tries on a dead letter of the queue when it is captured. */
   readonly repairs: readonly Repair[];
   /** True when another Worker consumes the queue: see `elsewhere` of the catalog. */
   readonly isElsewhere?: boolean;
@@ -48,8 +51,8 @@ interface Policy {
 
 /**
  * The reaction to a message whose `sequence` is not the next of its sender and subject.
- * - `wait`: the message is delayed until the gap is filled or the limit is reached. Then it proceeds; a missing message that arrives later
- *   becomes a dead letter.
+ * - `wait`: the message is delayed until the gap is filled or the limit is reached. The message proceeds after the limit; a missing
+ *   message that arrives later becomes a dead letter.
  * - `retry`: the message uses its queue's retries, then becomes a dead letter.
  * - `skip`: the message proceeds at once; missing messages that arrive later are ignored.
  */
@@ -61,7 +64,7 @@ type FirstNumber = 0 | 1;
 
 const FIRST_NUMBER: FirstNumber = 1;
 
-/** Consumers of a dead-letter queue: one statement stores a hundred dead letters, and other work needs an overloaded database more. */
+/** A dead-letter queue has one consumer: one statement stores a hundred dead letters, and other work needs an overloaded database more. */
 export const DEAD_LETTER_CONCURRENCY = 1;
 
 const RETRIES = { limit: 3, initial: "30 seconds", max: "10 minutes" } as const;
@@ -79,9 +82,9 @@ const WALL_MS = 15 * 60_000;
 /** The platform's maximum number of retries of a queue's message. */
 const MAX_QUEUE_RETRIES = 100;
 
-/** The delays are short, because all messages queued behind the head wait for it. */
+/** The retry delays of a lane are short, because all messages queued behind the head wait for it. */
 const LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const;
-/** The batch size is one, because the messages of a batch would be accepted in parallel. */
+/** The batch size of a lane is one, because the messages of a batch would be accepted in parallel. */
 const LANE_BATCH = { size: 1, waitSeconds: 0 };
 const LANE_CONCURRENCY = 1;
 /** A Durable Object stays in memory for 70 seconds during its own pending work. */
@@ -109,9 +112,9 @@ type ConsumerOptions = {
  * Declares the consumer of a queue: `starts` lists the workflows that perform the queue's commands, `routes` the targets of its events.
  *
  * Defaults: `retries` 3, from 30 seconds up to 10 minutes; `batch` 10 messages, no wait, which suits a queue with a waiting user;
- * `concurrency` 5 batches in parallel; `deadline` of a batch 13 minutes. `priority` lets commands be `high`, which start at once, ahead of
- * all queued messages, or `low`, which are delayed by the given time. `sequence` sets the reaction to a gap in a sender's numbers, and the
- * first number (`first`; default 1). `repairs` fix known failures of its messages, once each.
+ * `concurrency` 5 batches in parallel; `deadline` of a batch 13 minutes. `priority` lets commands be `high`, which start at once before all
+ * queued messages, or `low`, which are delayed by the given time. `sequence` sets the reaction to a gap in a sender's numbers, and the
+ * first number (`first`; default 1). `repairs` fix known failures of the queue's messages, once each.
  *
  * For a lane (`defineLaneQueue`) `onFailure` is required. Defaults: `retries` 3, from 1 second up to 30 seconds; `batch` 1 message;
  * `concurrency` 1 instance in progress per key; `deadline` 1 minute. Errors: `config_invalid`.
@@ -183,7 +186,7 @@ export function retryDelaySeconds({ retries }: ConsumerDefinition, attempt: numb
   return Math.max(1, Math.ceil(backoffMs(attempt, retries.initialMs, retries.maxMs) / 1000));
 }
 
-/** One consumer for each queue that the definition covers. */
+/** Returns one consumer for each queue that the definition covers. */
 export function ofEachQueue(consumer: ConsumerDefinition): ConsumerDefinition[] {
   return queuesOf(consumer.queue).map((name) => ({ ...consumer, queue: { ...consumer.queue, name } }));
 }
@@ -201,7 +204,7 @@ export function routesOf(consumers: readonly ConsumerDefinition[]): Route[] {
   return consumers.flatMap(({ routes = [] }) => routes);
 }
 
-/** Every workflow: first those that perform commands, then those that routes start. */
+/** Returns every workflow of the consumers: first those that perform commands, then those that routes start. */
 export function workflowsOf(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {
   const targets = routesOf(consumers).flatMap(targetsOf);
   return [...startedBy(consumers), ...targets.flatMap((target) => (target.do === "start" ? [target.workflow] : []))];

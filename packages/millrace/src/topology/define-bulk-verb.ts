@@ -2,7 +2,7 @@ import { MillraceError } from "../contract/errors.ts";
 import type { BulkCallOf, BulkVerbOf } from "./bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "./catalog.ts";
 
-/** The arguments of a verb's functions. */
+/** The arguments of a bulk action's functions. */
 export type BulkCall = BulkCallOf<Catalog>;
 
 export type BulkVerb<Filter = unknown> = BulkVerbOf<Filter, Catalog>;

@@ -61,7 +61,7 @@ export interface DescribedQueue {
   readonly isElsewhere: boolean;
   /** The types of the queue's messages. */
   readonly messages: string[];
-  /** The declared senders of its messages: HTTP routes, and events with a target that sends. */
+  /** The declared senders of the queue's messages: HTTP routes, and events with a route that sends. */
   readonly producers: Producer[];
 }
 

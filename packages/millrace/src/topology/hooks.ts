@@ -12,7 +12,9 @@ export interface SkippedLetter {
   idempotencyKey: string | null;
   /** The error code of the dead letter. */
   reason: string;
-  /** The reason for skipping it, and the operator; `retention` when its retention time was over. */
+  /**
+   * The operator's reason for skipping the dead letter, and the operator; `retention` when the retention time of the dead letter was over.
+   */
   because: string;
   actor: string;
   at: Date;
@@ -29,12 +31,12 @@ export interface Hooks {
   readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
 
-/** A sender that does not answer delays no other message: the confirmation follows when it sends again. */
+/** Time limit for a sender's answer, so that it delays no other message; the sender is confirmed when it sends again. */
 const CONFIRM_LIMIT_MS = 10_000;
 
 /**
- * Confirms to senders with their own outbox (`outbox: "sender"`) that their events are stored. Never throws: a sender without a
- * confirmation sends again.
+ * Confirms to senders with their own outbox (`outbox: "sender"`) that their events are stored. The function never throws: a sender without
+ * a confirmation sends its events again.
  */
 export async function confirmToSenders({ onConfirmed }: Hooks, env: object, taken: readonly Envelope[]): Promise<void> {
   const kept = taken.filter(({ outbox }) => outbox === "sender");

@@ -1,18 +1,18 @@
 import { type Envelope, MAX_PATH } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 
-/** Default of the catalog's `maxHops`. */
+/** The default of the option `maxHops` of the catalog. */
 const MAX_HOPS = 3;
 
-/** Validates a catalog's `maxHops`. Errors: `config_invalid`. */
+/** Validates the option `maxHops` of a catalog. Errors: `config_invalid`. */
 export function checkedHops(maxHops = MAX_HOPS): number {
   if (Number.isInteger(maxHops) && maxHops >= 1 && maxHops < MAX_PATH) return maxHops;
   throw new MillraceError("config_invalid", `The catalog has maxHops: ${maxHops}. Use 1 to ${MAX_PATH - 1} instances after the first.`);
 }
 
 /**
- * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, with the
- * workflows of the chain.
+ * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, which
+ * lists the workflows of the chain.
  */
 export function assertFewHops({ maxHops }: { maxHops: number }, workflow: string, { message_type, path = [] }: Envelope): void {
   if (path.length <= maxHops) return;

@@ -5,14 +5,17 @@ import { holdsMarks, REDACTED, redact } from "../contract/redact.ts";
 import type { Catalog } from "./catalog.ts";
 import { routesOf, startedBy } from "./consumer.ts";
 
-/** The fields that select a payload's schema. Without a version, the present version applies. */
+/**
+ * The fields of an envelope that select the schema of its payload. The present version of the schema applies to a message without a
+ * version.
+ */
 export type Typed = Pick<Envelope, "message_type"> & Partial<Pick<Envelope, "schema_version">>;
 
 /** Redacts the marked fields of a catalog's messages. */
 export interface Marks {
   /** The definitions with marked fields. */
   readonly marked: readonly MessageDefinition[];
-  /** Redacts a payload by the definition of its type. Calls `withheld` with each redacted value. */
+  /** Redacts a payload by the definition of its type. The function calls `withheld` with each redacted value. */
   payload(of: Typed, payload: unknown, withheld?: (one: unknown) => void): unknown;
   /** Redacts a received message of any shape. `hide` removes the same values from texts about the message. */
   message(queue: string, body: unknown): { body: unknown; hide: Hide };
@@ -41,7 +44,7 @@ export function hideIn(catalog: Catalog, queue: string, body: unknown): Hide {
   };
 }
 
-/** A received value may be circular or too deeply nested to search: then all of it is hidden. */
+/** A received value may be circular or too deeply nested to search: then the whole value is hidden. */
 function hideOrAll(look: () => Hide): Hide {
   try {
     return look();
@@ -61,7 +64,7 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
 
   function payload({ message_type, schema_version }: Typed, value: unknown, withheld: (one: unknown) => void = () => {}): unknown {
     const definitions = byType.get(message_type);
-    // Field names of an older version are unknown.
+    // The field names of an older schema version are unknown.
     const isUnknown =
       definitions === undefined || definitions.some((one) => isMarked(one) && (schema_version ?? one.version) < one.version);
     if (!isUnknown) return definitions.reduce((shown, one) => redact(one.payload, shown, withheld), value);
@@ -71,8 +74,8 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
   }
 
   /**
-   * Fields that no envelope has are redacted like the payload: they may be the payload under a wrong name. For a payload stored in R2, any
-   * text is hidden.
+   * Fields that no envelope has are redacted like the payload: they may be the payload under a wrong name. Any text about a message is
+   * hidden if its payload is stored in R2.
    */
   function message(queue: string, body: unknown): { body: unknown; hide: Hide } {
     if (!mayHoldMarks(catalog, queue, body)) return { body, hide: hideNothing };
@@ -94,7 +97,10 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
   return { marked, payload, message };
 }
 
-/** True if a field belongs to the envelope. An invalid string is shown; an invalid object may be the payload under a wrong name. */
+/**
+ * True if a field belongs to the envelope. An invalid string of the envelope is shown, but an invalid object may be the payload under a
+ * wrong name.
+ */
 function isOfEnvelope(name: string, value: unknown): boolean {
   if (!Object.hasOwn(envelopeSchema.shape, name)) return false;
   return typeof value !== "object" || envelopeSchema.shape[name as keyof typeof envelopeSchema.shape].safeParse(value).success;

@@ -4,9 +4,9 @@ import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
 /** A newly captured dead letter, as passed to a repair. */
 export interface RepairableLetter {
-  /** The error code, or `exhausted`. */
+  /** The error code of the dead letter, or `exhausted`. */
   readonly reason: string;
-  /** The error message. */
+  /** The error message of the dead letter. */
   readonly error: string;
   readonly messageType: string | null;
   readonly attempts: number;
@@ -15,15 +15,17 @@ export interface RepairableLetter {
 }
 
 /**
- * A known failure and its fix. Both functions must be pure and fast. The result of `mend` is validated like an operator's correction: it
- * must keep its tenant, key, source, kind and type.
+ * A known failure and its fix. The functions of a repair must be pure and fast. The result of `mend` is validated like an operator's
+ * correction: it must keep its tenant, key, source, kind and type.
  */
 export interface Repair {
-  /** Lower case letters, digits and hyphens. The name is shown on the dead letter, counted and audited. */
+  /**
+   * The name of the repair, in lower case letters, digits and hyphens. The name appears on the dead letter, in metrics and in the audit.
+   */
   readonly name: string;
   /** True for dead letters that this repair fixes. Only the first matching repair of a queue is tried. */
   readonly when: (letter: RepairableLetter) => boolean;
-  /** Returns the whole repaired message. */
+  /** Returns the whole message with the fix. */
   readonly mend: (message: RepairableLetter["message"]) => unknown;
 }
 

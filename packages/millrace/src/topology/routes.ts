@@ -15,13 +15,13 @@ export interface Routed<Payload> {
   readonly envelope: Envelope;
   readonly env: Cloudflare.Env;
   /**
-   * Runs `make` once per batch of events and name, for example to read a tenant's settings. All calls with the same name get the same
+   * Runs `make` once per batch of events and name, for example to read a tenant's settings. All calls of X with the same name get the same
    * result.
    */
   readonly once: <T>(name: string, make: () => Promise<T>) => Promise<T>;
 }
 
-/** A target of an event. A target that fits any event type has no `Type`. */
+/** A target of an event. A target that fits any event type has no type parameter `Type`. */
 export type Target<Payload = unknown, Type extends string = never> =
   | Start<Type>
   | Send<Payload>
@@ -32,7 +32,7 @@ export type Target<Payload = unknown, Type extends string = never> =
 /** Starts one instance of the workflow per event. */
 interface Start<Type extends string> {
   readonly do: "start";
-  /** The event type in the workflow's `on`. */
+  /** The type of the event that starts the workflow, from its `on`. */
   readonly follows: Type;
   readonly workflow: AnyWorkflow;
 }
@@ -44,7 +44,7 @@ interface Send<Payload> {
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
   /** The payload of the only command, when it is computed from the event's payload alone, without effects. */
   readonly derived?: ((payload: Payload) => unknown) | undefined;
-  /** Your row about each command, written with the acceptance of the event. */
+  /** A row of your table about each command, written with the acceptance of the event. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
   /** Maximum commands per second for one event; undefined: no limit. */
   readonly ratePerSecond: number | undefined;
@@ -82,11 +82,14 @@ interface Call<Payload> {
   readonly isLate: boolean;
 }
 
-/** Default time limit of a target's code for one event. */
+/** The default time limit of a target's code for one event. */
 const ROUTE_LIMIT: Duration = "30 seconds";
 
 export interface CallOptions {
-  /** Time limit; default 30 seconds. An event whose code took longer is retried, and finally becomes a dead letter with `route_timeout`. */
+  /**
+   * Time limit of the target's code for one event; default 30 seconds. An event whose code took longer is retried, and finally becomes a
+   * dead letter with `route_timeout`.
+   */
   timeout?: Duration;
   /** `commit`: the code runs after the commit of the event's commands and rows, and its failure does not hold them back. Default: before. */
   after?: "commit";
@@ -102,7 +105,7 @@ export function targetsOf({ targets }: Route): readonly Target[] {
   return targets as readonly Target[];
 }
 
-/** A Durable Object that receives events. The object must deduplicate by idempotency key. */
+/** A Durable Object that receives events. The Durable Object must deduplicate by idempotency key. */
 export interface EventListener {
   onEvent(envelope: Envelope): Promise<void>;
 }
@@ -150,9 +153,9 @@ export function send<Event, Payload>(command: CommandDefinition<Payload>, payloa
 }
 
 /**
- * Sends one command for each payload, or none. Payloads with equal keys give one command. `row` writes your row about each; a repeat must
- * change nothing, as with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most 12 hours later. Errors:
- * `config_invalid` for an invalid rate.
+ * Sends one command for each payload, or none. Payloads with equal keys send one command. `row` writes your row about each command; a
+ * repeated statement must change nothing, as with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most
+ * 12 hours later. Errors: `config_invalid` for an invalid rate of commands.
  */
 export function sendEach<Event, Payload>(
   command: CommandDefinition<Payload>,
@@ -182,14 +185,14 @@ export function signal(): Signal {
 }
 
 /**
- * Writes your row about the event, or none. Use the same statement text in every call: the rows of a batch are one statement. A repeat must
- * change nothing (`ON CONFLICT`).
+ * Writes a row of your table about the event, or none. Use the same statement text in every call: the rows of a batch are one statement.
+ * Repeating the statement must change nothing (`ON CONFLICT`).
  */
 export function project<Payload>(row: (event: Routed<Payload>) => RowStatement | undefined): Project<Payload> {
   return { do: "project", row };
 }
 
-/** Calls code at least once per event, in no order. When the code throws, the event is delivered again. */
+/** Calls your code at least once per event, in no order. When the code throws, the event is delivered again. */
 export function call<Payload>(
   handler: (event: Routed<Payload>) => unknown,
   { timeout = ROUTE_LIMIT, after }: CallOptions = {},
@@ -197,7 +200,7 @@ export function call<Payload>(
   return { do: "call", handler, limitMs: durationMs(timeout), isLate: after === "commit" };
 }
 
-/** Sends the event to a Durable Object, selected by its binding and name. The object must deduplicate by idempotency key. */
+/** Sends the event to a Durable Object, selected by its binding and name. The Durable Object must deduplicate by idempotency key. */
 export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string, options?: CallOptions): Call<Payload> {
   const told: Call<Payload>["handler"] = ({ payload, envelope, env }) =>
     objectNamed(env, object, name(payload, envelope)).onEvent(envelope);

@@ -5,7 +5,7 @@ import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
 import { atomically } from "../store/d1/retry.ts";
 
-/** An operator's action, done or refused, without its audit row yet. */
+/** An operator's action on a lane, done or refused, without its audit row yet. */
 export interface Owed extends SteerRequest {
   readonly tenantId: string;
   readonly target: string;
@@ -17,7 +17,7 @@ export interface Owed extends SteerRequest {
 
 const PAUSE_MS = 10_000;
 
-/** The audit of operators' actions on one lane. An entry is stored with the change, and removed after its row is in the database. */
+/** The audit of operators' actions on one lane. An audit entry is stored with the change, and removed after its row is in the database. */
 export class Audits {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
@@ -28,22 +28,22 @@ export class Audits {
     this.#kv = kv;
   }
 
-  /** When the pending rows are due; undefined if there are none. */
+  /** When the pending audit rows are due; undefined if there are none. */
   get dueAt(): number | undefined {
     return this.#owed.length > 0 ? this.#triedAt : undefined;
   }
 
-  /** Stores an entry in the transaction of its change. */
+  /** Stores an audit entry in the transaction of its change. */
   owe(owed: Owed): void {
     this.#kv.put("audits", [...this.#owed, owed]);
   }
 
-  /** Writes the pending rows. Never throws: a row stays here until it is written. */
+  /** Writes the pending audit rows to the database. The function never throws: an audit row remains stored here until it is written. */
   async write(): Promise<void> {
     const owed = this.#owed;
     if (owed.length === 0) return;
     this.#triedAt = Date.now() + PAUSE_MS;
-    // A row has the time of its writing, so that readers of the audit get rows in order.
+    // An audit row gets the time of its writing, so that readers of the audit get rows in order.
     const rows = owed.map(({ actionId, result, ...action }) =>
       auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result),
     );

@@ -5,12 +5,12 @@ import type { Catalog } from "../topology/catalog.ts";
 import { type EngineLane, lanesOf } from "./lane-consumers.ts";
 import { TurnsObject } from "./turns-object.ts";
 
-/** Time limit for recording that a batch timed out. */
+/** Time limit for the write that records a batch's timeout. */
 const LATE_MS = 10_000;
 
 /**
  * The object class of the app's lanes and of custom lanes: `export class Lanes extends engineLanes(app, [orders]) {}`, bound as LANES.
- * Errors: `config_invalid`, with the necessary change.
+ * Errors: `config_invalid`, which names the necessary change.
  */
 export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof TurnsObject {
   const lanes = new Map(lanesOf(catalog).map((lane) => [lane.name, lane]));

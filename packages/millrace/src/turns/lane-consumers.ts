@@ -12,19 +12,21 @@ import type { Catalog } from "../topology/catalog.ts";
 import { type ConsumerDefinition, ownOf } from "../topology/consumer.ts";
 import { hideIn } from "../topology/marks.ts";
 
-/** A lane of the engine, as its consumer declares it. */
+/** A lane of the engine, as the consumer of its queue declares it. */
 export interface EngineLane {
   readonly name: string;
   readonly consumer: ConsumerDefinition;
   readonly onFailure: OnFailure;
-  /** Instances of one key that run at the same time. Events start no instance that is waited for, so they have no limit. */
+  /**
+   * Maximum number of instances of one key that run at the same time. Lanes of events have no maximum, because they wait for no instance.
+   */
   readonly concurrency: number;
   readonly taker: Taker;
   /** The instance that a message starts; undefined if it starts none. */
   instanceOf(body: unknown): string | undefined;
   /** Redacts a message's withheld fields in the error of its last attempt. */
   hideOf(body: unknown): Hide;
-  /** Stores a message that an operator skipped as a dead letter. Throws the database's error. */
+  /** Stores a message that an operator skipped as a dead letter. The function throws the database's error. */
   keepLetter(letter: LaneLetter, env: EngineEnv): Promise<void>;
 }
 
@@ -55,7 +57,7 @@ export function lanesOf(catalog: Catalog): EngineLane[] {
 async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {
   const why = new Error(`An operator skipped it in its lane.${error === null ? "" : ` Last error: ${error}`}`);
   const message = { id, body, timestamp: new Date(sentAt) };
-  // The message is refused, so that its row says that it will not start: no later event would give it a turn.
+  // The message is also refused, so that its row shows that it will not start: no later event would give it a turn.
   const [fate] = await capture(intake, [{ message, error: why, attempts: Math.max(1, attempts), refused: true, reason: "skipped" }]);
   if (typeof fate === "object") throw fate.failed;
 }

@@ -10,14 +10,14 @@ const STILL_AFTER_MS = 10_000;
 /** The row of a stuck lane is written at most this often. */
 const NOTE_EVERY_MS = 10_000;
 
-/** The database row by which operators find a stuck lane. A lane that moves has no row. */
+/** The database row by which operators find a stuck lane. A lane that makes progress has no such row. */
 export class Noticed {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
-  /** The content of the row; undefined if there is none, or if this object was recreated and does not know. */
+  /** The content of the lane's row; undefined if there is none, or if this object was recreated and has not read it. */
   #said: string | undefined;
   #saidAt = 0;
-  /** The write or the final removal that is in progress. */
+  /** The write or the final removal of the row that is in progress. */
   #writing: Promise<void> | undefined;
 
   constructor(db: D1Database, kv: SyncKvStorage) {
@@ -25,7 +25,7 @@ export class Noticed {
     this.#kv = kv;
   }
 
-  /** When the row must be written or removed next; undefined if nothing changes. */
+  /** When the lane's row must be written or removed next; undefined if nothing changes. */
   dueAt(standing: LaneStanding): number | undefined {
     if (this.#writing !== undefined) return undefined;
     const isNoted = this.#kv.get("noted") === true;
@@ -35,14 +35,14 @@ export class Noticed {
     return this.#said === wordsOf(standing) ? undefined : this.#saidAt + NOTE_EVERY_MS;
   }
 
-  /** True if there is a row, or one is being written. */
+  /** True if the lane has a row, or one is being written. */
   get isThere(): boolean {
     return this.#writing !== undefined || this.#kv.get("noted") === true;
   }
 
   /**
-   * Removes the row of a lane that is being erased, and writes none from now on. After a database error, which it throws, writing
-   * continues.
+   * Removes the row of a lane that is being erased, and writes none from now on. After a database error, which the function throws, the
+   * lane writes rows again.
    */
   async close({ tenant, lane, key }: LaneName): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
@@ -57,7 +57,7 @@ export class Noticed {
     await removed;
   }
 
-  /** Writes or removes the row. Never throws: a failed write is tried again 10 s later. */
+  /** Writes or removes the lane's row. The function never throws: it tries a failed write again 10 s later. */
   async write(standing: LaneStanding): Promise<void> {
     if (standing.tenant === null || this.#writing !== undefined) return;
     this.#writing = this.#write(standing, standing.tenant).finally(() => {
@@ -72,7 +72,7 @@ export class Noticed {
       const isStill = (standsSince(standing) ?? Number.POSITIVE_INFINITY) <= Date.now();
       if (isStill) {
         const row = { tenantId: tenant, lane, key, state, why, depth, oldestAt, head: head && JSON.stringify(head) };
-        // Stored before the row: a row that is not recorded here would never be removed.
+        // The flag is stored before the row: a row without this flag would never be removed.
         this.#kv.put("noted", true);
         await query(this.#db, noteLane({ ...row, ahead: JSON.stringify(ahead) }));
         this.#said = wordsOf(standing);
@@ -89,7 +89,7 @@ export class Noticed {
   }
 }
 
-/** The time since which a lane is worth showing to operators, in milliseconds since 1970; undefined for a lane that moves. */
+/** The time since which a lane has made no progress, in milliseconds since 1970; undefined for a lane that makes progress. */
 function standsSince({ tenant, state, oldest_at }: LaneStanding): number | undefined {
   if (tenant === null) return undefined;
   if (state === "paused" || state === "held") return 0;

@@ -1,7 +1,7 @@
 import type { OnFailure } from "../lanes/definition.ts";
 import type { RunEnd } from "../lanes/turns-stub.ts";
 
-/** An instance that has had its turn and that blocks the next one. */
+/** An instance that has had its turn in a lane and that blocks the next message. */
 export interface Place {
   readonly id: string;
   /** The time when the instance got its turn, in milliseconds since 1970. */
@@ -19,8 +19,8 @@ interface Kept {
 const NONE: Kept = { places: [], held: false };
 
 /**
- * The stored list of one lane's running instances. The end of a run frees its place. The lane's policy decides about a failed run: `park`
- * frees the place, `block` keeps it until the instance is fixed, `hold` stops the lane.
+ * The stored list of one lane's running instances. The end of an instance's run frees its place in the lane. The lane's policy decides
+ * about the place of a failed run: `park` frees the place, `block` keeps it until the instance is fixed, `hold` stops the lane.
  */
 export class Places {
   readonly #kv: SyncKvStorage;
@@ -43,7 +43,7 @@ export class Places {
     return this.#kept.held;
   }
 
-  /** Number of further instances that can start now. */
+  /** Number of further instances of the lane that can start now. */
   get room(): number {
     return this.held ? 0 : Math.max(0, this.#most - this.all.length);
   }
@@ -61,17 +61,17 @@ export class Places {
     else if (place.failed === null) this.#mark(id, error ?? "It has failed.", this.held || this.#onFailure === "hold");
   }
 
-  /** Records that an instance is running, perhaps again. */
+  /** Records that an instance of the lane is running, perhaps again. */
   goesOn(id: string): void {
     if (this.#has(id)?.failed != null) this.#mark(id, null, this.held);
   }
 
-  /** Frees the places of the given instances. */
+  /** Frees the lane's places of the given instances. */
   free(ids: readonly string[]): void {
     if (ids.some((id) => this.#has(id))) this.#keep({ ...this.#kept, places: this.all.filter(({ id }) => !ids.includes(id)) });
   }
 
-  /** The failed instances, in the order of their turns. */
+  /** The lane's failed instances, in the order of their turns. */
   get failed(): string[] {
     return this.all.filter(({ failed }) => failed !== null).map(({ id }) => id);
   }

@@ -9,14 +9,14 @@ import type { Place, Places } from "./places.ts";
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 300_000;
 /**
- * After this time an instance has recorded a step, or the keeper should ask the platform about it. While the instance waited in the lane,
- * it was not checked.
+ * An instance that has recorded no step for this long is checked by the keeper on the platform. The keeper does not check an instance that
+ * waits in the lane.
  */
 const UNSEEN_MS = 30_000;
 
 /**
- * The time between two polls: half the age of the youngest place, 10 s to 5 min. The interval uses no counter, so a recreated object
- * continues with the same one. The first poll is due that long after the turn was given.
+ * The time between two polls for ended instances: half the time since the last turn, 10 s to 5 min. The interval uses no counter, so a
+ * recreated object continues with the same one. The first poll is due this long after the turn was given.
  */
 export function lookPauseMs(places: readonly Place[], lookedAt: number): number {
   const youngest = Math.max(...places.map(({ since }) => since));
@@ -24,7 +24,7 @@ export function lookPauseMs(places: readonly Place[], lookedAt: number): number 
   return lookedAt >= youngest ? pauseMs : youngest + SHORTEST_MS - lookedAt;
 }
 
-/** Reads the status of instances without a reported end, in one query. Never throws: the next poll tries again. */
+/** Reads the status of instances without a reported end, in one query. The function never throws: the next poll tries again. */
 export async function askDatabase(db: D1Database, tenantId: string, places: Places): Promise<void> {
   const ids = places.all.map(({ id }) => id);
   try {
@@ -33,7 +33,7 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
       const status = statuses.get(id);
       if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
       else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
-      // The instance is complete, ended by an operator, refused, or so old that its row is pruned. None of these ends fixes a failed
+      // The instance is complete, ended by an operator, refused, or so old that its row was removed. None of these ends fixes a failed
       // instance.
       else if (status !== undefined || failed === null) places.free([id]);
     }

@@ -17,7 +17,7 @@ export function standingOf({ oldestAt, ...look }: LaneLook, places: Places | und
   return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
 }
 
-/** Replaces the head's key in the lane, a digest, by the names in its message, its instance and its dead letter. */
+/** Replaces the key of a lane's head message, a digest, by the names in the message, its instance and its dead letter. */
 function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): LaneStanding["head"] {
   const { id, idempotencyKey, sentAt, attempts, error, nextAt } = head;
   const names = { type: message_type ?? null, idempotency_key: idempotency_key ?? idempotencyKey };

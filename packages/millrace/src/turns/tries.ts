@@ -1,4 +1,7 @@
-/** The stored number of failures that the head message itself caused. Deliveries can be more, because other failures also repeat them. */
+/**
+ * The stored number of failures that the head message of a lane itself caused. A message can have more deliveries, because other failures
+ * also repeat them.
+ */
 export class Tries {
   readonly #kv: SyncKvStorage;
 
@@ -6,7 +9,7 @@ export class Tries {
     this.#kv = kv;
   }
 
-  /** The attempts of a message, including the current one. */
+  /** The number of attempts of a message, including the current one. */
   of({ id }: Pick<Message, "id">): number {
     const kept = this.#kv.get<{ id: string; failures: number }>("tries");
     return 1 + (kept?.id === id ? kept.failures : 0);
@@ -16,7 +19,7 @@ export class Tries {
     this.#kv.put("tries", { id: message.id, failures: this.of(message) });
   }
 
-  /** Resets the count. */
+  /** Resets the number of failures. */
   forget(): void {
     this.#kv.delete("tries");
   }

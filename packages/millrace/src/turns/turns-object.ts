@@ -16,8 +16,8 @@ import { standingOf } from "./standing.ts";
 import { Tries } from "./tries.ts";
 
 /**
- * A lane of the engine: its messages start workflow instances, or are handled as events. The next message of a key gets its turn when fewer
- * of its instances run than the lane allows. A run reports its end; the lane reads a missed end from the database.
+ * The Durable Object of a lane: its messages start workflow instances, or are handled as events. The next message of a key gets its turn
+ * when fewer of its instances run than the lane allows. A run reports its end to the lane; the lane reads a missed end from the database.
  */
 export class TurnsObject extends LaneObject implements LaneTurns {
   protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
@@ -27,11 +27,11 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   #places: Places | undefined;
   /** The instance that each message of the current batch started, by message id. */
   readonly #became = new Map<string, { instanceId: string; isNew: boolean }>();
-  /** Ends that were reported while a message was being handled: a run may be over before its turn is stored. */
+  /** Ends of runs that were reported during the handling of a message: a run may end before its turn is stored. */
   readonly #early = new Map<string, RunEnd>();
   #inHand = false;
   #lookedAt = 0;
-  /** An instance may have ended before it got a place. */
+  /** True when the lane must check its instances now: an instance may have ended before it got a place. */
   #looksNow = false;
 
   protected override readonly gate: Gate = {
@@ -56,8 +56,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async erase(): Promise<boolean> {
-    // The row is removed before the lane is erased, because afterwards no process would remove it. Without a row the lane is erased in this
-    // turn, and messages sent after it are stored.
+    // The lane's row in the database is removed before the lane is erased, because afterwards no process would remove it. A lane without a
+    // row is erased in this turn, and messages sent after it are stored.
     if (this.#noticed.isThere) await this.#noticed.close(this.laneName());
     const erased = super.erase();
     this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
@@ -74,7 +74,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   override pause(): Steered {
     const paused = super.pause();
-    // The change requires that the lane's row is written.
+    // The change of the lane makes the write of its row due.
     this.go();
     return paused;
   }
@@ -85,7 +85,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async stand(): Promise<LaneStanding | undefined> {
-    // A failed instance may have been retried since, which is not reported to the lane.
+    // A failed instance may have been retried meanwhile, which is not reported to the lane.
     if (this.#failed.length > 0) {
       await this.#look();
       this.go();
@@ -97,7 +97,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     if (!this.#isKnown) return undefined;
     const { tenant, lane, key } = this.laneName();
     const [seen] = this.#failed;
-    // An instance with a new run keeps its place.
+    // An instance with a new run keeps its place in the lane.
     if (request.verb !== "pause") await this.#look();
     this.kept.make(this.laneName());
     const before = { state: this.#standing().state };
@@ -111,7 +111,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return answer;
   }
 
-  /** `seen`: the failed instance in front of the lane before this action. */
+  /** `seen` is the failed instance in front of the lane before this action. */
   #carryOut({ verb, id }: SteerRequest, seen: string | undefined): SteerAnswer {
     const { state, head, ahead } = this.#standing();
     const places = this.#turns();
@@ -144,7 +144,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       case "skip_head": {
         if (id === undefined && failed[0] !== seen) return refuse("The instances before the head have changed: read the lane again.");
         const meant = id ?? failed[0];
-        // The head has not failed: skipping it requires its id.
+        // The head message has not failed, so a skip must name its id.
         if (meant === undefined && (places?.held || places?.room === 0))
           return refuse(
             places.held
@@ -156,17 +156,20 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     }
   }
 
-  /** True for a lane of the deployment, and for a former lane with messages. */
+  /** True for a lane of this deployment, and for a former lane that still has messages. */
   get #isKnown(): boolean {
     return this.plans.has(this.laneName().lane) || this.kept.depth > 0;
   }
 
-  /** Failed instances that keep their places. */
+  /** Failed instances that keep their places in the lane. */
   get #failed(): string[] {
     return this.#turns()?.failed ?? [];
   }
 
-  /** Ingests messages as their queue's consumer would, and records the instances that they started. Throws the head's failure. */
+  /**
+   * Ingests messages as their queue's consumer would, and records the instances that they started. The function throws the failure of the
+   * head message.
+   */
   protected async take(lane: EngineLane, batch: MessageBatch, env: EngineEnv): Promise<void> {
     this.#inHand = true;
     this.#became.clear();
@@ -227,7 +230,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return due.length > 0 ? Math.min(...due) : undefined;
   }
 
-  /** A lane without messages writes no row. */
+  /** A lane without messages writes no row to the database. */
   get #isToBeNoticed(): boolean {
     return this.kept.name !== undefined;
   }

@@ -9,15 +9,15 @@ import type { Asker, Question } from "../signals/approval.ts";
 
 /** A question to an operator. */
 export interface ApprovalRequest {
-  /** One sentence that names the consequence of an approval. The sentence has at most 500 characters. */
+  /** The question in one sentence, which names the consequence of an approval. It may have at most 500 characters. */
   question: string;
-  /** Data that helps to decide, as JSON. The data has at most 16 KB. */
+  /** Data that helps the operator to decide, as JSON. Maximum size of the data: 16 KB. */
   details?: Record<string, unknown>;
-  /** Default 7 days, at most 365 days. */
+  /** Time limit for the answer: default 7 days, at most 365 days. */
   timeout?: Duration;
-  /** The decision after the timeout. Default "reject". */
+  /** The decision if no operator answers within the timeout. Default "reject". */
   otherwise?: "approve" | "reject";
-  /** Distinguishes parallel or repeated questions with one name. Take the key from the data. */
+  /** Distinguishes parallel or repeated questions with one name. Derive the key from the data of the question. */
   key?: string;
 }
 
@@ -29,7 +29,7 @@ export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall
   return { env, tenantId: envelope.tenant_id, instanceId, label };
 }
 
-/** Validates a question. Errors: `invalid_payload`. */
+/** Validates a question to an operator. Errors: `invalid_payload`. */
 export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Question {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
   const refused = (why: string) => new MillraceError("invalid_payload", `The approval "${label}" is invalid: ${why}.`);

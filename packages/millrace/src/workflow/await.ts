@@ -20,8 +20,8 @@ interface At {
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
 /**
- * Waits for an event with a subject. Returns the event's envelope as JSON. Errors: `wait_timeout`; `config_invalid` for an event that no
- * route signals; `invalid_payload` for a malformed subject.
+ * Waits for an event with a subject. The function returns the event's envelope as JSON. Errors: `wait_timeout`; `config_invalid` when no
+ * route signals the event; `invalid_payload` when the subject is malformed.
  */
 export async function awaitEvent(
   { pass, platform, step }: At,
@@ -75,8 +75,8 @@ export async function askPerson({ pass, platform, step }: At, request: ApprovalR
 }
 
 /**
- * Fails at once for an event that no route signals, instead of after the full timeout. After a deployment that adds the route, the retried
- * step waits.
+ * Fails a wait at once if no route signals its event, instead of after the full timeout. After a deployment that adds the route, a retry of
+ * the step waits for the event.
  */
 function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
   if (signalled.has(type)) return;
@@ -86,7 +86,10 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
   );
 }
 
-/** Duration of a wait. An invalid duration fails this step, not the replay between steps. Errors: `config_invalid`. */
+/**
+ * Returns the duration of a wait in milliseconds. An invalid duration fails the waiting step, not the replay between steps. Errors:
+ * `config_invalid`.
+ */
 export function lastingMs(pass: Pass, label: string, duration: Duration): number {
   try {
     assertDeclared(!isNoLength(duration), `"${label}" has a duration of ${duration} ms. ${FROM_CLOCK}`);
@@ -106,7 +109,7 @@ const FROM_CLOCK =
   "Do not compute a duration from the clock outside a step: each replay computes another value. Compute it in a step, which records its output: " +
   'const ms = await step.read("time left", async () => Math.max(0, dueAt - Date.now())).';
 
-/** Refuses a malformed subject: no event could ever match it. */
+/** Refuses a malformed subject of a wait: no event could ever match it. */
 function assertSubject(label: string, subject: string): void {
   const { error } = subjectSchema.safeParse(subject);
   if (!error) return;

@@ -6,9 +6,9 @@ import type { Retries } from "../guard/step.ts";
 import type { Pass } from "../pass/pass.ts";
 
 /**
- * Milliseconds before the next attempt: the policy's back-off (linear and exponential: at most 1 h), or the wait that the error requests if
- * that is longer. An error never shortens the back-off: an upstream that requests 0 or 1 s each time would use up all attempts within
- * seconds.
+ * Milliseconds before a step's next attempt: the policy's back-off (linear and exponential: at most 1 h), or the wait that the error
+ * requests if that is longer. An error never shortens the back-off: an upstream that requests 0 or 1 s each time would use up all attempts
+ * within seconds.
  */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
   return pauseMs(Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt)));
@@ -29,7 +29,7 @@ function backOffMs(retries: Retries, attempt: number): number {
   }
 }
 
-/** The platform streams past events, then new ones. The past is complete when no event arrives for this long. */
+/** The platform streams an instance's past events, then new ones. All past events are read when no event arrives for this long. */
 const WAIT_MS = { first: 1000, next: 50 };
 
 export async function wasSlept({ env, workflow, instanceId }: Pass, label: string): Promise<boolean> {

@@ -13,7 +13,7 @@ import { wasSlept } from "./delay.ts";
 import type { Platform } from "./platform.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
-/** Executes the steps of a workflow: each is a platform step, or is answered from the inbox. */
+/** Executes the steps of a workflow: a step runs on the platform, or returns its output from the inbox. */
 export class Doing implements Taking {
   constructor(
     readonly pass: Pass,
@@ -24,7 +24,7 @@ export class Doing implements Taking {
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
     const { pass, platform } = this;
     const attempt = async () => {
-      // An unavailable database does not fail a read.
+      // A read succeeds even if the database is unavailable for this record.
       await pass.keepCaught(step).catch(() => undefined);
       return (await skippedRead(pass, step)) ?? read();
     };

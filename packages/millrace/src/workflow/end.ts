@@ -17,12 +17,12 @@ import type { Platform } from "./platform.ts";
 const YOUNG_MS = 60_000;
 
 /**
- * Reports how a run ended, under the number of that run. Never throws: the keeper finds an unreported end when it polls the platform. For a
- * run that has waited or been open for long, that may take a day, so this function retries until the end is written.
+ * Reports how a run ended, under the number of that run. The function never throws: the keeper finds an unreported end when it polls the
+ * platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
  */
 export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
   try {
-    // Callbacks, alerts and counts show the code without the message, so redact it.
+    // Callbacks, alerts and metrics show the error code without its message, so values in the code are redacted.
     const failure = why && { ...why, code: shownCode(pass.hide, why.code) };
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
@@ -51,7 +51,7 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
 
 const CALL_LIMIT_MS = 2000;
 
-/** Asks the keeper to send the callback at once. Never throws: the keeper finds pending callbacks. */
+/** Asks the keeper to send the callback at once. The function never throws: the keeper finds pending callbacks. */
 async function callBack({ env, instanceId }: Pass): Promise<void> {
   try {
     await crashPoint("ended, callback not stored", instanceId);
@@ -61,7 +61,7 @@ async function callBack({ env, instanceId }: Pass): Promise<void> {
   }
 }
 
-/** Releases the lane's turn, concurrently with writing the end. Never throws. */
+/** Releases the instance's turn in its lane, while the end of the run is written. The function never throws. */
 async function tellLane({ env, queue, envelope, instanceId }: Pass, end: RunEnd): Promise<void> {
   if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
   const untold = await crashPoint("L12 ended, lane not notified", instanceId).catch(() => true);

@@ -17,15 +17,15 @@ import type { Taking } from "./taking.ts";
 import { Undoing } from "./undoing.ts";
 import type { AnyWorkflow, Deployment, WorkflowDefinition } from "./workflow.ts";
 
-/** A class that the platform runs. `workflow`: name of the definition, for the check of the bindings. */
+/** A workflow class that the platform runs. `workflow` is the name of the workflow's definition, for the check of the bindings. */
 interface WorkflowClass {
   new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
   readonly workflow: string;
 }
 
 /**
- * The class that a Worker exports for one workflow of a catalog: `export class PublishArticle extends entrypoint(publishArticle, app) {}`.
- * Errors: `config_invalid` if the workflow or the catalog is undefined.
+ * Creates the class that a Worker exports for one workflow of a catalog: `export class PublishArticle extends entrypoint(publishArticle,
+ * app) {}`. Errors: `config_invalid` if the workflow or the catalog is undefined.
  */
 export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, catalog: Deployment): WorkflowClass {
   if (definition === undefined) {
@@ -41,7 +41,7 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     static readonly workflow: string = definition.name;
 
     override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
-      // The error is thrown unchanged: the platform would not store the message of an error that ends a step at once.
+      // The error is thrown unchanged, because the platform would not store the message of an error that ends a step at once.
       assertBound(this.env);
       return passThrough(definition, { env: this.env, event, steps, deployment: catalog });
     }
@@ -51,13 +51,13 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
 /** The class that the platform runs for all workflows of a catalog. */
 export interface RunsClass {
   new (ctx: ExecutionContext, env: EngineEnv): WorkflowEntrypoint<EngineEnv, Params>;
-  /** Read by `millrace dev` and `millrace doctor`. */
+  /** The catalog, which `millrace dev` and `millrace doctor` read. */
   readonly catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] };
 }
 
 /**
- * The one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow that has a binding, or an exported
- * class with its name, does not use it.
+ * Creates the one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow that has a binding, or an
+ * exported class with its name, does not use it.
  */
 export function runs(catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] }): RunsClass {
   const byName = new Map(catalog.workflows.map((workflow) => [workflow.name, workflow]));
@@ -78,7 +78,7 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
 
 const NOT_AWAITED = "The step was not awaited: the workflow code ended without it. Write await before it, or pass it to Promise.all.";
 
-/** Two bindings that name one class make it run both workflows. Errors: `config_invalid` for a message of another workflow. */
+/** Refuses a message of another workflow: if two bindings name one class, it would run both workflows. Errors: `config_invalid`. */
 function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope): void {
   if (type === on.type) return;
   throw new MillraceError(
@@ -94,14 +94,14 @@ interface Given {
   readonly steps: WorkflowStep;
 }
 
-/** One replay of the workflow's code, to execute or to undo it: reads the message, runs the code, reports the end. */
+/** Executes one replay of the workflow's code, to run or to undo it: reads the message, runs the code, reports the end. */
 async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, deployment }: Given): Promise<unknown> {
   const { envelope: message, createdAt, undoes } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
   const { name: workflow, on } = definition;
   const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
-  // Starts before the payload is read, because the first step needs the result.
+  // The query starts before the payload is read, because the first step needs its result.
   if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
@@ -128,7 +128,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
-    // The flag decides, not the message, because an attempt of the app may have thrown the same message.
+    // The flag shows that the platform ended the replay; the error's message does not, because the app may throw the same message.
     if (platform.brokenOff.isSo) throw thrown;
     const error = asWrongStatement(readable(thrown));
     await platform.whenQuiet();

@@ -2,7 +2,7 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
 
-/** The newest generation of a step; the one before, if the newest has no effect yet and that one was undone. */
+/** Finds the newest generation of a step, or the one before it, if the newest has no effect yet and the one before was undone. */
 export function newestOf(entries: readonly Seen[], { name, item }: StepCall): Seen | undefined {
   const [last, before] = entries.filter((entry) => entry.step === name && entry.item === item).toReversed();
   return last?.state === "failed" && before && isOutcome(before) ? before : last;

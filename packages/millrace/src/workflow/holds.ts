@@ -18,18 +18,18 @@ interface WaitSteps {
   waitFor(label: string, type: string, timeout: Duration): Promise<object>;
 }
 
-/** Early timers of the platform in a row before its error counts as another failure. */
+/** Number of early timers of the platform in a row after which its error counts as a failure. */
 const EARLY_TIMERS = 5;
 
-/** In a replay that follows another, the platform has completed a wait before if it ends sooner than this. */
+/** If a wait ends sooner than this in a later replay, the platform has completed the wait before. */
 const REMEMBERED_MS = 200;
 
-/** The waits of one replay: for events, answers and the end of a pause. In a paused run no wait begins and none ends. */
+/** The waits of one replay: for events, for answers and for the end of a pause. While a run is paused, none of its waits begins or ends. */
 export class Holds {
   readonly #pass: Pass;
   readonly #steps: WaitSteps;
   #resumed: Promise<unknown> | undefined;
-  /** Each wait for the end of a hold needs its own name. */
+  /** Each wait for the end of a pause needs its own name. */
   readonly #counts = new Map<string, number>();
 
   constructor(pass: Pass, steps: WaitSteps) {
@@ -47,8 +47,9 @@ export class Holds {
   }
 
   /**
-   * Waits for an event. On the platform's timeout the database decides: it may contain an answer that could not be sent, and its clock
-   * counts. After an early timer of the platform, waits for the rest. In a paused run the code continues after the resume.
+   * Waits for an event, or for an answer to a question. When the platform's timeout ends the wait, the database decides by its clock: it
+   * may contain an answer that could not be sent. If the platform's timer fires early, the function waits for the rest of the time. The
+   * code of a paused run continues after the resume.
    */
   async awaitOr<Told, End extends object>(
     step: StepCall,
@@ -83,8 +84,8 @@ export class Holds {
   }
 
   /**
-   * Holds a sleep or a wait of a paused run, before it begins and after it ends. "asked": polls the status, so that the next step does not
-   * need to. "heard": uses the status received last, for a wait that an earlier replay completed.
+   * Holds a sleep or a wait of a paused run, before it begins and after it ends. "asked" polls the status of the run, so that the next step
+   * does not need to. "heard" uses the status that was received last, for a wait that an earlier replay completed.
    */
   async unlessPaused(step: StepCall, how: "asked" | "heard"): Promise<void> {
     const { run } = this.#pass;
@@ -93,7 +94,7 @@ export class Holds {
     }
   }
 
-  /** Branches that are held wait for one event together: if each waited, one would consume the event of the others. */
+  /** All branches of a paused run wait for one event together: if each waited, one would consume the event of the others. */
   async untilResumed(step: StepCall, round: number): Promise<void> {
     const { label, guarded = false } = step;
     this.#counts.set(label, round);
@@ -103,7 +104,7 @@ export class Holds {
     if (wanted !== "paused") return;
     this.#resumed ??= this.#steps
       .waitFor(ownName(label, "paused", round), resumeEventType(this.#pass.instanceId), "365 days")
-      // The row decides if the run continues, however the wait ended.
+      // The status in the database decides whether the run continues, however the wait ended.
       .catch(() => undefined)
       .finally(() => {
         this.#resumed = undefined;

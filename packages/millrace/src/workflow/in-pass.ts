@@ -3,7 +3,7 @@ import { IN_PASS_MS, type LeanSteps } from "../pass/lean.ts";
 type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> };
 
 /**
- * Makes the first attempt at an inline step within the replay. An attempt that is slow, fails, ends with an unknown outcome or is held
+ * Makes the first attempt at an inline step within the replay. If the attempt is slow, fails, is paused or has an unknown outcome, the step
  * continues as a platform step, which can wait.
  */
 export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {

@@ -6,7 +6,7 @@ import { isAnswered } from "./found.ts";
 
 /**
  * The steps without a recorded outcome when an undo began: steps that failed without a record, and steps that the preceding cancel or
- * restart interrupted. The steps are queried once per replay.
+ * restart interrupted. The steps without an outcome are queried once per replay.
  */
 export class LeftOpen {
   readonly #pass: Pass;
@@ -17,9 +17,9 @@ export class LeftOpen {
   }
 
   /**
-   * True for a step without a recorded outcome when the undo began. `last`: the newest entry of its effect. `failed`: the code receives the
-   * step's failure. False if an earlier replay of this undo has undone it: it has a record then. A step that an operator excluded from the
-   * undo stays unknown.
+   * True for a step without a recorded outcome when the undo began. `last` is the newest entry of the step's effect; `failed` is true if
+   * the code receives the step's failure. The result is false if an earlier replay of this undo has undone the step: the step has a record
+   * then. The outcome of a step that an operator excluded from the undo stays unknown.
    */
   async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
     if (last !== undefined && last.state !== "failed") return false;

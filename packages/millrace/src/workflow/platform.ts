@@ -22,12 +22,12 @@ import { attemptInPass } from "./in-pass.ts";
 import { StepAttempts } from "./step-attempts.ts";
 import { endsStep, fromStepError } from "./step-error.ts";
 
-/** A platform step: from the code, or added by the engine for a step of the code. */
+/** A platform step: one of the code's steps, or a step that the engine adds for one of them. */
 type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
 
 const MOST_ROUNDS = 10;
 
-/** The platform steps of one replay: each is billed once and stored once. The replay makes the first attempt at an inline step. */
+/** The platform steps of one replay: each is billed once and stored once. The replay itself makes the first attempt at an inline step. */
 export class Platform {
   readonly #pass: Pass;
   readonly #steps: WorkflowStep;
@@ -44,8 +44,9 @@ export class Platform {
   }
 
   /**
-   * Runs one platform step. Failures are recorded for the operator, terminal errors end it, and retries wait as long as the upstream
-   * requests. After the code has ended, only these begin: the engine's own steps (`always`), and guarded steps that the code had started.
+   * Runs one step of the workflow as a platform step. The step's failures are recorded for the operator, terminal errors end the step, and
+   * retries wait as long as the upstream requests. After the workflow's code has ended, only these steps begin: the engine's own steps
+   * (`always`), and guarded steps that the code had started.
    */
   async do<T extends Rpc.Serializable<T>>(
     step: PlatformStep,
@@ -82,7 +83,7 @@ export class Platform {
       {
         retries: {
           limit: retries.limit,
-          // The function returns the whole delay: by itself the platform would double it at each attempt.
+          // The delay function returns the whole delay, because the platform would double any other delay at each attempt.
           backoff: "constant",
           delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, failures.lastOf(label) ?? error),
         },
@@ -109,8 +110,9 @@ export class Platform {
   }
 
   /**
-   * Called when the workflow's code has returned. Waits until every effect that it began has an outcome or was given up: an operator cannot
-   * retry an effect of a complete run, and an undo must find each. Throws the failure of a step that the code did not await.
+   * The engine calls this method when the workflow's code has returned. Waits until every effect of the run has an outcome or was given up.
+   * An operator cannot retry an effect of a complete run, and an undo must find each effect. The function throws the failure of a step that
+   * the code did not await.
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
@@ -119,7 +121,10 @@ export class Platform {
     });
   }
 
-  /** Called when the workflow's code has thrown. Waits until no attempt is in progress. New attempts require a retry by an operator. */
+  /**
+   * The engine calls this method when the workflow's code has thrown. Waits until no attempt of a step is in progress. New attempts of
+   * steps require a retry by an operator.
+   */
   async whenQuiet(): Promise<void> {
     this.#code = "threw";
     for (;;) {
@@ -150,7 +155,10 @@ export class Platform {
     this.#pass.lean.noteStep();
   }
 
-  /** Handles a rejected sleep or wait. Throws a timeout or a limit; any other error is the platform's own failure. */
+  /**
+   * Handles the platform's rejection of a sleep or a wait. Throws the error if it is a timeout or a limit; any other error is the
+   * platform's own failure.
+   */
   #unlessAboutStep(error: unknown, step: PlatformStepName): Promise<never> {
     if (isAboutStep(error)) return Promise.reject(error);
     const isAwaited = this.#code === "runs" || (this.#code === "returned" && step.type === "waitForEvent");
@@ -174,8 +182,8 @@ export class Platform {
   }
 
   /**
-   * Reads data between steps. If D1 or R2 is unavailable, a platform step with long retries repeats the read: an error between steps would
-   * end the instance at once.
+   * Reads data between the steps of a replay. If D1 or R2 is unavailable, a platform step with long retries repeats the read: an error
+   * between steps would end the instance at once.
    */
   async reading<T>({ label, guarded = false }: PlatformStep, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
     for (let round = 1; ; round++) {
@@ -214,9 +222,9 @@ export class Platform {
   }
 
   /**
-   * A step from its first attempt to its output. An unknown outcome parks the instance until an operator has decided; a paused run waits
-   * until it is resumed. The next attempt is a platform step with its own name, because the platform remembers the first. The next attempt
-   * gets the key of the entry in doubt.
+   * Executes a step until it has an output. A step with an unknown outcome waits until an operator has decided; a paused run waits until it
+   * is resumed. After that, the next attempt is a platform step with its own name, because the platform remembers the earlier step. This
+   * attempt gets the key of the entry with the unknown outcome.
    */
   async settle<Output>(
     step: StepCall,
@@ -248,10 +256,10 @@ export class Platform {
   }
 }
 
-/** A sleep this short may be new, or completed before and slow to load. */
+/** A sleep that takes no longer than this may be new, or completed before and slow to load. */
 const SHORT_SLEEP_MS = 500;
 
-/** Retries for 5 minutes, at a constant interval so that the step continues soon after D1 or R2 is available. */
+/** The policy of reads: retries for 5 minutes, at a constant interval so that the step continues soon after D1 or R2 is available. */
 const PATIENT: Policy = { retries: { limit: 30, delay: "10 seconds", backoff: "constant" } };
 
 function never<T>(): Promise<T> {

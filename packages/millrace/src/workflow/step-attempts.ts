@@ -10,10 +10,13 @@ import { asNamed, asStepError, endsStep } from "./step-error.ts";
 /** Largest difference between the attempt's clock and the platform's timer. */
 const TIMER_MARGIN_MS = 1000;
 
-/** Length of an attempt's error that is searched in the platform's error: the platform may add a prefix, or truncate a long message. */
+/**
+ * Number of characters of an attempt's error that are searched in the platform's error: the platform may add a prefix, or truncate a long
+ * message.
+ */
 const COMPARED_CHARACTERS = 200;
 
-/** Error of an attempt that the platform gave up and retried: the attempt itself receives no error. */
+/** The error that records an attempt which the platform gave up and retried, because the attempt itself receives no error. */
 const HUNG = new MillraceError(
   "step_timeout",
   "The attempt did not end within its timeout, although its signal was aborted: the platform started another attempt.",
@@ -24,7 +27,7 @@ export class StepAttempts {
   #ran = false;
   #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
-  /** The last attempt's error as the platform received it. Undefined during an attempt, and after a successful one. */
+  /** The last attempt's error as the platform received it. The value is undefined during an attempt, and after a successful one. */
   #thrown: { readonly text: string; readonly isLast: boolean } | undefined;
 
   constructor(
@@ -36,7 +39,7 @@ export class StepAttempts {
     readonly timeoutMs: number,
   ) {}
 
-  /** False for a step whose result the platform remembers. */
+  /** False if no attempt of the step ran in this replay, because the platform remembers its result. */
   get ran(): boolean {
     return this.#ran;
   }
@@ -66,10 +69,10 @@ export class StepAttempts {
   }
 
   /**
-   * True when the platform's rejection contains the outcome of the step: the error of an attempt, in this or an earlier replay, or a limit
-   * or the timeout of the platform. False when the platform itself failed: an engine that a deployment resets rejects every call in
-   * progress, and the step may have succeeded. An unknown text is the failure of the last attempt, if that failed in this replay: the
-   * platform may change characters of it. In any other case the text is the failure of an earlier replay, if there may have been one.
+   * True when the platform's rejection of a step contains its outcome: the error of an attempt in any replay, or a limit or the timeout of
+   * the platform. False when the platform itself failed: a platform engine that a deployment resets rejects every call in progress, and the
+   * step may have succeeded. An unknown error text is the failure of the last attempt, if that failed in this replay: the platform may
+   * change characters of the text. Otherwise an unknown error text is the failure of an earlier replay, if there may have been one.
    */
   isOutcome(error: unknown): boolean {
     const text = messageOf(error);
@@ -83,7 +86,7 @@ export class StepAttempts {
 
   /**
    * Records that the platform gave the step up, now or in an earlier replay. An attempt that exceeds its timeout receives no error from the
-   * platform. Returns true if the last attempt hung.
+   * platform. Returns true if the last attempt of the step hung.
    */
   noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now(), watched } = this.#underWay ?? {};
@@ -96,7 +99,8 @@ export class StepAttempts {
   }
 
   /**
-   * Another attempt, which hung or belonged to an earlier replay or run, may have done the effect that this attempt reports as not done.
+   * An attempt reports that its effect did not happen, but an earlier attempt, which hung or belonged to another replay or run, may have
+   * caused the effect.
    */
   #besideEarlier(attempt: number, error: unknown): unknown {
     const { failures, inbox } = this.pass;

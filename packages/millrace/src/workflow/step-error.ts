@@ -5,7 +5,7 @@ import { readTold, tellError } from "../contract/told-error.ts";
 import { errorOf } from "../pass/caught.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
 
-/** True for errors that end a step at once, in the form for the platform (`asStepError`). Steps with any other error are retried. */
+/** True for an error that ends a step at once, without a retry (`asStepError`). The platform retries a step after any other error. */
 export function endsStep(told: unknown): boolean {
   return told instanceof NonRetryableError;
 }
@@ -17,11 +17,12 @@ export function asPlatformError(error: unknown): unknown {
 }
 
 /**
- * The error of a step in the form for the platform. The message contains the code: the platform stores only the message, and later replays
- * need the code.
+ * Converts the error of a step to the error that the platform receives and stores. The message contains the code: the platform stores only
+ * the message, and later replays need the code.
  */
 export function asStepError(error: unknown): unknown {
-  // The platform could throw an error with the same message. The code marks it as the error of an attempt, in this and every later replay.
+  // The platform itself could throw an error with the same message. The code in the message marks the error as that of an attempt, in this
+  // and every later replay.
   const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
   const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
@@ -52,8 +53,8 @@ function isByName(error: unknown): boolean {
 }
 
 /**
- * Converts an error, or a text, whose message begins with `NonRetryableError`: the platform recognizes that prefix as well, and an error
- * over RPC may have only that.
+ * Converts an error or a text whose message begins with `NonRetryableError`: the platform recognizes that prefix, and an error over RPC may
+ * have only the prefix.
  */
 export function asNamed(error: unknown): unknown {
   if (!(error instanceof Error || typeof error === "string") || codeOf(error) !== undefined || isByName(error)) return error;
@@ -63,7 +64,7 @@ export function asNamed(error: unknown): unknown {
   return Object.assign(new NonRetryableError(said), { stack: [begin, ...frames].join("\n") });
 }
 
-/** Restores a step's error with its code from the platform's error: equal in the replay that made it and in every later one. */
+/** Restores a step's error with its code from the platform's error: all replays get the same error. */
 export function fromStepError(error: unknown): unknown {
   const told = readTold(messageOf(error));
   if (!told) return error;

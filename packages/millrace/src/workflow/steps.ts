@@ -21,8 +21,8 @@ import type { Platform } from "./platform.ts";
 import type { Taking } from "./taking.ts";
 
 /**
- * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. Any other type
- * becomes a literal type with the compiler's error message.
+ * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. The type of any
+ * other name becomes a literal type with the compiler's error message.
  */
 export type Literal<Name extends string> = string extends Name
   ? NoLiteral
@@ -34,7 +34,8 @@ type NoLiteral = "A step name is a literal; put data into { key }";
 
 export interface StepOptions {
   /**
-   * Distinguishes parallel or repeated calls with one name. Take it from the data, such as an item's id; never from a counter or the time.
+   * Distinguishes parallel or repeated calls with one name. Derive the key from the data, such as an item's id; never from a counter or the
+   * time.
    */
   key?: string;
   retries?: Retries;
@@ -47,8 +48,8 @@ interface ModeOption {
 }
 
 /**
- * The steps of a workflow. Each step is one platform step, billed and stored once. An inline step becomes a platform step only if it is
- * retried.
+ * The steps that a workflow's code can call. Each step is one platform step, billed and stored once. An inline step becomes a platform step
+ * only if it is retried.
  */
 export class Steps {
   readonly #pass: Pass;
@@ -57,7 +58,7 @@ export class Steps {
   readonly #mode: StepMode;
   readonly #items: readonly string[];
 
-  /** Created by the engine for each replay. `items`: the keys of the enclosing maps. */
+  /** The engine creates the object for each replay. `items` contains the keys of the enclosing maps. */
   constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, items: readonly string[] = []) {
     this.#pass = pass;
     this.#platform = platform;
@@ -66,7 +67,7 @@ export class Steps {
     this.#items = items;
   }
 
-  /** Reads data. May run more than once, has no guarantee and writes no row. */
+  /** Reads data in a step. A read may run more than once, has no guarantee and writes no row. */
   async read<Name extends string, Output>(
     name: Literal<Name>,
     read: () => Stored<Output> | Promise<Stored<Output>>,
@@ -75,12 +76,12 @@ export class Steps {
     const step = { ...this.#call(name, options.key), reads: true };
     const { env, envelope, instanceId } = this.#pass;
     const folder = `${envelope.tenant_id}/${instanceId}`;
-    // An attempt that was given up may still write its output, so each has its own path.
+    // An attempt of a read that was given up may still write its output, so each attempt has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
     return this.#taking.read(step, options, async () => packOutput(env.PAYLOADS, path, await read()));
   }
 
-  /** Runs a guarded effect with the guarantee of its class. `record` returns the rows and messages to write with its outcome. */
+  /** Runs a guarded effect with the guarantee of its class. `record` returns the rows and messages to write with the effect's outcome. */
   effect<Name extends string, Input, Output>(
     name: Literal<Name>,
     definition: StepDefinition<Input, Output>,
@@ -88,7 +89,7 @@ export class Steps {
     options: {
       key?: string;
       record?: (output: NoInfer<Output>) => Writes;
-      /** Rows and messages to write when the effect is undone, in the same write as the undo. */
+      /** Returns rows and messages that are written when the effect is undone, in the same write as the undo. */
       undo?: (output: NoInfer<Output>) => Writes;
     } & ModeOption = {},
   ): Promise<Output> {
@@ -109,7 +110,7 @@ export class Steps {
   commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
     make: () => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
-    /** `undo`: rows and messages to write when the commit is undone. Without `undo` the commit remains. */
+    /** `undo` returns rows and messages that are written when the commit is undone. Without `undo` the rows of the commit remain. */
     options: StepOptions & ModeOption & { undo?: () => Writes } = {},
   ): Promise<Output> {
     const { key, undo, steps, ...policy } = options;
@@ -119,15 +120,14 @@ export class Steps {
     return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
-  /** Sleeps. Do not compute the duration from the current time: the platform identifies the sleep by it. */
+  /** Sleeps for a duration. Do not compute the duration from the current time: the platform identifies the sleep by it. */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
     return this.#taking.sleep(this.#call(name, options.key), duration);
   }
 
   /**
    * Waits for an event with a subject, also one that arrived before the wait began. Duplicates of an event, early, late or after a restart,
-   * are consumed once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once for an event that no route
-   * signals.
+   * are consumed once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once if no route signals the event.
    */
   async waitFor<Name extends string, Payload>(
     name: Literal<Name>,
@@ -139,7 +139,7 @@ export class Steps {
     });
     const { key, ...about } = options;
     const step = this.#call(name, key);
-    // Read the payload before the code receives it: the latency of R2 must not decide a race.
+    // The payload is read before the code receives the event, so that the latency of R2 does not decide a race.
     const open = async (taken: string) => {
       const envelope = parseEnvelope(JSON.parse(taken));
       const payload = await this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, envelope));
@@ -150,8 +150,8 @@ export class Steps {
   }
 
   /**
-   * Waits for an operator's answer through the API, or until the timeout, when `otherwise` applies. Meanwhile the keeper checks the
-   * instance once an hour. A question has one answer, however often the instance restarts.
+   * Waits for an operator's answer through the API, or until the timeout, when `otherwise` applies. The keeper checks an instance that
+   * waits for an answer once an hour. A question has one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
@@ -159,8 +159,9 @@ export class Steps {
   }
 
   /**
-   * Runs a function for each item, at most `concurrency` (default 10) at a time. The steps of an item carry its key. Returns the results in
-   * the order of the items. Errors: `config_invalid` if `items` is not an array, or `concurrency` not a whole number from 1.
+   * Runs a function for each item, at most `concurrency` (default 10) at a time. The platform steps of an item carry the item's key. The
+   * function returns the results in the order of the items. Errors: `config_invalid` if `items` is not an array, or `concurrency` not a
+   * whole number from 1.
    */
   async map<Item, Output>(
     items: readonly Item[],
@@ -173,7 +174,10 @@ export class Steps {
     });
   }
 
-  /** The promise of a guarded step. The failure of a guarded step ends the run even if the code does not await the promise. */
+  /**
+   * Returns the promise of a guarded step to the workflow's code. The failure of a guarded step ends the run even if the code does not
+   * await the promise.
+   */
   #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
     return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
   }

@@ -13,17 +13,20 @@ import type { Platform } from "./platform.ts";
 export interface Undoable {
   readonly step: StepCall;
   readonly done: Done<unknown, unknown>;
-  /** The effect's undo handler. Undefined if the undo only writes rows and messages, or if the deployed code has no handler. */
+  /**
+   * The undo handler of the effect's step definition. The handler is undefined if the undo only writes rows and messages, or if the
+   * deployed code has no handler.
+   */
   readonly definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-  /** Returns the writes of the undo. Errors: `nondeterministic_steps` if the deployed code has no undo handler. */
+  /** Returns the rows and messages that the undo writes. Errors: `nondeterministic_steps` if the deployed code has no undo handler. */
   readonly writes: () => Writes;
 }
 
 /**
- * Undoes effects that are not undone yet, in the reverse order in which they happened. The record decides which, as in the dry run: a
- * handler that a deployment has added since applies to later effects only. Each undo is a guarded step, recorded in one write with the
- * effect's entry, which is superseded. A repeated replay finds the remaining effects. A retry then executes the effect again, under its
- * next generation. Returns the number of undone effects.
+ * Undoes effects that are not undone yet, in the reverse order in which they happened. The recorded entry decides whether an effect can be
+ * undone, as in the dry run: a handler that a deployment has added since applies to later effects only. The undo of an effect is a guarded
+ * step, recorded in one write with the effect's entry, which is superseded. A repeated replay of the undo finds the remaining effects. A
+ * retry of the instance then executes the effect again, under its next generation. The function returns the number of undone effects.
  */
 export async function takeBack(pass: Pass, platform: Platform, undoable: readonly Undoable[], entries: readonly Seen[]): Promise<number> {
   let undone = 0;
@@ -48,8 +51,8 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
 }
 
 /**
- * The step that undoes an effect. The step's generation is the current one, also if the undo happened and its output could not be stored.
- * If the effect was undone and executed again, the step has a new generation.
+ * Returns the step that undoes an effect. The generation of that step is the current one, also if the undo happened and its output could
+ * not be stored. If the effect was undone and executed again, the step has a new generation.
  */
 function undoStep({ name, item, label }: StepCall, position: number, entries: readonly Seen[]): StepCall {
   const step = UNDO_PREFIX + name;

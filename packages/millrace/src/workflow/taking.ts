@@ -24,7 +24,7 @@ export interface EventRequest {
   readonly timeout?: Duration | undefined;
 }
 
-/** The behaviour of steps in a replay: `Doing` executes them, `Undoing` finds their outcomes. */
+/** How steps behave in a replay: `Doing` executes steps, `Undoing` finds their recorded outcomes. */
 export interface Taking {
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output>;
   effect<Input, Output>(step: StepCall, request: EffectRequest<Input, Output>): Promise<Output>;

@@ -22,8 +22,8 @@ import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
 /**
- * Runs a workflow's code against the recorded outcomes. The code determines which effects there were, with their input and order. Then the
- * effects are undone.
+ * Undoes an instance: runs its workflow's code again with the recorded outcomes. The code determines which effects there were, with their
+ * input and order. Then this class undoes the effects.
  */
 export class Undoing implements Taking {
   readonly #pass: Pass;
@@ -41,16 +41,19 @@ export class Undoing implements Taking {
     this.#leftOpen = new LeftOpen(pass);
   }
 
-  /** Replays `code`, then undoes the effects that it reached. Returns the number of undone effects. Throws the error of either. */
+  /**
+   * Replays `code`, then undoes the effects that this code reached. The method returns the number of undone effects. The function throws
+   * the error of the replay or of the undo.
+   */
   async undo(code: () => Promise<unknown>): Promise<number> {
     const passed = await Promise.race([Promise.allSettled([code()]).then(([one]) => one), this.#hasMetAll.promise]);
-    // Code that loops, such as polling, does not end by itself.
+    // Code that loops, such as polling, does not return by itself.
     if (passed) await this.#untilIdle();
     else await Promise.allSettled(this.#underWay);
     this.#assertWhole();
     const entries = await this.#pass.inbox.entries(true);
     const startedAt = Date.now();
-    // A branch may run other code between two steps.
+    // A branch of the code may run other code between two steps.
     while (passed && !this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
     this.#pass.course.end();
@@ -77,14 +80,14 @@ export class Undoing implements Taking {
   }
 
   /**
-   * The recorded output of an effect. If the outcome is unknown, the upstream or an operator decides it. If it failed without a record, or
-   * a cancel interrupted it, an undoable effect with a repeatable class is executed again under its key. After the repetition the effect's
-   * outcome is known.
+   * Returns the recorded output of an effect. The upstream or an operator decides an unknown outcome of the effect. If the effect failed
+   * without a record, or a cancel interrupted it, an undoable effect with a repeatable class is executed again under its key. After the
+   * repetition the effect's outcome is known.
    */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
     const settle = (entry: Seen | undefined) => {
-      // A found effect keeps its position, which defines the order of the undo. A repeated effect gets the last position.
+      // A recorded effect keeps its position, which defines the order of the undo. A repeated effect gets the last position.
       const at = entry === undefined ? step : { ...step, position: entry.position };
       const effect = { pass: this.#pass, step: at, definition: entry === undefined ? definition : asking, input, writes: record };
       return this.#platform.settle(at, definition, (nth, doubted) => attemptEffect(effect, nth, doubted).catch(nothingIfNone));
@@ -121,7 +124,7 @@ export class Undoing implements Taking {
     return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
   }
 
-  /** Finds the outcome of a step, also if the code received its failure. */
+  /** Finds the recorded outcome of a step, also if the code received the step's failure. */
   #find<T>(step: StepCall, found: (failure?: Error) => Promise<T>): Promise<T> {
     return this.#track(() =>
       this.#pass.take(
@@ -159,7 +162,7 @@ export class Undoing implements Taking {
     return this.#orAbort(step, async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await inbox.whole(outcome)))) as Output);
   }
 
-  /** True for a step that failed without a record, and whose code had an undo handler then. */
+  /** True for a step that failed without a record and had an undo handler at that time. */
   #couldBeTakenBack(label: string): boolean {
     const { history } = this.#pass.inbox;
     return (history?.left[label]?.effect ?? history?.failureOf(label)?.effect) === "undoable";
@@ -177,7 +180,7 @@ export class Undoing implements Taking {
     return [...cutOff].every(isMet);
   }
 
-  /** An undoable effect that happened, or may have, and that the code did not reach. */
+  /** Finds an undoable effect that happened, or may have, and that the code did not reach. */
   #missedOf(entries: readonly Seen[]): Seen | undefined {
     const isMet = ({ step: name, item }: Seen) => this.#undoable.some(({ step }) => step.name === name && step.item === item);
     return entries.find(
@@ -185,7 +188,7 @@ export class Undoing implements Taking {
     );
   }
 
-  /** The label of an undoable step of an earlier run, without a record, that the code did not reach. */
+  /** Finds the label of an undoable step of an earlier run, without a record, that the code did not reach. */
   #missedOpen(entries: readonly Seen[]): string | undefined {
     const { inbox, course } = this.#pass;
     const isOnRecord = (label: string) => entries.some((one) => labelOf(one.step, one.item) === label && one.state !== "failed");
@@ -193,7 +196,9 @@ export class Undoing implements Taking {
     return left.find(([label]) => !course.hasBegun(label) && !isOnRecord(label))?.[0];
   }
 
-  /** The error for an effect that the code did not reach: a read of the code fails now, the code has changed, or it ended too early. */
+  /**
+   * Creates the error for an effect that the code did not reach: a read of the code fails now, the code has changed, or it ended too early.
+   */
   #whyMissed(step: string, passed: PromiseSettledResult<unknown> | undefined): unknown {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
@@ -213,7 +218,7 @@ export class Undoing implements Taking {
     } while (this.#underWay.size > 0);
   }
 
-  /** Reads outside a platform step. A failure fails the undo, even if the workflow's code catches it. */
+  /** Reads data outside a platform step. A failed read fails the undo, even if the workflow's code catches the error. */
   async #orAbort<T>(step: StepCall, look: () => Promise<T>): Promise<T> {
     try {
       return await this.#platform.reading({ label: `${UNDO_PREFIX}${step.label}` }, look);
@@ -247,7 +252,7 @@ interface Unsettled {
   readonly failed: boolean;
 }
 
-/** Thrown instead of executing an effect: an undo does not execute effects that did not happen. */
+/** An undo throws this error instead of executing an effect that did not happen. */
 class DidNotHappen extends MillraceError {
   constructor() {
     super("not_retryable", "Before the undo, the upstream reported that the effect did not happen.");
@@ -255,8 +260,8 @@ class DidNotHappen extends MillraceError {
 }
 
 /**
- * If the upstream reports that the effect did not happen, there is nothing to undo. A refusal now, of a look-up or a repetition, proves
- * nothing about the earlier attempt.
+ * An effect that did not happen, according to the upstream, has nothing to undo. If the upstream now refuses a look-up or a repetition,
+ * this proves nothing about the earlier attempt.
  */
 function nothingIfNone(error: unknown): StepOutcome {
   if (error instanceof DidNotHappen) return { output: null, outputRef: null };
@@ -267,7 +272,7 @@ function refuse(error: Error): never {
   throw error;
 }
 
-/** The error for an effect whose undo handler a deployment has removed: the undo of the instance stops there. */
+/** Creates the error for an effect whose undo handler a deployment has removed: the undo of the instance stops there. */
 function noWayBack(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",
@@ -275,7 +280,7 @@ function noWayBack(label: string): Error {
   );
 }
 
-/** The error for an effect that failed without a record, and whose undo handler a deployment has removed. */
+/** Creates the error for an effect that failed without a record, and whose undo handler a deployment has removed. */
 function noWayBackFromLost(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",

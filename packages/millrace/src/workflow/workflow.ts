@@ -11,11 +11,11 @@ import type { Stored } from "../guard/stored.ts";
 import { keepResultsFor, REMEMBERED_DAYS } from "../store/kept-days.ts";
 import type { Steps } from "./steps.ts";
 
-/** Argument of a workflow's `run`. */
+/** The argument of a workflow's `run`. */
 export interface WorkflowCall<Payload> {
   readonly payload: Payload;
   readonly step: Steps;
-  /** The message that started the instance. Read-only. */
+  /** The message that started the instance. */
   readonly envelope: Readonly<Envelope>;
   /** The id of this instance: 32 hex characters. */
   readonly instanceId: string;
@@ -32,9 +32,12 @@ export interface Deployment {
 
 /** A workflow: a message starts it once per key, and `run` contains its steps. */
 export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>> {
-  /** Lower case with dashes. The workflow's binding in `wrangler.jsonc` has the same name in upper case with underscores. */
+  /**
+   * The name of the workflow in lower case with dashes. The workflow's binding in `wrangler.jsonc` has the same name in upper case with
+   * underscores.
+   */
   readonly name: string;
-  /** The command or event that starts it. */
+  /** The command or event that starts the workflow. */
   readonly on: MessageDefinition<Payload, Type, Given>;
   /**
    * Returns the result of the run: plain data, at most 1 MiB. If JSON changes the result, the run stores the changed value with a note. The
@@ -44,30 +47,30 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
   /**
    * Time limit from acceptance to end, such as `"2 hours"`, unless the command sets `must_end_by`. An instance beyond its deadline is
-   * reported as overdue, and continues. Default: no limit.
+   * reported as overdue, and continues. Default: the workflow has no time limit.
    */
   readonly deadline?: Duration;
   /**
-   * How long the platform stores the result and the history of a complete run: 1 hour to 30 days. The storage is billed. Default: 2 days. A
-   * failed run is stored for 30 days, so that a retry can resume from its steps.
+   * How long the platform stores the result and the history of a complete run: 1 hour to 30 days. The platform bills this storage. By
+   * default the platform stores them for 2 days. A failed run is stored for 30 days, so that a retry can resume from its steps.
    */
   readonly keepResult?: Duration;
   /**
    * How the first attempts at effects and commits are made: each as a platform step (`"platform"`, the default), or inline in the replay
-   * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override the mode.
+   * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override the mode of its workflow.
    */
   readonly steps?: StepMode;
   /**
    * Pauses the workflow for a tenant after a number of its instances failed of one cause within a time, such as `{ failures: 10, within: "5
-   * minutes" }`. An operator resumes it. Default: none.
+   * minutes" }`. An operator resumes the paused workflow. Default: none.
    */
   readonly breaker?: Breaker;
 }
 
 export interface Breaker {
-  /** 2 to 1000. */
+  /** The number of failures that pauses the workflow: 2 to 1000. */
   readonly failures: number;
-  /** At most 1 day. */
+  /** The time within which the failures count: at most 1 day. */
   readonly within: Duration;
 }
 
@@ -80,7 +83,7 @@ export type AnyWorkflow = WorkflowDefinition<any>;
 
 /** The workflow that sends callbacks, with the guard that checks their addresses. */
 export interface CallbackSender extends AnyWorkflow {
-  /** Checks an address when a command names it, and again before each request. Default: no check. */
+  /** Checks an address when a command names it, and again before each request. Default: addresses are not checked. */
   readonly guard?: AddressGuard | undefined;
 }
 
@@ -91,7 +94,7 @@ interface OwnCommand<Input, Name extends string, Result, Given = unknown>
   readonly on?: never;
   /** The schema of the command's payload. */
   readonly input: z.ZodType<Input, Given>;
-  /** Identifies the work: the same key is the same instance. Default: each caller must send an idempotency key. */
+  /** Derives the idempotency key from the input: the same key is the same instance. By default each caller must send an idempotency key. */
   readonly key?: (input: Input) => string;
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
 }

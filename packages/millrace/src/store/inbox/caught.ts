@@ -3,13 +3,13 @@ import { wasApplied } from "../actions.ts";
 import { ENTRY_LABEL } from "./entry.ts";
 import { UNDONE } from "./outcome.ts";
 
-/** The label of the entry that an entry depends on (see `packBefore`), and its generation. */
+/** SQL expressions of the label and generation of the entry that another entry depends on (see `packBefore`). */
 const BASE_LABEL = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][0]', told.after->>'$[0]')");
 const BASE_GENERATION = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][1]', 1)");
 
 /**
- * Steps that happened, or may have, because the code caught the failure of another step: recorded in their own entries, or in those these
- * depend on. Each entry is read once, because outputs make them large.
+ * Selects steps that may have happened because the code caught the failure of another step. The failure is recorded in their own entries,
+ * or in those these depend on. Each entry is read once, because outputs make them large.
  */
 export function wentOnFrom(instanceId: string, label: string | null): Statement {
   return sql`
@@ -35,14 +35,14 @@ export function selectCaught(instanceId: string): Statement {
     WHERE instance_id = ${instanceId} AND failure.value->>'forgotten' IS NULL`;
 }
 
-/** The steps with a caught failure and an effect without a record, and the known facts about that effect. */
+/** Selects the steps with a caught failure and an unrecorded effect, with the known facts about that effect. */
 export function selectUnrecorded(instanceId: string): Statement {
   return sql`
     SELECT DISTINCT failure.key AS label, failure.value->>'effect' AS effect FROM millrace_inbox, json_each(millrace_inbox.caught) failure
     WHERE ${saysUnrecorded(instanceId)}`;
 }
 
-/** The condition of entries, each joined with its recorded `failure`, for an effect without a record. */
+/** The condition that a caught failure, joined as `failure` with the entries that record it, left an effect without a record. */
 export function saysUnrecorded(instanceId: string): Statement {
   return sql`
     millrace_inbox.instance_id = ${instanceId} AND failure.value->>'effect' IS NOT NULL AND failure.value->>'forgotten' IS NULL
@@ -69,7 +69,7 @@ export function rememberFailure(instanceId: string, label: string): Statement {
       AND EXISTS (SELECT 1 FROM json_each(millrace_inbox.caught) WHERE key = ${label} AND value->>'forgotten' IS NOT NULL)`;
 }
 
-/** An entry's recorded failures, with one changed. */
+/** The recorded failures of an inbox entry, with one of them changed. */
 function caughtWith(label: string, value: Statement): Statement {
   return sql`(
     SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value)))

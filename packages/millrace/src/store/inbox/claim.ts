@@ -2,11 +2,14 @@ import { type Fragment, fragment, now, type Statement, sql } from "../../contrac
 import { ASKED } from "./classes.ts";
 import { type Attempt, ENTRY_LABEL, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
-/** The condition that an effect may have happened, and its upstream cannot be queried: according to its former or its present class. */
+/**
+ * The condition that an effect may have happened and its upstream cannot be queried, because the effect class before or after a deployment
+ * forbids it.
+ */
 const CANNOT_BE_ASKED = fragment(`((millrace_inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
         AND NOT (millrace_inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
 
-/** The `Failure` for an unknown outcome after a change of the class. `nowClass`: the class in the running code. */
+/** The `Failure` for an unknown outcome after a change of the class. `nowClass` is the effect class in the running code. */
 const classChanged = (nowClass: string | Fragment) => sql`
   json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message',
     'Its outcome is unknown: an attempt as "' || millrace_inbox.class
@@ -16,8 +19,9 @@ const classChanged = (nowClass: string | Fragment) => sql`
 /**
  * Claims a key before its effect runs: a new key, a key whose effect certainly did not happen, or a key with an expired claim. An expired
  * claim may have reached the upstream: a `lookup` queries it (`repeats`), if the claim was a `lookup` too. Any other expired claim gets an
- * unknown outcome, because it must not be repeated automatically. Each takeover increments the epoch. A repeat of the same call changes
- * nothing, because its token already has the row. Refused, like `recordOutcome`, when another replay of the instance has written.
+ * unknown outcome, because it must not be repeated automatically. Each takeover of a claim increments the epoch. A repeat of the same call
+ * changes nothing, because its token already has the row. The claim is refused, like `recordOutcome`, when another replay of the instance
+ * has written to the inbox.
  */
 export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
@@ -43,8 +47,8 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
 }
 
 /**
- * Marks an expired claim as an unknown outcome, for an attempt of a class without claims. The new class would repeat the effect, and the
- * class of the claim forbids that.
+ * Marks an expired claim as an unknown outcome when a deployment changed the step to a class without claims. The new class would repeat the
+ * effect, and the class of the claim forbids that.
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`
@@ -72,7 +76,7 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
     WHERE ${isHeldBy(attempt)} AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
 }
 
-/** The condition that this attempt holds an entry. */
+/** The condition that this attempt holds the claim of an inbox entry. */
 function isHeldBy({ key, token, epoch }: Attempt): Statement {
   return sql`${isEntry(key)} AND token = ${token} AND epoch = ${epoch}`;
 }

@@ -17,8 +17,8 @@ export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): 
 }
 
 /**
- * Restores an entry that the platform recorded as `in_doubt`, and that is missing. Not for a removed instance, and never over an existing
- * entry.
+ * Restores a missing entry that the platform recorded as `in_doubt`. The statement skips a removed instance and never overwrites an
+ * existing entry.
  */
 export function putDoubtBack(attempt: Attempt, input: string | null, error: string): Statement {
   const { key, position, after, caught, class: its, token, undoable } = attempt;
@@ -47,9 +47,9 @@ type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 
 /**
  * Resolves an unknown outcome. The epoch is incremented, so that a late attempt is refused. A confirmed entry is recorded by its step's
- * next attempt, together with its rows and messages; if an earlier answer already wrote those, they remain. A skipped step remains skipped.
- * An effect that is known to have happened cannot be rejected; its response remains recorded, also when it is repeated. `provided` is a
- * further condition.
+ * next attempt, together with its rows and messages; if an earlier answer already wrote those, they remain. A step that an operator has
+ * skipped remains skipped. An effect that is known to have happened cannot be rejected; its response remains recorded, also when it is
+ * repeated. `provided` is a further condition for the update of the entry.
  */
 export function settleDoubt(
   key: EntryKey,
@@ -79,8 +79,8 @@ const WAITS_FOR_RETRY = fragment(
 );
 
 /**
- * The condition that an effect cannot be repeated, by the position of its entry and its instance `i`: no retry can start another run, or it
- * is being undone.
+ * The condition that an effect cannot be repeated: no retry can start another run of its instance `i`, or the effect is being undone,
+ * according to the position of its entry.
  */
 export const nobodyRuns = (position: string) =>
   fragment(`(i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND ${position} >= 0))`);

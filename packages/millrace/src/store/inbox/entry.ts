@@ -26,12 +26,12 @@ import type { RecordedClass } from "./classes.ts";
  */
 export type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 
-/** One inbox row. */
+/** A row of the inbox: the record of a step's effect. */
 export interface Entry {
   step: string;
   item: string;
   generation: number;
-  /** Incremented with each outcome that the instance's code recorded; negative for outcomes of an undo. */
+  /** The position increases with each outcome that the instance's code recorded; it is negative for outcomes of an undo. */
   position: number;
   /** The steps that had settled before this one started, and the failures among them: see `packBefore`. */
   after: string | null;
@@ -41,49 +41,49 @@ export interface Entry {
   epoch: number;
   /** The token of the attempt that wrote the row last. */
   token: string;
-  /** 1 when an earlier attempt may have reached the upstream. */
+  /** Flag (0 or 1): an earlier attempt may have reached the upstream. */
   repeats: number;
   /** The start of an inline attempt; null for a step of the platform. */
   began_at: number | null;
   /** The end of an inline attempt; null if the platform took it over. */
   ended_at: number | null;
-  /** 1 when the step has an undo. */
+  /** Flag (0 or 1): the step has an undo. */
   undoable: number;
-  /** Remaining time of the present claim, by the database's clock; 0 or less when it has expired. */
+  /** Remaining milliseconds of the present claim, by the database's clock; 0 or less when the claim has expired. */
   lease_left_ms: number;
   output: string | null;
   output_ref: string | null;
   error: string | null;
 }
 
-/** An entry without its output, for a query of all entries: all outputs may be more than one result can carry. */
+/** An entry without its output, for queries of many entries: all outputs together may exceed the size of one result. */
 export interface Seen extends Omit<Entry, "output"> {
-  /** By the database's clock. */
+  /** Set by the database's clock. */
   updated_at: number;
   /** A small output of an inline step, "" for none; null when it must be queried separately. */
   small: string | null;
 }
 
-/** The attempt that reads or writes. */
+/** An attempt of a step, which reads or writes inbox entries. */
 export interface Attempt {
   key: EntryKey;
   position: number;
   after: string | null;
   caught: string | null;
-  /** Set while the replay has not read the inbox: it may write only if no other replay has. */
+  /** Set until the replay has read the inbox: before that, the replay may write only if no other replay has written. */
   aloneAs: string | null;
   class: RecordedClass;
   token: string;
   epoch: number;
-  /** True for the first write of a replay, and the first one after a wait: it also marks the instance as running. */
+  /** True for a replay's first write, and for its first write after a wait: such a write also marks the instance as running. */
   saysItRuns: boolean;
-  /** True for the first write of an instance: its row must show that nothing has started yet. */
+  /** True for the first write of an instance: the instance's row must show that no step has started yet. */
   begins?: boolean;
-  /** The start of an inline attempt. */
+  /** The start time of an inline attempt. */
   beganAt?: number | null;
   /** True for an inline attempt that ended inline: the platform has no step for it. */
   inPass?: boolean;
-  /** True when the step has an undo: shown by the undo's dry run. */
+  /** True when the step has an undo, which the dry run of an undo shows. */
   undoable?: boolean;
 }
 
@@ -97,10 +97,10 @@ export function isLeftAlone({ state, token, repeats }: Pick<Entry, "state" | "to
   return state === "failed" && token === "operator" && repeats === 1;
 }
 
-/** The platform's name of an entry's step: `labelOf` in SQL. */
+/** The platform's name of an entry's step, as an SQL expression: the same as `labelOf` in code. */
 export const ENTRY_LABEL = fragment("iif(item = '', step, step || ' [' || item || ']')");
 
-/** The condition that a row of `inbox` is this entry. */
+/** The condition that a row of `inbox` is the entry with this key. */
 export function isEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}`;
 }

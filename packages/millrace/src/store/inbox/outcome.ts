@@ -7,7 +7,7 @@ import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /**
  * The platform has timed a commit out, and the run continues without it: a late write with its epoch is refused. An existing commit
- * remains, and so does a claim, because it belongs to another class.
+ * remains, and so does a claim, because a claim belongs to another effect class.
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
@@ -20,15 +20,16 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
 }
 
 /**
- * Records an outcome. This statement is the only fence, for steps of every class. An entry with a new key is inserted. A claimed, confirmed
- * or doubted entry becomes done only for the holder of its token and epoch; a skipped one for the attempt that records the skip; a free one
- * for the first attempt. In every other case `state` is set to NULL, which its NOT NULL constraint refuses, and the whole batch, with the
- * app's statements and the messages, is rolled back. A claim is never free for another attempt, whatever its class, because a deployment
- * may have changed the class.
+ * Records the outcome of a step's attempt. This statement is the only fence, for steps of every class. An inbox entry with a new key is
+ * inserted. A claimed, confirmed or doubted entry becomes done only for the holder of its token and epoch; a skipped one for the attempt
+ * that records the skip; a free one for the first attempt. In every other case `state` is set to NULL, which its NOT NULL constraint
+ * refuses, and the whole batch, with the app's statements and the messages, is rolled back. A claim is never free for another attempt,
+ * whatever its class, because a deployment may have changed the class.
  *
  * The same refusal stops a replay that believes to be the first but is not: it must read the inbox first. The refusal also stops a commit
  * in flight when its process died, which arrives after the start of an undo and would not be undone. Therefore a repeat of an ambiguous
- * commit is safe: the repeat is refused, and the row shows the attempt's own token. Returns the status of the instance at the write.
+ * commit is safe: the repeat is refused, and the row shows the attempt's own token. The statement returns the status of the instance at the
+ * write.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -57,8 +58,8 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
 }
 
 /**
- * Maximum characters of the messages that an entry copies for operators. Above it the entry copies only envelopes, up to the limit, then
- * the number of omitted ones by type (`left_out`). The outbox has every message in full.
+ * Maximum characters of the messages that an entry copies for operators. Above this limit the entry copies only envelopes, up to the limit,
+ * then the number of omitted messages by type (`left_out`). The outbox contains every message in full.
  */
 const MAX_COPIED_CHARACTERS = 250_000;
 
@@ -86,7 +87,7 @@ function withoutPayload(body: string): string {
   return JSON.stringify(envelope);
 }
 
-/** An outcome as stored in its row. */
+/** An attempt's outcome as JSON, in the columns of its inbox entry. */
 interface Recorded {
   output: string | null;
   outputRef: string | null;
@@ -124,12 +125,12 @@ const RECORD = `
     ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at
   RETURNING instance_id AS id, ${standingAt("instance_id").fragment} AS standing`;
 
-/** The positions of the engine's own records are below those of the code's steps, one for each. */
+/** Each of the engine's own records has its own position, below the positions of the code's steps. */
 export const FIRST_UNDO_POSITION = -2;
 
 /**
  * An operator skips a failed step: its next attempt records the given output instead of running, or refuses it (`refuseSkip`), so the entry
- * keeps its former state. The statement must follow the one that applies the operator's action. `takesBack`: for a step of an undo.
+ * keeps its former state. The statement must follow the one that applies the operator's action. `takesBack` is set for a step of an undo.
  */
 export function skipEntry(
   { instanceId, step, item, generation }: EntryKey,
@@ -182,7 +183,7 @@ export function takenBack(key: EntryKey): Statement {
     WHERE ${isEntry(key)} AND state = 'done'`;
 }
 
-/** The next generation of an effect, with a new key: free to be claimed. */
+/** Inserts the next generation of an effect, which has a new key and can be claimed. */
 export function nextGeneration(key: EntryKey): Statement {
   return sql`
     INSERT INTO millrace_inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
@@ -191,10 +192,10 @@ export function nextGeneration(key: EntryKey): Statement {
     ON CONFLICT DO NOTHING`;
 }
 
-/** The condition on `e` that an entry was never used: it is the next generation, and free to be claimed. */
+/** The condition on `e` that an entry was never used, because it is a new generation that no attempt has claimed. */
 export const IS_FREE = fragment("(e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)");
 
-/** True for the refusal by `claim` and `recordOutcome`. */
+/** True for the error with which `claim` and `recordOutcome` refuse a write. */
 export function isFenceRefusal(error: unknown): boolean {
   return error instanceof Error && error.message.includes("NOT NULL constraint failed: millrace_inbox.state");
 }

@@ -5,7 +5,7 @@ import { ENTRY_LABEL, type EntryState, isEntry } from "./entry.ts";
 const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, began_at, ended_at,
     lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
 
-/** An entry with an operator's answer. */
+/** An inbox entry with an operator's answer. */
 export interface ResolvedEntry {
   step: string;
   item: string;
@@ -32,12 +32,15 @@ export function selectEntries(instanceId: string): Statement {
     FROM millrace_inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
-/** The output of one entry. */
+/** Selects the output of one inbox entry. */
 export function selectOutput(key: EntryKey): Statement {
   return sql`SELECT output FROM millrace_inbox WHERE ${isEntry(key)}`;
 }
 
-/** The newest generation of a key, from this one on. Earlier generations are irrelevant, because their effects happened as well. */
+/**
+ * Selects the newest generation of a key, starting at the given generation. Earlier generations are irrelevant, because their effects
+ * happened as well.
+ */
 export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
     SELECT ${SEEN}, output

@@ -8,7 +8,7 @@ import { SKIPPED } from "./outcome.ts";
 export interface GivenOutput {
   readonly key: EntryKey;
   readonly epoch: number;
-  /** The run of that replay: a hanging replay of an earlier run must not refuse a later output. */
+  /** The run of the replay that refuses the output: a hanging replay of an earlier run must not refuse a later output. */
   readonly run: number;
 }
 
@@ -28,7 +28,7 @@ export function refuseSkip(given: GivenOutput): Statement[] {
   ];
 }
 
-/** Older entries have no former state: then the upstream, or an operator, must be asked. */
+/** Entries of older releases have no former state: an attempt must query the upstream, or an operator must check it. */
 const STATE_BEFORE = fragment(`coalesce(skipped_over->>'state', iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed'))`);
 
 const isGiven = ({ key, epoch, run }: GivenOutput) => sql`

@@ -8,7 +8,7 @@ import { isPruned } from "../tombstones.ts";
 import { type Identity, isKnown } from "./keys.ts";
 import { type InstanceStatus, UNSEEN } from "./status.ts";
 
-/** An instance as it is inserted. */
+/** A new instance, as the acceptance of its command inserts it. */
 export interface NewInstance extends Identity {
   readonly workflow: string;
   readonly envelope: Envelope;
@@ -16,24 +16,24 @@ export interface NewInstance extends Identity {
   readonly queue: string | null;
   /** The deadline in milliseconds since 1970; absent without one. */
   readonly mustEndBy?: number;
-  /** The deadline as a duration from the acceptance. */
+  /** The deadline of the instance as a duration from its acceptance. */
   readonly deadlineMs?: number;
 }
 
-/** The current row of an accepted command. */
+/** The current database row of an accepted command. */
 export interface AcceptedRow extends Identity {
   status: InstanceStatus;
   deliveries: number;
-  /** 1 while its workflow or queue is paused: it must not start. */
+  /** Flag (0 or 1): the command's workflow or queue is paused, so the instance must not start. */
   held: number;
-  /** 1 for a row without a check by the keeper soon, because it was marked dead or held. */
+  /** Flag (0 or 1): the keeper does not check the row soon, because it was marked dead or held. */
   unwatched?: number;
 }
 
-/** The id of a given acceptance. */
+/** SQL expression of the instance id in a JSON acceptance. */
 const ID = fragment("value->>'id'");
 
-/** The columns of a given acceptance. */
+/** SQL expressions of the instance columns in a JSON acceptance. */
 const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
@@ -43,7 +43,7 @@ const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'wo
 /** True while the workflow or queue of the row is paused. */
 const IS_HELD = fragment(`${pauseOf("1").fragment} IS NOT NULL AS held`);
 
-/** The same for a given acceptance. */
+/** The same condition for a JSON acceptance: its workflow or queue is paused. */
 const PAUSE_OF_GIVEN = pauseOf("1", {
   workflow: "(value->>'workflow')",
   queue: "(value->>'queue')",
@@ -55,8 +55,8 @@ const COLUMNS =
       must_end_by, callback, status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
- * Commits commands before their messages are sent, and counts their first deliveries: all of them, or none if `provided` does not hold.
- * Returns the new rows; known and pruned keys change nothing.
+ * Commits commands before their messages are sent, and counts their first deliveries: either all commands or, if `provided` does not hold,
+ * none. Returns the new rows; known and pruned keys change nothing.
  */
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
@@ -70,14 +70,14 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
     RETURNING id, fingerprint, status, deliveries, ${IS_HELD}`;
 }
 
-/** Fails its batch if every one of these keys is known, also by a pruned instance. The error satisfies `areRepeats`. */
+/** Fails its batch if every one of these keys is known, also by a pruned instance. The database's error satisfies `areRepeats`. */
 export function refuseRepeats(ids: readonly string[]): Statement {
   return sql`
     INSERT INTO millrace_instances (id)
     SELECT NULL WHERE NOT EXISTS (SELECT 1 FROM json_each(${JSON.stringify(ids)}) WHERE NOT ${isKnown({ id: fragment("value") })})`;
 }
 
-/** True for the failure that `refuseRepeats` causes. */
+/** True for the database error that `refuseRepeats` causes. */
 export function areRepeats(error: unknown): boolean {
   return messageOf(error).includes("NOT NULL constraint failed: millrace_instances.id");
 }
@@ -102,8 +102,8 @@ export function takeIn(rows: string): Statement {
 }
 
 /**
- * Marks commands that the keeper started directly as `queued`, so that later checks query their status on the platform. An `accepted` row
- * would only be created again, and its end never be detected.
+ * Marks commands that the keeper started directly as `queued`, so that later checks query their status on the platform. A row with status
+ * `accepted` would only be created again, and the end of its run never be detected.
  */
 export function markStarted(ids: readonly string[]): Statement {
   return sql`UPDATE millrace_instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;

@@ -3,11 +3,11 @@ import { query } from "../d1/retry.ts";
 import { pauseOf } from "../pauses.ts";
 import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./status.ts";
 
-/** The instance of a row, and a condition on it. */
+/** Selects the instance of a row, with a condition on the instance. */
 interface Named {
   /** An SQL expression of the instance's id; default: the row's column `instance_id`. */
   readonly id?: string;
-  /** Required status; default: any. */
+  /** The required statuses of the instance; default: any. */
   readonly statuses?: StatusSet;
 }
 
@@ -17,11 +17,11 @@ export function hasInstance(row: string, { id = `${row}.instance_id`, statuses }
   return fragment(`EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
 }
 
-/** The columns of a row's instance for a statement: NULL if it does not exist. */
+/** The columns of a row's instance for a statement; all are NULL if the instance does not exist. */
 interface NamedInstance {
-  /** To add after the table of the rows. */
+  /** The join to add after the table of the rows in the FROM clause. */
   readonly join: Fragment;
-  /** True when it has ended or failed and only an operator can continue it. */
+  /** True when the instance has ended or failed and only an operator can continue it. */
   readonly isStopped: Fragment;
   /** The error, as JSON with a `code` and a `message`. */
   readonly error: Fragment;
@@ -30,8 +30,8 @@ interface NamedInstance {
 }
 
 /**
- * The instance of each row of a table, as `i`: by an SQL expression of its id, default the column `instance_id`. `row` is the table's
- * alias.
+ * Joins each row of a table with its instance as `i`, by an SQL expression of the instance id (default: the column `instance_id`). `row` is
+ * the table's alias.
  */
 export function instanceOf(row: string, id = `${row}.instance_id`): NamedInstance {
   return {
@@ -47,7 +47,7 @@ const IS_STOPPED = fragment(`i.status IN ${STOPPED.fragment}`);
 const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.'))`);
 
 /**
- * The state of a row's instance by an expression of its id, as JSON (a `Standing`), for the result of a statement that writes such rows.
+ * SQL expression of an instance's state as JSON (a `Standing`), for a RETURNING clause of rows that name the instance. The expression is
  * NULL if the instance does not exist.
  */
 export function standingAt(id: string): Fragment {
@@ -57,11 +57,11 @@ export function standingAt(id: string): Fragment {
 /** The state of an instance. */
 export interface Fate {
   subject: string;
-  /** The payload as it was sent; null for a payload in R2. */
+  /** The payload as the sender sent it; null for a payload in R2. */
   payload: unknown;
-  /** True when it has ended or failed and only an operator can continue it. */
+  /** True when the instance has ended or failed and only an operator can continue it. */
   isStopped: boolean;
-  /** The error of the instance; null unless it is stopped. */
+  /** The error of the instance; null unless the instance has stopped. */
   error: { code: string; message: string } | null;
   acceptedAt: number;
   updatedAt: number;
@@ -96,7 +96,10 @@ export async function isUnderWay(db: D1Database, tenantId: string, id: string): 
   );
 }
 
-/** Of these instances, those that a message must not start by itself: cancelled, already started, or paused, also by workflow or queue. */
+/**
+ * Selects those of the given instances that a message must not start by itself: cancelled, already started, or paused, also by workflow or
+ * queue.
+ */
 export function selectNotToStart(ids: readonly string[]): Statement {
   return sql`SELECT id FROM millrace_instances 
     WHERE id IN ${among(ids)} AND (undo IS NOT NULL OR status NOT IN ${UNSEEN} OR held_by IS NOT NULL OR ${pauseOf("1")} IS NOT NULL)`;
@@ -114,7 +117,7 @@ export async function statusesOf(db: D1Database, tenantId: string, ids: readonly
   return new Map(rows.map(({ id, status }) => [id, status]));
 }
 
-/** A query for instances that follow from events of others. */
+/** A query for instances that were started by events of other instances. */
 interface Followed {
   /** The type of the events. */
   readonly type: string;
@@ -122,11 +125,14 @@ interface Followed {
   readonly causes: readonly string[];
   /** The correlation ids of the instances. */
   readonly jobs: readonly string[];
-  /** The field of the payload to return. */
+  /** The field of the payload that the query returns. */
   readonly field: string;
 }
 
-/** Instances that were started by events of others: each with its cause, and a field of its payload, or its subject without that field. */
+/**
+ * Selects instances that were started by events of other instances: each with its cause, and a field of its payload, or its subject without
+ * that field.
+ */
 export function followersOf(
   db: D1Database,
   tenantId: string,

@@ -12,7 +12,10 @@ export function holdBack(ids: readonly string[]): Statement {
     WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND ${pauseOf("p.id")} IS NOT NULL`;
 }
 
-/** Makes the checks of instances due whose pause has ended, in the order of their acceptance. Returns their ids. */
+/**
+ * Makes the keeper's checks of instances due whose pause has ended, in the order of their acceptance. The statement returns the ids of
+ * these instances.
+ */
 export function releaseHeld(limit: number): Statement {
   return sql`
     UPDATE millrace_instances SET held_by = NULL, check_at = min(check_at, ${now})

@@ -2,22 +2,22 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { BEGUN, FAILED, GOING_ON, UNDER_WAY, UNSEEN, WORKING } from "./status.ts";
 
-/** The next check of an instance, and the results of this one. */
+/** The time of an instance's next check by the keeper, and the results of the present check. */
 export interface Looked {
   id: string;
-  /** The due time of this check: a later request for a check keeps its own due time. */
+  /** The due time of the present check: a request for a later check keeps its own due time. */
   check_at: number;
-  /** Null: no further check without a new cause. */
+  /** The due time of the next check; null when the keeper needs a new cause to check the instance. */
   pauseMs: number | null;
   seen: boolean;
-  /** True when the platform reports that it sleeps or waits. */
+  /** True when the platform reports that the instance sleeps or waits. */
   hibernates: boolean;
 }
 
-/** One row if the database has any instance. */
+/** Returns one row if the database contains any instance. */
 export const anyInstance: Statement = sql`SELECT 1 FROM millrace_instances LIMIT 1`;
 
-/** Records checks: one written row each, plus its entry in the index of due checks. */
+/** Records the keeper's checks of instances: each check writes one row and one entry in the index of due checks. */
 export function noteLooked(looked: readonly Looked[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
@@ -37,7 +37,10 @@ export function watchAgain(ids: readonly string[]): Statement {
     WHERE status IN ${UNSEEN} AND (check_at IS NULL OR held_by IS NOT NULL) AND id IN ${among(ids)}`;
 }
 
-/** Makes the checks of all watched instances due, also of sleeping ones. Reads and writes a row for each: only for local engines. */
+/**
+ * Makes the checks of all watched instances due, also of sleeping ones. The statement reads and writes a row for each instance, so only
+ * local engines use it.
+ */
 export function lookAtAll(): Statement {
   return sql`UPDATE millrace_instances SET check_at = ${now} WHERE seen = 1 AND check_at > ${now}`;
 }
@@ -49,7 +52,7 @@ export function lookNow(ids: readonly string[]): Statement {
     WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
-/** Checks an instance soon after the decision of an approval, in case it cannot be notified now. */
+/** Makes an instance's check due soon after the decision of an approval, in case the decision cannot reach the instance now. */
 export function lookAfterAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
@@ -57,7 +60,7 @@ export function lookAfterAnswer(tenantId: string, instanceId: string): Statement
       AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
-/** Checks instances soon after these events were assigned to their waits, in case they cannot be notified now. */
+/** Makes the checks of instances due soon after events were assigned to their waits, in case the events cannot reach them now. */
 export function lookAfterEvents(signalIds: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
@@ -86,7 +89,7 @@ export function lookSoon(id: string): Statement {
 
 const MINUTE_MS = 60_000;
 
-/** The keeper's restarts of an instance's present run after infrastructure errors of the platform. */
+/** The number of the keeper's restarts of an instance's present run after infrastructure errors of the platform. */
 export const timesBrokenOff = fragment("iif(broken_off->>0 = run, broken_off->>1, 0)");
 
 /**

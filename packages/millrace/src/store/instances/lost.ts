@@ -2,8 +2,7 @@ import { type Statement, sql } from "../../contract/sql.ts";
 import { ENTRY_LABEL } from "../inbox/entry.ts";
 
 /**
- * The acceptance time of an instance, in a row without a label; and the label of each of its steps with a record: an entry, a wait or an
- * approval.
+ * Selects the acceptance time of an instance, in a row without a label, and the label of each step with an entry, a wait or an approval.
  */
 export function selectKnownSteps(id: string): Statement {
   return sql`

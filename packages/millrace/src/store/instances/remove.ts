@@ -28,12 +28,12 @@ export function removeOver(ids: readonly string[], old: Old): Statement {
   return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
 }
 
-/** The condition that a row belongs to one of these instances, and the instance is removed. */
+/** The condition that a row belongs to one of the given instances, and that this instance is removed. */
 export function ofGone(ids: readonly string[]): Statement {
   return sql`instance_id IN ${among(ids)} AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE millrace_instances.id = instance_id)`;
 }
 
-/** The condition that an instance of the tenant is in progress, and is not the excepted one. */
+/** The condition that any instance of the tenant is in progress, except the given one. */
 export function isOpenOf(tenantId: string, except: string): Statement {
   return sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
@@ -50,7 +50,7 @@ export function deleteInstances(ids: readonly string[], tenantId: string): State
   return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
-/** A write without a change: the audit after it requires that the instance exists. */
+/** Updates an instance without a change, because the audit statement that follows requires the update of an existing instance. */
 export function touchInstance(id: string, tenantId: string): Statement {
   return sql`UPDATE millrace_instances SET updated_at = updated_at WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }

@@ -19,8 +19,8 @@ const MARK_RUNNING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
 
 /**
- * Marks an instance as running that waited, or was marked dead or failed; also if an operator skipped its message while it was being
- * started. A separate statement, because a changed check time costs one written row more.
+ * Marks an instance as running that waited, or was marked dead or failed, also if an operator skipped its message during its start. This is
+ * a separate statement, because a changed check time costs one written row more.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
@@ -31,7 +31,7 @@ const MARK_AWAKE = `
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment} AND NOT ${IS_CLOSED.fragment}`;
 
-/** True if `markAwake` changes a row with this state. */
+/** True if `markAwake` would change an instance with this status. */
 export function isAsleep(standing: Standing): boolean {
   return AWAKENED.has(standing.status) && !isClosed(standing);
 }
@@ -43,25 +43,25 @@ export function revive({ id, run }: { id: string; run: number }): Statement {
     WHERE id = ${id} AND run = ${run} AND status IN ${FAILED}`;
 }
 
-/** The end of a run. */
+/** The end of an instance's run. */
 export interface End {
   readonly id: string;
   /** The number of the run: an operator's retry or undo starts the next one. */
   readonly run: number;
   readonly status: Extract<InstanceStatus, "complete" | "errored" | "terminated">;
-  /** The error as JSON; null unless it failed. */
+  /** The error of the run as JSON; null unless the run failed. */
   readonly error: string | null;
-  /** The id of its cause, shared with other failures for the same reason (`causeId`); absent unless it failed. */
+  /** The id of the failure's cause, shared with other failures for the same reason (`causeId`); absent unless the run failed. */
   readonly cause?: string | undefined;
-  /** The state for the next run (see `LeftBehind`), as JSON; absent if unknown: then the earlier state remains. */
+  /** The state for the next run (see `LeftBehind`), as JSON; if absent, the earlier recorded state remains. */
   readonly left?: string | null;
-  /** The run's usage of the platform, by its number, as JSON (see `Spending`); absent if it was not counted. */
+  /** The run's usage of the platform, by its number, as JSON (see `Spending`); absent if the usage was not counted. */
   readonly spent?: string;
 }
 
 /**
- * Records the end of a run. The end of an earlier run than the present one is ignored. Within a run a success replaces a failure (a
- * timed-out replay may be followed by a successful one), never the other way round. The keeper checks a failed run once more.
+ * Records the end of an instance's run. The end of an earlier run than the present one is ignored. Within a run a success replaces a
+ * failure (a timed-out replay may be followed by a successful one), never the other way round. The keeper checks a failed run once more.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
@@ -82,14 +82,14 @@ const FINISH = `
     AND (millrace_instances.undo IS NULL OR r.value->>'status' <> 'complete')
     AND NOT ${IS_CLOSED.fragment}`;
 
-/** The state of an instance: its run, its status, and the action of its undo. */
+/** Selects the state of an instance: its run number, its status, and the action of its undo. */
 export interface Standing {
   readonly run: number;
   readonly status: InstanceStatus;
   readonly undo: string | null;
 }
 
-/** The state of an instance, as a row statement for many: each row contains its id. */
+/** Selects the state of many instances; each row contains the id of its instance. */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
@@ -97,10 +97,7 @@ export function selectRun(id: string): RowStatement {
 const SELECT_RUN = `
   SELECT id, run, undo, status FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
-/**
- * The state that earlier runs have recorded, at the end of the last one or by the retry that started the present one; and the steps whose
- * records a restore of the database has lost.
- */
+/** Selects the state that earlier runs of an instance recorded, and the steps whose records a restore of the database has lost. */
 export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught, lost FROM millrace_instances WHERE id = ${instanceId}`;
 }
@@ -110,7 +107,7 @@ export function keepCaught(id: string, left: string): Statement {
   return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
 }
 
-/** A run that an operator starts. */
+/** A run of an instance that an operator's action starts. */
 export interface NextRun {
   readonly id: string;
   readonly tenantId: string;
@@ -120,13 +117,13 @@ export interface NextRun {
   readonly left: string;
 }
 
-/** A retry, and its preconditions. */
+/** An operator's retry of an instance, and its preconditions. */
 interface Retry extends NextRun {
   /** True when the retry starts from the beginning, without the state of earlier runs. */
   readonly isAnew: boolean;
-  /** A step: no completed step may depend on its failure. Null for no such condition. */
+  /** The retried step: no completed step may depend on its failure. Null means that the retry has no such condition. */
   readonly named: string | null;
-  /** Effects that may have happened because that step failed, without a record. */
+  /** Effects without a record that may have happened because the retried step failed. */
   readonly wentOn: string | undefined;
   /** The reason why the new run would fail in the same way again; null if there is none. */
   readonly again: string | null;
@@ -150,9 +147,8 @@ export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string
       AND NOT ${hasDoubt(id)} AND ${hasToTakeBack(tenantId, id)}`;
 }
 
-/** A retry or an undo that could not be applied. */
+/** An operator's retry or undo that could not be applied. */
 export interface GivenUpRun {
-  /** The action's id. */
   readonly id: string;
   readonly instance: string;
   /** The run that the action started. */
@@ -162,7 +158,7 @@ export interface GivenUpRun {
   readonly cause: string;
 }
 
-/** Marks the instances of failed retries and undos as errored. After the statement that marks the actions as failed. */
+/** Marks the instances of failed retries and undos as errored. The statement must follow the one that marks the actions as failed. */
 export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'errored', error = f.value->'failure', cause = f.value->>'cause', updated_at = ${now},

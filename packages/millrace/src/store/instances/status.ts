@@ -1,21 +1,24 @@
 import { type OneOf, thoseThat } from "../../contract/one-of.ts";
 import { fragment } from "../../contract/sql.ts";
 
-/** The properties of a status. */
+/** The properties of an instance status. */
 interface StatusFacts {
   /**
-   * The progress.
+   * The progress of the instance.
    * - `unseen`: no recorded step yet
    * - `resting`: until an event, a decision or a time
-   * - `ended`: its run is over, on the platform too
-   * - `refused`: it never started, as far as known, or was skipped for good
+   * - `ended`: the run has ended, on the platform too
+   * - `refused`: the instance never started, as far as known, or was skipped for good
    */
   readonly stage: "unseen" | "running" | "resting" | "ended" | "refused";
   /**
-   * The way in which it continues: by events and time alone, by an operator (answer, retry or replay), or never. An undo does not count.
+   * How the instance continues: by events and time alone, by an operator (answer, retry or replay), or never. The value ignores that an
+   * operator may undo the instance.
    */
   readonly goesOn: "by itself" | "by a person" | "no more";
-  /** The kind of end: success, given up by an operator, or a failure that can be repaired. Null while the instance is in progress. */
+  /**
+   * How the instance ended: success, given up by an operator, or a failure that can be repaired. Null while the instance is in progress.
+   */
   readonly end: "success" | "given up" | "failure" | null;
 }
 
@@ -35,18 +38,18 @@ const STATUSES = {
   running: { stage: "running", goesOn: "by itself", end: null },
   /** The instance waits for an event, a decision or a time. The status ends with the next recorded step, or the decision. */
   waiting: { stage: "resting", goesOn: "by itself", end: null },
-  /** Paused by an operator, who resumes it. An effect in progress at the time is recorded; no other one starts. */
+  /** An operator has paused the instance, and resumes it. An effect in progress at the time is recorded; no other one starts. */
   paused: { stage: "resting", goesOn: "by a person", end: null },
   /** An effect has an unknown outcome. An operator resolves the unknown outcome. */
   in_doubt: { stage: "resting", goesOn: "by a person", end: null },
-  /** Completed. An operator can undo the instance; retention removes it. */
+  /** The run has completed. An operator can undo the instance; retention removes it. */
   complete: { stage: "ended", goesOn: "no more", end: "success" },
   /**
-   * Failed. An operator can retry or undo it; a later replay of the same run may succeed; the keeper revives it if it is running on the
-   * platform.
+   * The run has failed. An operator can retry or undo the instance; a later replay of the same run may succeed; the keeper revives the
+   * instance if it is running on the platform.
    */
   errored: { stage: "ended", goesOn: "by a person", end: "failure" },
-  /** Ended by an operator: undone, or stopped. An operator can retry the instance. */
+  /** An operator has ended the instance: it was undone, or stopped. An operator can retry the instance. */
   terminated: { stage: "ended", goesOn: "by a person", end: "given up" },
   /** The instance never started, because its message was refused. An operator replays or skips the dead letter. */
   dead: { stage: "refused", goesOn: "by a person", end: "failure" },
@@ -113,19 +116,19 @@ export const AWAKENED = statusesThat(
 );
 
 /**
- * The condition that an operator closed an instance, which increments its run number a last time. A command skipped with its dead letter is
- * in its first run: it may have started nevertheless.
+ * The condition that an operator closed an instance, which increments its run number a last time. A command that was skipped with its dead
+ * letter still has the number of its first run, because that run may have started.
  */
 export const IS_CLOSED = fragment("(millrace_instances.status = 'skipped' AND millrace_instances.run > 1)");
 
-/** True for a closed instance. */
+/** True for an instance that an operator has closed. */
 export function isClosed({ status, run }: { status: InstanceStatus; run: number }): boolean {
   return status === "skipped" && run > 1;
 }
 
 /**
- * The status of a revived instance, or at the start of another run: `in_doubt` with an unknown outcome, because only an operator resolves
- * that.
+ * The status of a revived instance, or of an instance at the start of another run: `in_doubt` if an effect has an unknown outcome, because
+ * only an operator resolves that.
  */
 export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM millrace_inbox
   WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'),
@@ -135,7 +138,7 @@ export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM millrace_inbox
 export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused')`);
 
 /**
- * The condition of the indexes `instances_to_call` and `instances_by_deadline`, in the same words: the former has ended instances, the
+ * The conditions of the indexes `instances_to_call` and `instances_by_deadline`, in the same words: the former has ended instances, the
  * latter those in progress.
  */
 export const IS_INDEXED_AS_OVER = fragment(`status IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);

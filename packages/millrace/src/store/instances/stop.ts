@@ -24,7 +24,7 @@ export function markStopped({ id, tenantId, run }: Omit<NextRun, "left">): State
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
-/** The instance of an operator's action, and the run that was read. */
+/** The instance of an operator's action, and the number of its run that the action read. */
 interface Seen {
   readonly id: string;
   readonly tenantId: string;
@@ -41,7 +41,7 @@ export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean)
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}`;
 }
 
-/** The status of a resumed instance, as without the pause. The keeper starts an instance without a recorded step. */
+/** The status that a resumed instance would have without its pause. The keeper starts an instance without a recorded step. */
 const RESUMED = fragment(`CASE
       WHEN EXISTS (SELECT 1 FROM millrace_inbox
         WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt') THEN 'in_doubt'
@@ -64,7 +64,7 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
 
 /**
  * Restarts an instance from the beginning of its code, with its records: it is paused until the platform has ended the previous run, so
- * that no two runs overlap. Until then the instance cannot be restarted again.
+ * that no two runs overlap. The instance cannot be restarted again until the previous run has ended.
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`

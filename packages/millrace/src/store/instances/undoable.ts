@@ -4,8 +4,8 @@ import { saysUnrecorded } from "../inbox/caught.ts";
 import { canBeTakenBack, hasNoOutcome } from "../inbox/read.ts";
 
 /**
- * The condition that an instance has something to undo: an effect with a record; a failed effect without a record, but with an undo; or, in
- * a stopped run, a step that an operator's action cut off, and that has no record since.
+ * The condition that an instance has an effect to undo: an effect with a record, or a failed effect without a record, but with an undo. In
+ * a stopped run, a step that an operator's action cut off counts too, if it has no later record.
  */
 export function hasToTakeBack(tenantId: string, id: string): Statement {
   return sql`

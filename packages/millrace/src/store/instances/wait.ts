@@ -21,7 +21,7 @@ export function waitForAnswer(tenantId: string, instanceId: string): Statement {
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${WORKING} AND ${UNANSWERED}`;
 }
 
-/** Marks the instance as running, unless it has another wait. */
+/** Marks the instance as running, unless another of its waits is open. */
 export function markAnswered(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}
@@ -40,7 +40,7 @@ export function markInDoubt(instanceId: string): Statement {
     WHERE id = ${instanceId} AND status IN ${GOING_ON} AND ${hasDoubt(instanceId)}`;
 }
 
-/** Marks the instance as in doubt, if this effect has an unknown outcome. Reads only that entry of the instance. */
+/** Marks the instance as in doubt, if this effect has an unknown outcome. The statement reads only that entry of the instance. */
 export function markDoubted(key: EntryKey): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'in_doubt', updated_at = ${now}
@@ -48,7 +48,7 @@ export function markDoubted(key: EntryKey): Statement {
       WHERE ${isEntry(key)} AND state = 'in_doubt')`;
 }
 
-/** Ends the doubt, if no effect has an unknown outcome any more. */
+/** Ends the doubt of an instance, if none of its effects has an unknown outcome any more. */
 export function markResolved(id: string): RowStatement {
   return { text: MARK_RESOLVED, row: { id } };
 }
@@ -60,8 +60,8 @@ const MARK_RESOLVED = `
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt')`;
 
 /**
- * Ends the doubt after an operator's answer, if no unknown outcome is left. The keeper checks soon, in case the platform cannot be notified
- * now.
+ * Ends the doubt of an instance after an operator's answer, if no unknown outcome is left. The keeper checks the instance soon, in case the
+ * platform cannot be notified now.
  */
 export function resumeResolved(instanceId: string): Statement {
   return sql`
