@@ -1,7 +1,7 @@
 import { sql } from "millrace";
 import { beginningWith, type Finder, matchOf, titleOf } from "millrace/operate";
 
-/** Rows requested of each kind: one more than a response shows. */
+/** Number of rows requested of each kind: one more than a response shows. */
 const ASKED = 6;
 /** Newest facts that a search by name or trace scans: an index on either would cost a written row per fact. */
 const LOOKED_BACK = 2000;

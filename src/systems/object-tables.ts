@@ -9,9 +9,9 @@ export class Tables {
   #made: boolean;
 
   /**
-   * `schema` creates missing tables, and changes nothing in existing ones; `first` is one of its tables. `changes`: statements for what the
-   * schema cannot express, such as a new column. Each change runs once in every object, in order, when the object wakes. Changes are only
-   * ever added.
+   * `schema` creates missing tables, and changes nothing in existing ones; `first` is the name of one of the tables. `changes` are
+   * statements for what the schema cannot express, such as a new column. Each change runs once in every object, in order, when the object
+   * wakes. A new release may add changes, but never edits or removes one.
    */
   constructor(storage: DurableObjectStorage, first: string, schema: string, changes: readonly string[] = []) {
     this.#storage = storage;
@@ -34,7 +34,7 @@ export class Tables {
     this.#made = true;
   }
 
-  /** Deletes everything in the object, including its alarm. Returns true if the object had stored anything. */
+  /** Deletes all data of the object, including its alarm. Returns true if the object had any data. */
   async erase(): Promise<boolean> {
     if (!this.#made) return false;
     this.#made = false;

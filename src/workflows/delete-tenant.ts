@@ -11,8 +11,9 @@ const MAX_STRETCHES = 5000;
 
 /**
  * Deletes a tenant: first its tokens and schedules, so that no new data arrives, then running instances, then its objects, rows and files.
- * The workflow repeats passes with delays until one finds nothing. Only this instance (for 30 days) and the audit's row remain. If two
- * instances delete the same tenant, the older continues. The workflow's steps are platform steps: each works for up to 15 seconds, and the
+ * The workflow repeats passes with delays until one finds nothing. Only this instance (for 30 days) and the audit row remain. If two
+ * instances delete the same tenant, the older one continues and the newer one stops. The workflow's steps are platform steps: each works
+ * for up to 15 seconds, and the
  * workflow sleeps between passes.
  */
 export const deleteTenant = defineWorkflow({

@@ -4,11 +4,12 @@ import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../systems/webhooks/deliveries.ts";
 import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../systems/webhooks/outcome.ts";
 
-/** Days that a delivery waits for a disabled endpoint. The delivery checks each day, in case a notification was lost. */
+/** Days that a delivery waits for a disabled endpoint. The delivery also checks the endpoint each day, in case a notification was lost. */
 const DAYS_OFF = 7;
 
 /**
- * Delivers one fact to one endpoint: accepted, refused permanently, skipped, or left to an operator. The workflow waits while the endpoint
+ * Delivers one fact to one endpoint; the delivery ends accepted, permanently refused, skipped, or waiting for an operator. The workflow
+ * waits while the endpoint
  * is disabled. The workflow's steps are inline, because there is a run for each fact and endpoint, and most receivers respond within a
  * second.
  */
@@ -36,7 +37,7 @@ export const deliverWebhook = defineWorkflow({
   },
 });
 
-/** Waits until the endpoint is enabled or deleted; false after a day without a notification. */
+/** Waits until the endpoint is enabled or deleted; returns false after a day without a notification. */
 async function isSwitched(step: Steps, { endpoint_id }: Delivery, key: string): Promise<boolean> {
   try {
     await step.waitFor("wait until it is on", WebhookSwitched, { subject: endpoint_id, timeout: "1 day", key });
@@ -60,7 +61,7 @@ function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Writes 
   }
 }
 
-/** The platform passes on an error's message, not its fields, so the status is read from the message. */
+/** The platform keeps an error's message but not its fields, so the status is read from the message. */
 function statusIn(error: unknown): number | null {
   const [, status] = /answered (\d{3})/.exec(messageOf(error)) ?? [];
   return status === undefined ? null : Number(status);

@@ -3,7 +3,7 @@ import { ContactForget } from "../messages/crm.ts";
 import { eraseRecords } from "../steps/erase-records.ts";
 import { finish, searchOn, takeOff } from "../systems/privacy/forget.ts";
 
-/** Delays before further passes: running instances mention the person until they have ended. */
+/** Delays before further passes: running instances may mention the person until they end. */
 const PAUSES: readonly Duration[] = [
   "1 second",
   "10 seconds",
@@ -16,14 +16,16 @@ const PAUSES: readonly Duration[] = [
 /** Maximum number of steps of one pass: more steps indicate a bug. */
 const MAX_STRETCHES = 5000;
 
-/** Retries for three quarters of an hour, because pushes may reserve the contact for 6 minutes each, more than once. */
+/** The step retries for three quarters of an hour, because several pushes may reserve the contact for 6 minutes each. */
 const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
 /**
- * Forgets a person: first in everything that works with contacts, then in the CRM, then everywhere else. Passes repeat until one finds
- * nothing, and nothing is running that could mention the person again. The workflow's steps return only numbers, because outputs are stored
- * too. After the last delay, a pass with running instances fails, and an operator can retry it. If requested again under another name, the
- * newest command continues and the others end. The steps are platform steps: each searches for seconds, and the workflow sleeps between
+ * Forgets a person: first in all tables that work with contacts, then in the CRM, then in all other places. The workflow repeats passes
+ * until one finds nothing, and no running instance could mention the person again. The workflow's steps return only numbers, because
+ * outputs are stored
+ * too. After the last delay, a pass with running instances fails, and an operator can retry it. If the person's removal is requested
+ * again under another name, the newest command continues and the others end. The steps are platform steps: each searches for seconds, and
+ * the workflow sleeps between
  * passes.
  */
 export const forgetContact = defineWorkflow({

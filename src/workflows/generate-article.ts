@@ -10,7 +10,8 @@ import { ARTICLE_PROMPT } from "../systems/content/prompts.ts";
 import { loadResearch } from "../systems/content/research.ts";
 
 /**
- * Writes an article from a keyword's research and stores it as a draft. Every paid answer is recorded once with its cost. The workflow's
+ * Writes an article from a keyword's research and stores it as a draft. Every paid answer of the model is recorded once with its cost.
+ * The workflow's
  * steps are platform steps, because a model is too slow for inline steps.
  */
 export const generateArticle = defineWorkflow({
@@ -18,7 +19,7 @@ export const generateArticle = defineWorkflow({
   on: ResearchCompleted,
   async run({ payload: { research_id, brand, keyword }, step, env, envelope: { tenant_id: tenantId }, instanceId: contentId }) {
     // Prompt and style are recorded with the research, so that a newer deployment or setting does not change a running instance. Instances
-    // from the time of a single prompt recorded no prompt.
+    // that were started before there were several prompts recorded no prompt.
     const {
       prompt = "article.v1",
       style,

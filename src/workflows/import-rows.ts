@@ -23,7 +23,7 @@ export const importRows = defineWorkflow({
       if (next === null) break;
       from = next;
     }
-    // The upload is not read again, and may mention a person who was forgotten before it arrived.
+    // The upload is not read again here, and may mention a person who was forgotten before it arrived.
     await step.effect("remove the upload", removeUpload, { tenantId: envelope.tenant_id, batchId });
   },
 });

@@ -5,7 +5,7 @@ import { markAnnounced } from "../systems/content/article-posts.ts";
 
 /**
  * Announces an article's page on one social account of its brand, if it is still published. The workflow's step is inline, because it is
- * one short call without an undo.
+ * one short call without an undo handler.
  */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",

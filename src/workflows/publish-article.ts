@@ -34,7 +34,7 @@ export const publishArticle = defineWorkflow({
           return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
         });
       }
-      // The other sites are started before the first page is published: a failure of its site must not delay the others.
+      // The commands for the other sites are sent before the first page is published, so that a failure there does not delay them.
       if (others.length > 0) await step.commit("publish on the other sites", () => ({ emit: toOtherSites(article, others, occasion) }));
     }
 

@@ -4,8 +4,8 @@ import { putPage } from "../steps/put-page.ts";
 import { wasPublished, wasRemoved } from "../systems/content/published.ts";
 
 /**
- * Publishes an approved article on one more site of its brand, so that a failure there does not affect the other sites, and a retry affects
- * only this site. The workflow's undo removes the page. The step is a platform step, because of the undo.
+ * Publishes an approved article on one more site of its brand: a failure or retry there affects only this site. The workflow's undo
+ * removes the page. The step is a platform step, because of the undo.
  */
 export const publishToSite = defineWorkflow({
   name: "publish-to-site",

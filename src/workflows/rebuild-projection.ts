@@ -5,8 +5,8 @@ import { restoreLedgers, type Stretch } from "../steps/restore-rows.ts";
 import type { LedgerPlace } from "../systems/facts/ledger/read-ledgers.ts";
 
 /**
- * Rebuilds from the tenant's ledgers: the projection of facts, row by row and in place, so that readers miss nothing; or the data derived
- * from facts: charges, payouts, budgets, merged contacts, webhooks. New facts continue to arrive, and are not part of the rebuild. The
+ * Rebuilds, from the tenant's ledgers, either the projection of facts or the data derived from facts, such as budgets and webhooks. New
+ * facts continue to arrive, and are not part of the rebuild. The
  * workflow's steps are platform steps: each processes a hundred ledgers, for seconds.
  */
 export const rebuildProjection = defineWorkflow({
@@ -32,7 +32,7 @@ async function restoreAll(step: Steps, tenantId: string) {
   return all;
 }
 
-/** The replay ends when every ledger was called; each ledger reports its own progress. */
+/** The replay ends after every ledger was called; each ledger itself reports the progress of its messages. */
 async function replayAll(step: Steps, tenantId: string) {
   let ledgers = 0;
   for (let after: string | null = ""; after !== null; ) {

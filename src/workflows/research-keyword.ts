@@ -12,8 +12,8 @@ import { SYNTHESIS_PROMPT } from "../systems/content/prompts.ts";
 import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
- * Finds sources for a keyword, has a model summarize them, and stores both, or uses existing research. Requests from other sources than the
- * brand's agent are first submitted to it: a keyword with an article, published or in progress, is not paid for again. The workflow's steps
+ * Finds sources for a keyword, has a model summarize them, and stores both, or uses existing research. Requests from other sources are
+ * first submitted to the brand's agent: research is not paid again for a keyword that has an article. The workflow's steps
  * are platform steps: a search takes seconds, and may wait for days until its budget has room.
  */
 export const researchKeyword = defineWorkflow({
@@ -50,14 +50,14 @@ export const researchKeyword = defineWorkflow({
           record(found) {
             if ("refused" in found) return {};
             const charges = chargesOf(found.spent, `${instanceId}/search`);
-            // Without sources there is nothing to summarize, and a model would invent it.
+            // Without sources a model would invent the summary, so it is not called.
             if (found.sources.length > 0) return { emit: charges };
             return { statements: [insertResearch({ ...research, sources: [] })], emit: [completed, ...charges] };
           },
         },
       ),
     );
-    // Instances from before the synthesis recorded no prompt, and have already published the research.
+    // Instances that started before this step existed recorded no prompt, and have already published the research.
     if (sources.length === 0 || prompt === undefined) return { verdict: "requested", research_id: instanceId };
 
     const by = { tenantId, contentId: instanceId, brand };

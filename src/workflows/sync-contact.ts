@@ -2,14 +2,14 @@ import { defineWorkflow, notRetryable, type StepOptions } from "millrace";
 import { ContactSync } from "../messages/crm.ts";
 import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../systems/crm/one.ts";
 
-/** Retries for three quarters of an hour, because other pushes may reserve the contact for 6 minutes each, more than once. */
+/** The step retries for three quarters of an hour, because several pushes may reserve the contact for 6 minutes each. */
 const PATIENCE: StepOptions = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
-/** Maximum number of restarts because another push reserved the contact while a call waited for its retry. */
+/** Maximum number of restarts, each after another push reserved the contact while a call waited for its retry. */
 const MOST_ROUNDS = 20;
 
 /**
- * Pushes one contact to the CRM: one read, and a step for each needed call, so that a failed one is visible and retried alone. The last
+ * Pushes one contact to the CRM: one step reads it, and one step makes each needed call, so that a failed call is retried alone. The last
  * step writes the link and the event. The workflow's steps are inline, because there are many such runs, and most calls take less than a
  * second.
  */

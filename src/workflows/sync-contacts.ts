@@ -15,8 +15,9 @@ const MAX_CHUNKS = 9_000;
 
 /**
  * Pushes contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by its position, so no
- * contact is pushed twice, wherever the run dies. Temporarily refused contacts are retried separately. A chunk with too many missing
- * records does nothing until an operator has confirmed their deletion, asked once. The workflow's steps are platform steps: a chunk is
+ * contact is pushed twice, wherever the run dies. Temporarily refused contacts are retried separately. If too many records of a chunk are
+ * missing, the chunk waits until an operator has confirmed the deletion; the sync asks once. The workflow's steps are platform steps: a
+ * chunk is
  * several large calls that wait for a shared rate limit.
  */
 export const syncContacts = defineWorkflow({
@@ -26,7 +27,7 @@ export const syncContacts = defineWorkflow({
     const call: SyncCall = { env, envelope, instanceId, syncId, scope };
     let chunks = 0;
     let mayCut = false;
-    /** Scans contacts from the first to the last. Returns how many of them wait for a retry. */
+    /** Pushes the contacts from the first id to the last. Returns how many contacts wait for a retry. */
     const walk = async (chunk: (place: Place, key: string) => Promise<Progress>): Promise<number> => {
       let waiting = 0;
       let asked = "";

@@ -3,7 +3,8 @@ import { CrmContactChanged } from "../messages/crm.ts";
 import { takeChange } from "../systems/crm/change.ts";
 
 /**
- * Reads a contact that changed in the CRM, and copies the changes. The workflow is one step, which reads, and writes once. The step is
+ * Reads a contact that changed in the CRM, and copies the changes. The workflow is one step, which reads the record and writes the
+ * changes at once. The step is
  * inline, because there is a run for each change, and one record is read within a second.
  */
 export const takeCrmChange = defineWorkflow({
@@ -11,7 +12,7 @@ export const takeCrmChange = defineWorkflow({
   on: CrmContactChanged,
   steps: "lean",
   async run({ payload: notice, step, env, envelope, instanceId }) {
-    // Retries for an hour and a half, because other pushes may reserve the contact for 6 minutes each, more than once.
+    // The step retries for an hour and a half, because several pushes may reserve the contact for 6 minutes each.
     const retries = { limit: 10, delay: "5 seconds", backoff: "exponential" } as const;
     return step.commit("take change", () => takeChange({ env, envelope, instanceId, notice }), { retries, timeout: "2 minutes" });
   },

@@ -4,7 +4,8 @@ import { removePage } from "../steps/remove-page.ts";
 import { markUnpublished } from "../systems/content/article-pages.ts";
 
 /**
- * Removes an article's page from a site without the instance that published it, which may be pruned. The workflow's step is a platform
+ * Removes an article's page from a site independently of the instance that published the page, which may be pruned. The workflow's step
+ * is a platform
  * step, because an external site may be slow.
  */
 export const unpublishArticle = defineWorkflow({

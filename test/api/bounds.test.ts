@@ -16,7 +16,7 @@ async function fill(table: string, tenantId: string, count: number, columns: str
 }
 
 describe("One tenant is limited to", () => {
-  it("a tenant can have 1,000 brands: another one is refused with a reason from every source, and existing ones can still be changed", async () => {
+  it("a tenant can have 1,000 brands: a further brand is refused with a reason from every source, and existing brands can still be changed", async () => {
     const caller = await callerWith();
     await fill("brands", caller.tenantId, 999, "brand", "'b' || i");
     expect((await caller.call("PUT", "/v1/brands/last", {})).status).toBe(200);
@@ -86,7 +86,7 @@ describe("One tenant is limited to", () => {
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
   });
 
-  it("a tenant can open 60 streams per minute, of which ended streams do not count", async () => {
+  it("a tenant can open 60 streams per minute; streams that have ended do not count", async () => {
     const caller = await callerWith();
     const { body } = await upload(caller, contactsCsv(1));
     await reaches(caller, body.instance_id, "complete");

@@ -63,7 +63,9 @@ async function resumed(by: Caller, path: string): Promise<Answer> {
 export const ROUTES: Record<string, Kept> = {
   "POST /v1/commands": { instance: true },
   "POST /v1/commands/batch": { instance: true },
-  "POST /v1/events": { none: "An event is a record, stored in stated_events; its consequences have instances of their own." },
+  "POST /v1/events": {
+    none: "An event is a record itself, stored in stated_events; the instances that it starts have audit rows of their own.",
+  },
   "POST /v1/events/batch": { none: "As one event." },
   "POST /v1/facts": { none: "A fact is itself the record: its ledger stores each one, with its source." },
   "POST /v1/batches": { instance: true },
@@ -73,8 +75,10 @@ export const ROUTES: Record<string, Kept> = {
   "POST /v1/brands/{brand}/research": { instance: true },
   "POST /v1/projections/facts/rebuild": { instance: true },
   "POST /v1/projections/derived/rebuild": { instance: true },
-  "POST /v1/budgets/{account}/asks": { none: "A program's ask, many a second; the budget's object keeps each hold by its key." },
-  "DELETE /v1/budgets/{account}/holds/{hold}": { none: "Recorded as the request for the hold that it releases." },
+  "POST /v1/budgets/{account}/asks": {
+    none: "Programs request holds many times a second; the budget's object stores each hold by its key.",
+  },
+  "DELETE /v1/budgets/{account}/holds/{hold}": { none: "A release is recorded with the request for its hold." },
   "POST /v1/qualification-rules/try": { none: "Nothing is written." },
   "POST /v1/catalog/check": { none: "Nothing is written." },
   "POST /v1/sign-in-codes": {
@@ -218,10 +222,11 @@ export const ROUTES: Record<string, Kept> = {
 
 /** Routes outside /v1 that change an item, and the reason why the audit has no row. */
 export const ELSEWHERE: Record<string, string> = {
-  "POST /console/sign-in": "Its minted token is audited as any token; a refused one has no tenant yet, and is counted by address.",
+  "POST /console/sign-in":
+    "The token that a sign-in creates is audited like any token; a refused sign-in has no tenant, and is counted by address.",
   "POST /mcp": "Each tool calls a route of the API in the same process, and that route writes the audit.",
-  "POST /crm/hubspot/webhooks/{tenant}": "Notices of a CRM, which signs them; their consequences have instances.",
-  "PUT /embedded/faults": "Drills of a local engine; switched off where it is deployed.",
+  "POST /crm/hubspot/webhooks/{tenant}": "A CRM signs its notices, and the changes that they cause are instances.",
+  "PUT /embedded/faults": "Drills of a local engine; the route is disabled in a deployment.",
   "DELETE /embedded/faults": "As above.",
   "PUT /embedded/crm/faults": "As above.",
   "POST /embedded/crm/edits": "As above.",

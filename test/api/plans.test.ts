@@ -14,22 +14,24 @@ import { seedBatch, seedInstance } from "./seed.ts";
  * order.
  */
 const SORTS: Record<string, string> = {
-  "/v1/instances?status=accepted": "Open instances, from an index with nothing else; sorted, because the keeper's order is another.",
+  "/v1/instances?status=accepted":
+    "The list of open instances reads an index of open instances; SQLite sorts them, because the index has the keeper's order.",
   "/v1/instances?status=queued": "The same.",
   "/v1/instances?status=running": "The same.",
   "/v1/instances?status=waiting": "The same.",
   "/v1/instances?standing=": "The same.",
-  "/v1/instances?status=complete&standing=": "Reads open items only: complete items are excluded.",
-  "/v1/effects?": "An index of effects with unknown outcomes only.",
-  "/v1/divergences?": "Counts open items by kind, 10,000 at most, from an index of open items.",
-  "/v1/messages/dead-letters?": "Counts the newest of the last day by queue and type, 10,000 at most, from the index by time.",
-  "/v1/search?": "From one job to the next of an index, six at most; and among the newest 500 actions.",
-  "/v1/lanes/causes?": "Counts 10,000 lanes at most, and reads the instance at the head of each by its own primary key.",
-  "/v1/correlations/{id}?": "Counts 10,000 members at most, and reads 500 entries of each instance of a page, by its own primary key.",
-  "/v1/catalog?": "The tenant's newest 200 instances, and 50 entries of each by its own primary key.",
-  "/v1/workflows?": "Counts the tenant's newest 10,000 instances by status, from the index by time.",
-  "/v1/costs?": "The newest 2,000 rows, in the order of their numbers.",
-  "/v1/usage/text?": "Sums over the requested days, from the index by day.",
+  "/v1/instances?status=complete&standing=": "The list of open items reads open items only.",
+  "/v1/effects?": "The list of unknown outcomes reads an index that has no other effects.",
+  "/v1/divergences?": "The overview counts open items by kind, at most 10,000, from an index of open items.",
+  "/v1/messages/dead-letters?":
+    "The overview counts the last day's newest items by queue and type, at most 10,000, from the index by time.",
+  "/v1/search?": "The search reads at most six jobs from the index of jobs, and the newest 500 actions.",
+  "/v1/lanes/causes?": "The list of lanes counts at most 10,000 lanes, and reads the instance at the head of each by its primary key.",
+  "/v1/correlations/{id}?": "A job counts at most 10,000 members, and reads 500 entries of each instance of a page by its primary key.",
+  "/v1/catalog?": "The catalog reads the tenant's newest 200 instances, and 50 entries of each by its primary key.",
+  "/v1/workflows?": "The list of workflows counts the tenant's newest 10,000 instances by status, from the index by time.",
+  "/v1/costs?": "The costs are read from the newest 2,000 rows, in the order of their numbers.",
+  "/v1/usage/text?": "The usage sums the requested days, from the index by day.",
 };
 
 interface Asked {

@@ -66,7 +66,7 @@ async function sleeper(name: string, first = ""): Promise<number> {
 it.each([
   ["workerd", 0, "is ended"],
   ["somebody-else", 1, "is left alone"],
-])("a process group of a dead start with %s in it has %i process left: it %s", async (name, left) => {
+])("a start finds %s of a dead start, and leaves %i process: the found process %s", async (name, left) => {
   const folder = emptyFolder();
   const engine = await sleeper(name);
   const holder = { pid: process.pid, started: "long ago", url: "http://localhost:8787", engine, engineStarted: startOf(engine) };

@@ -22,7 +22,7 @@ function maker() {
   return { from, made, times: () => times };
 }
 
-it("two concurrent requests for the same built folder get it, and it is built once", async () => {
+it("two concurrent requests for the same build get one folder, which is built once", async () => {
   const { made, times } = maker();
   expect(await Promise.all([made(), made()])).toEqual(["as it is", "as it is"]);
   expect(times()).toBe(1);

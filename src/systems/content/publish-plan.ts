@@ -5,19 +5,18 @@ import { publishQuestion } from "./approval.ts";
 import { pagesOf } from "./article-pages.ts";
 import { type ArticleKey, loadArticle } from "./articles.ts";
 
-/** A site at the time of a publication's request. */
+/** A site of a brand, as it was when the publication was requested. */
 export type PlannedSite = Pick<SiteTarget, "name" | "kind">;
 
 /** How an article is published, by the settings of its brand. */
 interface PublishPlan {
-  /** Null if the brand requires no approval. */
   question: ApprovalRequest | null;
   /** The first site; undefined for an update of an article that is not published any more. */
   site: PlannedSite | undefined;
   others: PlannedSite[];
 }
 
-/** Plans a publication. `update`: only for the sites where the article is published. */
+/** Plans a publication. With `update`, the plan contains only the sites where the article is published. */
 export async function publishPlan(
   db: D1Database,
   { update = false, ...article }: ArticleKey & { brand: string; update?: boolean | undefined },

@@ -5,7 +5,7 @@ import type { ArticleKey } from "./articles.ts";
 import { type PutPage, siteOf } from "./page.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
-/** Maximum characters of an occasion that is used unchanged: a key also needs room for the name of a site. */
+/** Maximum length of an occasion in the key of a command; a longer occasion is replaced by its digest. */
 const OCCASION_CHARACTERS = 400;
 
 /** The commands that publish an article on more sites. `occasion`: the key of the command with its approval. */
@@ -18,7 +18,7 @@ export function toOtherSites(
   return sites.map(({ name, kind }) => ContentPublishToSite.from({ content_id: id, brand, site: name, kind, occasion: short, update }));
 }
 
-/** The writes about a page that an instance has published. */
+/** The rows and events to write after an instance has published a page. */
 export function wasPublished(instanceId: string): (put: PutPage) => Writes {
   return (live) => {
     if ("why" in live) return {};
@@ -27,7 +27,7 @@ export function wasPublished(instanceId: string): (put: PutPage) => Writes {
   };
 }
 
-/** The writes about a page that an undo has removed. */
+/** The rows and events to write after an undo has removed a page. */
 export function wasRemoved(live: PutPage): Writes {
   if ("why" in live) return {};
   const gone = { ...live, site: siteOf(live), revision: live.revision + 1 };

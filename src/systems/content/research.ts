@@ -41,7 +41,6 @@ export function insertResearch({ id, tenantId, brand, keyword, sources, synthesi
       ${JSON.stringify(tags)}, ${prompt}, ${paid.at(-1)?.model ?? null}, ${tokens("input")}, ${tokens("output")}, ${now})`;
 }
 
-/** Research as its row keeps it. */
 interface Row {
   id: string;
   brand: string;
@@ -59,7 +58,6 @@ interface Row {
   researched_at: number;
 }
 
-/** Research for display. */
 export interface ResearchView extends Omit<Row, "sources" | "key_points" | "tags"> {
   sources: SearchResult[];
   key_points: string[];
@@ -123,7 +121,7 @@ function parsed({ sources, key_points, tags, ...row }: Row): ResearchView {
   return { ...row, sources: JSON.parse(sources), key_points: JSON.parse(key_points), tags: JSON.parse(tags) };
 }
 
-/** A tenant's research. Throws if the research is missing, because it was stored before it was announced. */
+/** A tenant's research. Throws if the research is missing: it is always stored before its event is published. */
 export async function loadResearch(db: D1Database, tenantId: string, id: string): Promise<Research> {
   const row = await findResearch(db, tenantId, id);
   if (!row) throw new Error(`There is no research ${id}.`);

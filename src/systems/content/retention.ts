@@ -1,7 +1,7 @@
 import { now, query, sql } from "millrace";
 import type { Retention } from "millrace/worker";
 
-/** Rows removed at once. */
+/** Maximum number of rows that one statement deletes. */
 const ROWS = 500;
 
 /**

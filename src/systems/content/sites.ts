@@ -6,7 +6,7 @@ import type { BrandKey } from "./live.ts";
 /** A site of a brand, with its position in the brand's settings. */
 export type BrandSite = SiteTarget & { place: number };
 
-/** One of a brand's sites, by default the first. Errors: `config_invalid` for another name. */
+/** One of a brand's sites, by default the first. Throws `config_invalid` if the brand has no site of this name. */
 export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, name?: string): Promise<BrandSite> {
   const { sites } = await brandSettings(db, tenantId, brand);
   const place = name === undefined ? 0 : sites.findIndex((one) => one.name === name);
@@ -19,8 +19,8 @@ export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, n
 }
 
 /**
- * One of the brand's sites, for a step that was chosen for this kind of site. Errors: `config_invalid` for another kind, because the guard
- * of the step may not fit it.
+ * The brand's site of this name, for a step that was chosen for this kind of site. Throws `config_invalid` if the site now has
+ * another kind, because the step's guard may not fit that kind.
  */
 export async function brandSiteOf(db: D1Database, key: BrandKey, { name, kind }: Pick<SiteTarget, "name" | "kind">): Promise<BrandSite> {
   const site = await brandSite(db, key, name);
@@ -31,7 +31,10 @@ export async function brandSiteOf(db: D1Database, key: BrandKey, { name, kind }:
   );
 }
 
-/** One of a brand's accounts. Errors: `config_invalid` for another name, or another platform. */
+/**
+ * One of a brand's accounts. Throws `config_invalid` if the brand has no account of this name, or the account is on another
+ * platform.
+ */
 export function brandAccount({ accounts }: BrandSettings, { tenantId, brand }: BrandKey, { name, platform }: Account): SocialTarget {
   const account = accounts.find((one) => one.name === name);
   if (account?.platform === platform) return { tenantId, brand, ...account };

@@ -2,10 +2,10 @@ import { now, query, type Statement, sql } from "millrace";
 import type { TextAnswer } from "../../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 
-/** The record of a paid answer: everything but its text. */
+/** The record of a model's paid answer, without the text of the answer. */
 export type Paid = Pick<TextAnswer, "id" | "model" | "finish" | "usage">;
 
-/** One paid answer. */
+/** One paid answer of the text model. */
 export interface TextCall {
   tenantId: string;
   /** The article that the answer is for. This is also the instance's id. */
@@ -30,8 +30,8 @@ export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, ma
 }
 
 /**
- * The time at which an answer was recorded, in milliseconds by the database's clock. Throws if the record is missing, because it was
- * written with the step's outcome.
+ * The time at which an answer was recorded, in milliseconds by the database's clock. Throws if the record is missing: it is always
+ * written with the outcome of the step.
  */
 export async function paidAt(db: D1Database, tenantId: string, contentId: string, attempt: number): Promise<number> {
   const [row] = await query<{ paid_at: number }>(
@@ -42,7 +42,6 @@ export async function paidAt(db: D1Database, tenantId: string, contentId: string
   return row.paid_at;
 }
 
-/** An answer as its row keeps it. */
 export interface TextCallRow {
   content_id: string;
   attempt: number;
@@ -60,7 +59,7 @@ export interface TextCallRow {
   paid_at: number;
 }
 
-/** The paid answers of an article, in order. An article has few. */
+/** The paid answers of an article, in order. */
 export function textCallsOf(db: D1Database, tenantId: string, contentId: string): Promise<TextCallRow[]> {
   return query<TextCallRow>(
     db,

@@ -23,7 +23,7 @@ export interface OnAccount {
   instanceId: string;
 }
 
-/** The sites and accounts of an article: those of its brand, and former ones with a page or a post. */
+/** The sites and accounts of an article: those of its brand, and former ones that still have a page or a post of it. */
 export async function whereIs(db: D1Database, tenantId: string, article: ArticleRow): Promise<{ sites: OnSite[]; accounts: OnAccount[] }> {
   const [settings, pages, posts] = await Promise.all([
     brandSettings(db, tenantId, article.brand),
@@ -40,7 +40,8 @@ function onSites({ sites }: BrandSettings, tenantId: string, id: string, pages: 
     const isFirst = place === 0;
     const first = instanceId(tenantId, "publish-article", id);
     const further = instanceId(tenantId, "publish-to-site", `${id}/${name}`);
-    // The order of the brand's sites may have changed since. An operator's command has another instance, which is not retried.
+    // The order of the brand's sites may have changed since. An operator's command to publish runs as another instance, which is not
+    // retried.
     const own = [first, further].find((one) => one === page?.instanceId) ?? (isFirst ? first : further);
     return { site: { name, kind }, page, instanceId: own, isFirst };
   });

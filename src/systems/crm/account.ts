@@ -8,12 +8,11 @@ export interface Account {
   readonly isNew: boolean;
 }
 
-/** The database of links, and the CRM's settings. */
 export type AccountEnv = { DB: D1Database } & CrmAccountVars;
 
 /**
- * Reads rows, and in the same round trip the account of the tenant's links. Errors: `not_retryable` if that is not the deployment's
- * account, `retry_after` while an account is being adopted, `config_invalid`.
+ * Reads rows, and in the same round trip the account of the tenant's links. Throws `not_retryable` if the recorded account is not
+ * the deployment's, `retry_after` while a tenant's links move to another account, and `config_invalid`.
  */
 export async function readOf<Row extends object>(
   env: AccountEnv,
@@ -29,18 +28,18 @@ export async function readOf<Row extends object>(
   return { rows: rows as Row[], account: { id, isNew: noted === undefined } };
 }
 
-/** Records the account with the first write, if none is recorded. */
+/** Records the tenant's CRM account with the first write, if none is recorded. */
 export function noteAccount(tenantId: string, { id, isNew }: Account): Statement[] {
   if (!isNew) return [];
   return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${now}) ON CONFLICT DO NOTHING`];
 }
 
-/** True for a tenant with links to another account by now. */
+/** An SQL condition: the tenant's links belong to another CRM account by now. */
 export function isOtherAccount(tenantId: string, { id }: Account): Statement {
   return sql`EXISTS (SELECT 1 FROM crm_accounts a WHERE a.tenant_id = ${tenantId} AND a.account IS NOT ${id})`;
 }
 
-/** The recorded account of a tenant: no row for none, NULL while its links are being deleted. */
+/** The recorded CRM account of a tenant: no row if none is recorded, NULL while its links are being deleted. */
 export function notedAccount(tenantId: string): Statement {
   return sql`SELECT account FROM crm_accounts WHERE tenant_id = ${tenantId}`;
 }

@@ -7,14 +7,14 @@ import { letGoOfAll } from "./sends.ts";
 const PAGE = 2000;
 
 interface Adoption {
-  /** The last contact with a deleted link; null at the end. */
+  /** The last contact of the page of deleted links; null after the last page. */
   next: string | null;
 }
 
 /**
- * Deletes a tenant's links after a contact, page by page. A deleted link only keeps the mark that a record with our key may exist: the
- * deployment's account may have had the contacts before, so each is searched there before a push. No push runs before the last link is
- * deleted, and pushes in progress cannot write. Errors: `not_retryable` for an account that is not the deployment's.
+ * Deletes a tenant's links after a contact, page by page. A deleted link only marks that a record with our key may exist: each contact is
+ * searched in the new account before its first push. No push runs before the last link is
+ * deleted, and pushes in progress cannot write. Throws `not_retryable` for an account that is not the deployment's.
  */
 export async function adoptAccount(env: AccountEnv, tenantId: string, account: string, after: string): Promise<Commit<Adoption>> {
   const id = linkAccount(env);

@@ -37,7 +37,8 @@ interface ChangeCall {
 /** The result of a CRM notice. */
 export interface Change {
   /**
-   * `nothing`: both sides agree. `left`: ignored, because it is not one of our contacts and cannot become one, or its record no longer
+   * `nothing`: the contact and its record have equal values. `left`: ignored, because it is not one of our contacts and cannot become
+   * one, or its record no longer
    * carries our key. `forgotten`: a forgotten contact, which is not restored.
    */
   did: "nothing" | "took" | "created" | "merged" | "cut" | "left" | "forgotten";
@@ -117,10 +118,10 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   });
 }
 
-/** Makes the commit fail, and the step repeat, if one of these contacts was pushed or its link written since it was read. */
+/** Fails the commit, so that the step repeats, if one of these contacts was pushed or its link was written after it was read. */
 type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
 
-/** A contact as it was read, or only its id if there was none. */
+/** A contact as it was read; only its id if there was no such contact. */
 type Seen = Candidate | string;
 
 function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
@@ -143,9 +144,9 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   const tenantId = envelope.tenant_id;
   const { contact_id: id, revision } = contact;
   const key = contactKey(tenantId, id);
-  // A record that was merged, or created by a person, lacks our key. Without the key, the next sync would create a second record.
+  // A CRM record that was merged, or created by a person, lacks our key. Without the key, the next sync would create a second record.
   if (found.key !== key) {
-    // From now on it has our key, even if this step fails: no push writes to it before its link is stored.
+    // Once set, the record keeps our key even if this step fails: no push writes to the record before its link is stored.
     const busy = await claim(call, account, found, { id, version: self.link?.version ?? 0, sent: [{}] });
     if (busy) return busy;
   }
@@ -224,7 +225,10 @@ async function create(
   return unlessChanged([contactId], { statements, output: { did: "created", contact_id: contactId } });
 }
 
-/** Its record was deleted: our contact remains, and bulk syncs do not recreate the record. A record of another contact is not affected. */
+/**
+ * When a contact's CRM record is deleted, our contact remains, and bulk syncs do not recreate the record. A record of another contact is
+ * not affected.
+ */
 function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision }, link }: Candidate): Commit<Change> {
   return {
     statements: closeLinks(tenantId, "cut", [{ contactId, revision, maybe: link?.maybe ?? [] }]),

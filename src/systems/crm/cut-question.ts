@@ -1,7 +1,7 @@
 import type { ApprovalRequest } from "millrace";
 import type { Lost } from "./pushed.ts";
 
-/** The question when so many records are missing that a wrong account or a mistake there is more likely than deletions. */
+/** The question to an operator when many CRM records are missing: a wrong account or a mistake is then more likely than deletions. */
 export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): ApprovalRequest {
   return {
     question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just read are missing in the CRM. Were they deleted there, and should syncs leave these contacts out?`,
@@ -9,6 +9,6 @@ export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): 
   };
 }
 
-/** Why a sync ends without the confirmation. */
+/** The error of a sync whose operator did not confirm the deletions. */
 export const NOT_AGREED =
   "The deletion of the missing CRM records was not confirmed. The sync's earlier chunks are done, and these contacts keep their links. If CRM_URL, CRM_TOKEN or CRM_ACCOUNT are wrong, fix them and send another sync.";

@@ -31,7 +31,7 @@ export function asError({ category, message, correlationId }: Refused): {
   return { category: beginning(category, 100), message: beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
 }
 
-/** A refusal as the error of a step for one contact: `upstream_refused` if it may succeed later, otherwise `not_retryable`. */
+/** A refusal as the error of a step for one contact: `upstream_refused` if a later attempt may succeed, otherwise `not_retryable`. */
 export function asStopped(what: string, { retry, category, message }: CrmRefusal): MillraceError {
   const said = beginning(`${what}: ${category}: ${message}`, 900);
   return retry ? new MillraceError("upstream_refused", said) : notRetryable(said);

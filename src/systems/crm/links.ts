@@ -86,7 +86,7 @@ export async function candidatesByIds(db: D1Database, tenantId: string, ids: rea
   return found.map(asCandidate);
 }
 
-/** The contact and account that each of these CRM records is linked to. Errors: as `readOf`. */
+/** The contact and account that each of these CRM records is linked to. Throws the errors of `readOf`. */
 export async function contactsLinkedTo(
   env: Cloudflare.Env,
   tenantId: string,
@@ -106,19 +106,18 @@ export async function contactsLinkedTo(
 export interface LinkWrite {
   contactId: string;
   crmId: string;
-  /** The contact's revision that the CRM has after this write. */
+  /** The contact's revision whose values the CRM has after this write. */
   revision: number;
   /** 1 if the same write copies changes into the contact's row: its revision is then one higher, unless there was another write. */
   takes: 0 | 1;
-  /** New values of the last known state of the CRM. */
   known: Record<string, string>;
-  /** New known values of copied parts of a name, if the contact's name is still this one. */
+  /** The new known parts of a name that were copied; written only if the contact's name is still this one. */
   names?: { known: Record<string, string>; instead_of: string };
-  /** The CRM's time of the state that was read; null if none was. */
+  /** The CRM's time at which the record was read; null if no record was read. */
   readAt: number | null;
 }
 
-/** New known values of a record; its names count only if the contact copies them. */
+/** The new known values of a record; the parts of its name count only if the contact copies them. */
 export function newlyKnown(
   known: Record<string, string>,
   take: Properties,
@@ -131,8 +130,8 @@ export function newlyKnown(
 }
 
 /**
- * Writes links. An older reading than the known one changes nothing. A revision may go down: a push of an older revision may have
- * overwritten the newer one there, so the contact must be sent again. The statement must run before `takeOver`.
+ * Writes links. A reading of the CRM that is older than the stored one changes nothing. A link's revision may decrease: a push of an
+ * older revision may have overwritten the newer values, so the contact must be sent again. The statement must run before `takeOver`.
  */
 export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
   return rowChunks(links).map(
@@ -152,15 +151,15 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
   );
 }
 
-/** A contact that has no record in the CRM since this revision. */
+/** A contact that has had no record in the CRM since this revision. */
 export interface Closed {
   contactId: string;
   revision: number;
-  /** Values that may nevertheless exist in the CRM. Default: none. */
+  /** Values that the CRM may nevertheless have. Default: none. */
   maybe?: readonly Properties[];
 }
 
-/** Records that contacts no longer have their own record in the CRM, and deletes the known values. */
+/** Marks contacts as having no record of their own in the CRM, and deletes their known values. */
 export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`

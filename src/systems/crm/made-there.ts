@@ -9,7 +9,7 @@ import { readRecords } from "./records.ts";
 /** Our contact with the address of a record that was created in the CRM. */
 interface SameAddress {
   ours: Candidate;
-  /** The contacts with links that the result depends on. */
+  /** The contacts whose links decide the result. */
   seen: readonly Candidate[];
 }
 
@@ -17,8 +17,8 @@ interface SameAddress {
 const MAX_OF_ADDRESS = 10;
 
 /**
- * The contact of an address without a CRM record, or the contact that it is an alias of, unless that has one. If there is none, a contact
- * of that address with a missing record, because the CRM's notice has not arrived yet.
+ * Finds the contact with this address and no CRM record, or the contact that it is an alias of, if that has no record either. Otherwise
+ * finds a contact of that address whose record is missing, because the CRM's notice of it has not arrived yet.
  */
 export async function ofSameAddress(call: PushCall, email: string): Promise<SameAddress | undefined> {
   const { env, tenantId } = call;

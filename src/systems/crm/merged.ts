@@ -4,7 +4,8 @@ import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";
 
 /**
- * Handles the merge of two contacts. If the alias has a record in the CRM, or a push may be creating one, its own sync merges that record
+ * Handles the event that two contacts were merged. If the alias has a record in the CRM, or a push may be creating one, its own sync
+ * merges that record
  * after the push has ended.
  */
 export async function mergeRecords({ payload: fact, envelope, env }: Routed<RecordedFact<"contact_merged">>) {

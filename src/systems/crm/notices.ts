@@ -6,7 +6,6 @@ import { isSame, propertyNames } from "./properties.ts";
 
 const id = z.union([z.int().min(0), z.string().regex(/^\d{1,20}$/)]).transform(String);
 
-/** A field that may be absent or null. */
 const said = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 
 /** The relevant fields of a HubSpot event. */
@@ -31,7 +30,7 @@ const eventSchema = z.object({
 /** Maximum number of events in one HubSpot delivery. */
 const MAX_EVENTS = 100;
 
-/** One delivery; its events are validated one by one. */
+/** One delivery of CRM events; its events are validated one by one. */
 export const deliverySchema = z.array(z.unknown()).max(MAX_EVENTS);
 
 /** The schema of a delivery for the OpenAPI document. */
@@ -103,7 +102,7 @@ function isMerge({ subscriptionType }: ContactEvent): boolean {
   return subscriptionType.endsWith(".merge");
 }
 
-/** An app also receives its own changes, marked by its app id. Changes by other programs in between have their own events. */
+/** An app also receives its own changes, marked by its app id. A change that another program makes in between causes its own event. */
 function isOurs({ changeSource, sourceId, appId }: ContactEvent): boolean {
   return changeSource === "INTEGRATION" && appId !== undefined && sourceId === appId;
 }
@@ -125,10 +124,10 @@ function stampOf(event: ContactEvent) {
   return { event_id: nameOf(event), occurred_at: new Date(event.occurredAt).toISOString() };
 }
 
-/** Tolerated lag of the CRM's clock. */
+/** The time by which the CRM's clock may be behind ours. */
 const CLOCKS_DIFFER_MS = 5000;
 
-/** Events with unknown changes. Makes one query for all events, and none if all changes are this app's own. */
+/** The events whose changes are not yet known. Queries the database once for all events, and not at all if this app made all changes. */
 async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
   if (events.length === 0) return [];
   const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];
@@ -149,7 +148,7 @@ async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly
     if (!subscriptionType.endsWith(".propertyChange")) return !subscriptionType.endsWith(".associationChange");
     if (!names.has(propertyName)) return false;
     if (link === undefined || propertyValue === undefined) return true;
-    // A value that was known before the event, or is being rewritten, proves nothing: a person may have restored it.
+    // A value that was known before the event, or is being rewritten, is no echo for certain: a person may have restored it.
     if (link.sending || occurredAt + CLOCKS_DIFFER_MS >= link.updatedAt) return true;
     return !isSame(propertyName, link.known[propertyName] ?? "", propertyValue ?? "");
   });

@@ -34,16 +34,17 @@ export interface Course {
   company: string | null;
   /** The time at which the contact's record was read. */
   looked_at: number;
-  /** The remaining calls, one step each; the last writes the result. */
+  /** The remaining calls to the CRM, one step each; the last step writes the result. */
   left: readonly ("upsert contact" | "upsert company" | "connect company" | "merge records")[];
-  /** Another push has reserved the contact meanwhile, or its record was deleted: the step starts again. */
+  /** Set if another push has reserved the contact, or its record was deleted, so that the step starts again. */
   again?: true;
 }
 
 /**
  * Reads one contact and its record, or those of the contact that it is an alias of, and stores the values to send. Without values to send,
- * the sync of the contact is complete. If the contact was requested by name, a record that was deleted in the CRM is recreated. Errors,
- * here and in the following steps: `not_retryable` for an unknown contact or one that the CRM refuses, `upstream_refused` if it may succeed
+ * the sync of the contact is complete. If the contact was requested by name, a record that was deleted in the CRM is recreated. Errors of
+ * this step and the following ones: `not_retryable` for an unknown contact or one that the CRM refuses, `upstream_refused` if it may
+ * succeed
  * later.
  */
 export function lookAtOne(call: OneCall): Promise<Commit<Course>> {
@@ -65,7 +66,7 @@ async function look(call: OneCall): Promise<Commit<Course>> {
     const as = new Map([...canonical, [into, into]]);
     const how = { revive: true, inSteps: true };
     const prepared = await prepare({ env, tenantId, key: instanceId, trace: envelope }, crm(env, tenantId), meant, as, how);
-    if ("lost" in prepared) throw new Error("One contact is no reason to ask.");
+    if ("lost" in prepared) throw new Error("The deletion of one contact's record needs no confirmation.");
     return "busyUntil" in prepared ? prepared : { prepared, into };
   });
   const [why] = prepared.refused;
@@ -82,7 +83,7 @@ async function look(call: OneCall): Promise<Commit<Course>> {
   return left.length === 0 ? done(call, prepared, course) : { output: course };
 }
 
-/** A late attempt reads first: a person may have changed or deleted the record since. */
+/** A late attempt reads the record first: a person may have changed or deleted it since the previous attempt. */
 export async function upsertContact(call: OneCall, looked: Course): Promise<Commit<Course>> {
   const isLate = Date.now() - looked.looked_at > CRM_FRESH_MS;
   const anew = isLate ? await lookAtOne(call) : undefined;
@@ -94,7 +95,7 @@ export async function upsertContact(call: OneCall, looked: Course): Promise<Comm
       const { pushed } = outcomeOf(plan, new Map([[course.contact_id, { state: "failed", why: outcome }]]));
       return refuse(call, "The CRM did not take the contact", outcome, pushed);
     }
-    // The record was deleted since it was read, and was recreated with the changed values only.
+    // The record was deleted after it was read, and the push created a new one with only the changed values.
     if (outcome?.created && course.crm_id !== null) return { ...course, again: true };
     return { ...course, crm_id: outcome?.crmId ?? course.crm_id };
   });
@@ -118,7 +119,7 @@ export function connectCompany(call: OneCall, course: Course): Promise<Commit<Co
   });
 }
 
-/** The last step of a contact's sync: its call is in `done`. */
+/** The result of a contact's sync, whose last CRM call is in `done`. */
 export function mergeRecordsOfOne(call: OneCall, course: Course): Promise<Commit<Course>> {
   return go(call, course, async () => course);
 }

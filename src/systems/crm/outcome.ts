@@ -4,7 +4,7 @@ import type { Prepared } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
 import type { Sending } from "./send.ts";
 
-/** The error of a contact with a recreated record that has the changed values only. */
+/** The error of a contact whose deleted record was created again with only the changed values. */
 const DELETED_MEANWHILE: CrmRefusal = {
   retry: true,
   category: "DELETED_MEANWHILE",
@@ -12,7 +12,7 @@ const DELETED_MEANWHILE: CrmRefusal = {
   correlationId: null,
 };
 
-/** The writes for contacts after a push, without merges. `records`: the present record of each. */
+/** The database writes for contacts after a push, without those for merges. `records` maps each contact to its present record. */
 export function outcomeOf(
   { work, cut, refused, asked }: Prepared,
   sendings: ReadonlyMap<string, Sending>,
@@ -30,7 +30,7 @@ export function outcomeOf(
     const record = sending?.crmId ?? crmId;
     if (record === null) continue;
     records.set(id, record);
-    // A contact without its company, or with a partial record, is not done: the known values are stored, and the rest is retried.
+    // A contact without its company, or with a partial record, is not finished: the known values are stored, and a retry sends the rest.
     const unfinished = sending?.unconnected ?? (sending?.isAnew ? DELETED_MEANWHILE : undefined);
     const known = sending?.isAnew ? settled.send : { ...settled.seen, ...settled.send };
     const { company: _, ...unemployed } = known;
@@ -43,7 +43,7 @@ export function outcomeOf(
       ...newlyKnown(unfinished ? unemployed : known, settled.take, patch),
       readAt,
     });
-    // Values that the CRM has from a call without a response were delivered.
+    // If the CRM has values of a call whose response was lost, that call was successful.
     const hasArrived = maybe.length > 0 && Object.keys(settled.seen).some((property) => !(property in settled.take));
     if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });
     if (unfinished) pushed.refused.push({ contactId: id, ...unfinished });

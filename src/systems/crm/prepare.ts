@@ -9,7 +9,7 @@ import { isForeign, type RecordThere, readByName, readRecords } from "./records.
 import { type Busy, beginSend, busyWith, type SentContact, sentBefore } from "./sends.ts";
 import { settle } from "./settle.ts";
 
-/** The contacts to push, and the step that does it. */
+/** The contacts to push, and the step that pushes them. */
 export interface PushCall {
   env: Cloudflare.Env;
   tenantId: string;
@@ -19,19 +19,18 @@ export interface PushCall {
   trace: TraceContext;
 }
 
-/** Options of a push. */
 export interface Thoroughness {
-  /** Also reads the records of contacts that are unchanged on our side. */
+  /** Reads CRM records also for contacts that are unchanged on our side. */
   compare?: boolean;
   /** Recreates the record of a contact that was deleted in the CRM or is not its own, and therefore reads each record. */
   revive?: boolean;
   /** Accepts any number of missing records without a question. */
   mayCut?: boolean;
-  /** Stores the values to send, for separate steps. */
+  /** Stores the values to send, so that separate steps can send them. */
   inSteps?: boolean;
 }
 
-/** Missing records of one push that are accepted without a question: this number, or this share of the records that were read. */
+/** A push accepts this number of missing records, or this share of the records that it read, without a question to an operator. */
 const MAY_BE_GONE = { records: 10, share: 1 / 4 };
 
 /** For each contact, the contact that it is an alias of. */
@@ -53,9 +52,9 @@ export function changesOf(env: object, { contact, link }: Candidate): Record<str
 
 /**
  * Reads the records of contacts and of the contacts that they are aliases of, and plans the calls. Each record is read before it is
- * overwritten, so that a person's changes there are copied and not lost. The values to send are stored before this returns. Therefore no
- * two pushes have the same contact, and values written by an attempt with an unknown outcome are not taken for a person's. Returns `Busy`
- * if the push must wait. Errors: those of the CRM's connector if a whole call failed.
+ * overwritten, so that a person's changes there are copied and not lost. The values to send are stored before the function returns.
+ * Therefore no two pushes have the same contact, and values of an attempt with an unknown outcome are not mistaken for a person's.
+ * Returns `Busy` if another push has reserved one of the contacts. Throws the errors of the CRM's connector if a whole call failed.
  */
 export async function prepare(
   call: PushCall,
@@ -71,7 +70,7 @@ export async function prepare(
   const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
   // Values that an interrupted push, or an earlier attempt, may have written to a record that carries our key.
   const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
-  // A merged contact's record can only be merged into an existing one.
+  // The record of a merged contact can only be merged into an existing record.
   const missing = away.filter((one) => one.link?.crmId || mayBeThere(one)).map(({ contact }) => knownOf(contact.contact_id));
   const there = new Set(own.map(({ contact }) => contact.contact_id));
   const others = await candidatesByIds(
@@ -82,7 +81,7 @@ export async function prepare(
 
   const kept = [...own, ...others];
   const ids = [...kept, ...away].map(({ contact }) => contact.contact_id);
-  // A waiting push runs this code repeatedly. The database is queried first, because the CRM counts calls.
+  // A push that waits for another one runs this code repeatedly. The database is queried first, because the CRM counts calls.
   const waits = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.key));
   if (waits) return waits;
   const isKept = new Set(missing);
@@ -122,7 +121,7 @@ export async function prepare(
   if (busy) return busy;
   // A merge published since then finds these contacts reserved, and runs after this push. An earlier merge may be new to this push.
   const now = await knownAs(call, [...own, ...away]);
-  if ([...now].some(([id, as]) => as !== knownOf(id))) throw retryAfter(1000, "Contacts became others while they were on their way.");
+  if ([...now].some(([id, as]) => as !== knownOf(id))) throw retryAfter(1000, "Contacts were merged into others during the push.");
   return prepared;
 }
 
@@ -162,7 +161,7 @@ function compare(
   const ours = toProperties(env, contact, known);
   const maybe = [...(link?.maybe ?? []), ...before];
   const settled = settle(ours, known, theirs?.properties ?? null, maybe);
-  // A value that only the CRM has is not a change, but the contact lacks it.
+  // A value that exists only in the CRM counts as no change there, but the contact lacks it.
   if (compare && theirs) settled.take = { ...missingHere(env, contact, theirs.properties), ...settled.take };
   const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
   const readAt = theirs ? Date.parse(theirs.updatedAt) : null;

@@ -3,12 +3,11 @@ import type { Refused } from "./pushed.ts";
 import type { RecordThere } from "./records.ts";
 import type { Settled } from "./settle.ts";
 
-/** A contact that is being pushed. */
 export interface Work {
   id: string;
   revision: number;
   crmId: string | null;
-  /** True if the record is not the linked one: known values of the linked record do not count. */
+  /** True if the CRM record is not the linked one, whose known values then do not count. */
   isAnother?: true;
   readAt: number | null;
   settled: Settled;
@@ -19,7 +18,7 @@ export interface Work {
   maybe: readonly Properties[];
 }
 
-/** An alias, and its record, if it has one. */
+/** A contact that is an alias of another one, and the alias's own CRM record, if any. */
 export interface Away {
   id: string;
   revision: number;
@@ -30,11 +29,10 @@ export interface Away {
 
 /** The planned calls to the CRM, as plain data. */
 export interface Prepared {
-  /** The time at which the records were read. */
   lookedAt: number;
   work: Work[];
   away: Away[];
-  /** Contacts that were requested directly. */
+  /** The contacts that the caller named in the request. */
   asked: string[];
   cut: { contactId: string; revision: number }[];
   refused: Refused[];

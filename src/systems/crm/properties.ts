@@ -1,10 +1,9 @@
 import { characterCount } from "millrace";
 import { type Contact, emailSchema, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS } from "../contacts/contact.ts";
 
-/** A record's properties in the CRM: texts, "" for none. */
+/** The properties of a CRM record as texts; an empty property is "". */
 export type Properties = Readonly<Record<string, string>>;
 
-/** Further CRM settings of a deployment. */
 export interface CrmVars {
   /** Further synchronised contact properties, by their names in the CRM, separated by commas. The properties must exist in the CRM. */
   CRM_PROPERTIES?: string;
@@ -28,7 +27,8 @@ export function propertyNames(vars: object): string[] {
 }
 
 /**
- * A contact as CRM properties. A name is one text here and two texts in the CRM: if the CRM's known split gives the same whole, the split
+ * Converts a contact to CRM properties. A name is one text here and two texts in the CRM: if the CRM's known split gives the same whole,
+ * the split
  * is kept. An absent property is not sent, because a file without the column must not empty the property in the CRM. To empty a property,
  * set it to an empty text.
  */
@@ -44,7 +44,7 @@ export function toProperties(vars: object, { email, name, properties }: Contact,
   return ours;
 }
 
-/** The CRM's values of properties that a contact lacks, not even empty. */
+/** The CRM's values of those properties that a contact does not have, not even as an empty text. */
 export function missingHere(
   vars: object,
   { properties }: Contact,
@@ -57,7 +57,7 @@ export function missingHere(
   return Object.fromEntries(missing);
 }
 
-/** A part of a contact's row. In `properties`, null removes a property. */
+/** A change to some columns of a contact's row. In `properties`, null removes a property. */
 export interface ContactPatch {
   email: string | null;
   name: string | null;
@@ -66,7 +66,7 @@ export interface ContactPatch {
   properties: Record<string, string | number | boolean | null>;
 }
 
-/** The change to a contact's row for these properties; `all`: the values after it. */
+/** Converts CRM properties to a change of a contact's row. `all` has the values after the change. */
 export function asPatch(contact: Pick<Contact, "properties"> & { name?: string }, taken: Properties, all: Properties): ContactPatch {
   const patch: ContactPatch = { email: taken.email ?? null, name: null, properties: {} };
   if ("firstname" in taken || "lastname" in taken) {
@@ -88,13 +88,13 @@ export function isChange({ email, name, properties }: Contact, patch: ContactPat
   );
 }
 
-/** True if a contact may have this value: an invalid address or a text that is too long is not copied. */
+/** True if a contact may have this value; an invalid address, or a text that is too long, is not copied from the CRM. */
 export function isTakeable(property: string, value: string): boolean {
   if (property === "email") return emailSchema.safeParse(value).success;
   return characterCount(value) <= (OWN.includes(property) ? MAX_NAME_CHARACTERS / 2 - 1 : MAX_VALUE_CHARACTERS);
 }
 
-/** True for equal values. The CRM writes addresses in lower case. */
+/** True if two values of a property are equal. The CRM writes addresses in lower case. */
 export function isSame(property: string, one: string, other: string): boolean {
   return property === "email" ? one.trim().toLowerCase() === other.trim().toLowerCase() : one === other;
 }

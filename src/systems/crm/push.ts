@@ -8,8 +8,10 @@ import { send } from "./send.ts";
 import type { Busy } from "./sends.ts";
 
 /**
- * Pushes contacts to the CRM, as many as one call accepts, with the contacts that they are aliases of. A push only reads and calls the CRM:
- * every call is repeatable, and the caller writes the results. Returns `Busy` if the push must wait. Errors: as `prepare`.
+ * Pushes contacts, and the contacts that they are aliases of, to the CRM, at most as many as one call accepts. A push only reads and
+ * calls the CRM:
+ * every call is repeatable, and the caller writes the results. Returns `Busy` if another push has reserved one of the contacts. Throws
+ * the errors of `prepare`.
  */
 export async function push(
   call: PushCall,

@@ -2,7 +2,6 @@ import type { ContactSynced } from "../../messages/crm.ts";
 import type { CrmRefusal } from "../../providers/index.ts";
 import type { Closed, LinkWrite, Take } from "./links.ts";
 
-/** A contact that the CRM refused, with the reason. */
 export interface Refused extends CrmRefusal {
   contactId: string;
 }
@@ -13,18 +12,18 @@ export interface Pushed {
   takes: Take[];
   merged: Closed[];
   cut: Closed[];
-  /** Contacts with other records than the known ones: their known values are deleted before their links are written. */
+  /** Contacts that have another record than the known one: their known values are deleted before their links are written. */
   anew: Closed[];
   refused: Refused[];
-  /** Contacts that the CRM accepted, or has unchanged, with their CRM ids. */
+  /** Contacts whose values the CRM accepted or has already, with their CRM ids. */
   synced: Parameters<typeof ContactSynced.from>[0][];
   /** Number of requested contacts without changes. */
   skipped: number;
-  /** If set, nothing was sent, and the other fields are empty. */
+  /** If set, the push sent nothing, and the other fields are empty. */
   lost?: Lost | undefined;
 }
 
-/** More records are missing than an operator is likely to have deleted. */
+/** So many CRM records are missing that an operator is unlikely to have deleted all of them. */
 export interface Lost {
   gone: number;
   lookedAt: number;

@@ -4,16 +4,15 @@ import { contactKey } from "./keys.ts";
 import type { Candidate } from "./links.ts";
 import { propertyNames } from "./properties.ts";
 
-/** The state of a contact's record in the CRM. */
 export type RecordThere =
-  /** The record was not read, or the contact has none. */
+  /** The contact has no CRM record, or its record was not read. */
   | { state: "unread" }
   | { state: "gone" }
   | { state: "refused"; why: CrmRefusal }
   /** `isAnother`: the record is not the linked one, but has the contact's key. */
   | { state: "found"; found: CrmFound; isAnother?: true };
 
-/** The reader of records, and its tenant. */
+/** The CRM client that reads records, and the tenant of the contacts. */
 interface RecordsCall {
   env: object;
   tenantId: string;
@@ -21,7 +20,7 @@ interface RecordsCall {
   trace: TraceContext;
 }
 
-/** The error of a contact with a record that may have been merged into another: the CRM's notice reports into which. */
+/** The error of a contact whose record may have been merged into another: the CRM's notice names the resulting record. */
 export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
@@ -98,7 +97,7 @@ export function foreign(crmId: string, name: string): CrmRefusal {
   };
 }
 
-/** The contacts of a chunk, with those that they are aliases of, may need more than one call. */
+/** The contacts of a chunk and those that they are aliases of may together exceed one call. */
 async function inCalls(ids: readonly string[], read: (part: readonly string[]) => Promise<CrmReading>): Promise<CrmReading> {
   const parts = Array.from({ length: Math.ceil(ids.length / CRM_BATCH) }, (_, index) =>
     ids.slice(index * CRM_BATCH, (index + 1) * CRM_BATCH),

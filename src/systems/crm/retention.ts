@@ -23,7 +23,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
   if (!old) return 0;
   const { tenantId, syncId } = old;
   const mine = sql`tenant_id = ${tenantId} AND sync_id = ${syncId}`;
-  // A sync's row is removed with the last of its failures, so that the next slice finds the rest.
+  // The row of a sync is deleted with the last of its failures, so that the next slice still finds the remaining failures.
   const { failures, syncs } = await namedBatch(env.DB, {
     failures: sql`
       DELETE FROM crm_failures WHERE ${mine} AND contact_id IN (SELECT contact_id FROM crm_failures WHERE ${mine} LIMIT ${ROWS})

@@ -11,12 +11,12 @@ export interface SendCall {
   options: { key: string; trace: TraceContext };
 }
 
-/** The result for a contact's record. */
+/** The result of sending one contact's record. */
 export type Sending =
   | { state: "failed"; why: CrmRefusal }
   /**
-   * `isAnew`: the contact's record was deleted after it was read, and this is a new one. `unconnected`: the reason why the contact's
-   * company, or their connection, was refused.
+   * `isAnew`: the contact's record was deleted after it was read, and this record replaces it. `unconnected`: the reason why the CRM
+   * refused the contact's company, or the connection to it.
    */
   | { state: "done"; crmId: string; isAnew?: boolean; unconnected?: CrmRefusal | undefined };
 
@@ -27,7 +27,7 @@ export function isToSend({ settled }: Work): boolean {
   return Object.keys(settled.send).length > 0;
 }
 
-/** The company to connect the contact with: one that its record, as last known, did not have. */
+/** The company to connect the contact with, if the contact's last known record had another one or none. */
 export function employerOf({ settled: { send, seen, take } }: Work): string | undefined {
   return (send.company ?? ("company" in take ? undefined : seen.company))?.trim() || undefined;
 }
@@ -52,11 +52,11 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
   );
 }
 
-/** Those of these records, by our keys, that are unchanged in the CRM since they were read. */
+/** Returns those of these records, given by our keys, that the CRM has not changed since they were read. */
 async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
   const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
   const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);
-  // A contact without a record at the read may have got one from an earlier attempt.
+  // An earlier attempt may have created a record for a contact that had none when it was read.
   const names = meant.flatMap(({ crmId, maybe, key }) => (crmId === null && maybe.length > 0 ? [key] : []));
   const [byId, byName] = await Promise.all([upstream.read(crmIds, options, []), upstream.read(names, options, [], "name")]);
   const changedAt = new Map(byId.found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
@@ -90,7 +90,7 @@ export async function connect(
   return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
 }
 
-/** Contacts with a recreated record, because it was merged into another since the read: the CRM's notice will find both. */
+/** Contacts whose record was created again, because the CRM merged it into another: the CRM's notice will identify both. */
 async function mergedMeanwhile(
   { upstream, options }: SendCall,
   work: readonly Work[],

@@ -6,11 +6,11 @@ import type { Properties } from "./properties.ts";
 /** A contact that is about to be sent. */
 export interface SentContact {
   id: string;
-  /** The version of the contact's link when it was read; 0 for none. Default: any version is accepted. */
+  /** The version of the contact's link when it was read; 0 for none. By default any version is accepted. */
   version?: number;
-  /** The values that attempts send, newest last. Empty for a contact that is only read or merged. */
+  /** The values that each attempt sends, newest last. Empty for a contact that is only read or merged. */
   sent: readonly Properties[];
-  /** The planned calls of a push in steps, stored with the first of its contacts. */
+  /** The planned CRM calls of a push in several steps, stored with its first contact. */
   plan?: Prepared;
 }
 
@@ -21,7 +21,7 @@ export interface SendKey {
 }
 
 /**
- * Another push has reserved some of the contacts, at most until this time. `until` is 0 if the contacts were written since they were read.
+ * Another push has reserved some of the contacts, at most until this time. `until` is 0 if a link was written after its contact was read.
  */
 export interface Busy {
   busyUntil: number;
@@ -30,13 +30,13 @@ export interface Busy {
 /** How long a push reserves its contacts: longer than its step may take. */
 const HOLD_MS = 6 * 60_000;
 
-/** Poll interval while another push has reserved the contacts, doubled up to the maximum; and the longest total wait within one attempt. */
+/** Poll interval while another push has reserved the contacts, doubled up to the maximum; and the longest total wait of an attempt. */
 const LOOK_AGAIN_MS = { least: 20, most: 1000 };
 const PATIENCE_MS = 20_000;
 
 /**
- * The values that earlier attempts of this push sent, by contact, and the account for it. These values may have arrived in the CRM. Errors:
- * as `readOf`.
+ * The values that earlier attempts of this push sent, by contact, and the account for it. These values may have arrived in the CRM.
+ * Throws the errors of `readOf`.
  */
 export async function sentBefore(
   env: AccountEnv,
@@ -49,8 +49,8 @@ export async function sentBefore(
 }
 
 /**
- * Stores the values to send before the first call: from then on no other push has these contacts. If another push has reserved one, or a
- * link was written since it was read, the function returns the time of the next try, and nothing must be sent. Values of interrupted pushes
+ * Stores the values to send before the first call; after that no other push can have these contacts. If another push has reserved a
+ * contact, or its link was written after it was read, the function returns the time of the next try. Values of interrupted pushes
  * are copied to their contacts' links.
  */
 export async function beginSend(
@@ -78,8 +78,7 @@ export async function beginSend(
 }
 
 /**
- * The planned calls of a push in steps while its contacts are reserved, and extends the reservation; undefined if another push has taken
- * them over.
+ * Returns the planned calls while the push's contacts are reserved, and extends the reservation; undefined if another push took over.
  */
 export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): Promise<Prepared | undefined> {
   const [row] = await query<{ contacts: string }>(
@@ -90,7 +89,7 @@ export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): P
   return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
 }
 
-/** Contacts of earlier attempts that this one does not send: at the push's end their links get the values that may have arrived. */
+/** Contacts of earlier attempts that this attempt does not send: when the push ends, their links get the values that the CRM may have. */
 function droppedFrom(rows: string): Statement {
   return sql`
     SELECT json_remove(o.value, '$.plan') AS value FROM json_each(crm_sends.contacts) o
@@ -105,8 +104,8 @@ function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
 }
 
 /**
- * The time until which another push than `mine` has reserved one of these contacts; undefined for none. Values of interrupted pushes are
- * copied to the links.
+ * The time until which a push other than `mine` has reserved one of these contacts; undefined if none has. Values of interrupted pushes
+ * are copied to the contacts' links.
  */
 export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[], mine = ""): Promise<Busy | undefined> {
   const key = { tenantId, sendId: mine };
@@ -125,7 +124,7 @@ export async function isOnItsWay(db: D1Database, tenantId: string, id: string): 
   return (await query(db, othersOf({ tenantId, sendId: "" }, rows))).length > 0;
 }
 
-/** Ends interrupted pushes: their contacts' links get the values that may have arrived, and the contacts are to be synced. */
+/** Ends interrupted pushes: their contacts' links get the values that the CRM may have, and the contacts must be synced again. */
 export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
   await atomically(db, release(tenantId, sql`s.until <= ${now}`));
 }
@@ -140,8 +139,8 @@ async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: str
 }
 
 /**
- * Ends a push, in the write of its results. `settled`: the contacts whose links are written with it; for all other contacts it is unknown
- * which values arrived. Fails the whole write if another push has taken over the contacts.
+ * Ends a push in the same write as its results. `settled` are the contacts whose links that write contains; for the others it is unknown
+ * which values the CRM has. Fails the whole write if another push has taken over the contacts.
  */
 export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[]): Statement[] {
   const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
@@ -152,7 +151,7 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
   ];
 }
 
-/** Releases the contacts of a push, before their links are written: it is unknown which of its values arrived. */
+/** Releases the contacts of a push before their links are written, because it is unknown which of its values the CRM has. */
 export function letGo({ tenantId, sendId }: SendKey): Statement[] {
   return release(tenantId, sql`s.send_id = ${sendId}`);
 }
@@ -165,7 +164,7 @@ export function letGoOfAll(tenantId: string): Statement[] {
 /** Errors that a retry cannot fix: the CRM refuses our token, or the account differs. */
 const FINAL: ReadonlySet<string | undefined> = new Set(["not_retryable", "config_invalid"]);
 
-/** Runs a push's work. A permanent failure releases its contacts. */
+/** Runs a push. If the push fails permanently, its contacts are released. */
 export async function orLetGo<Done>(db: D1Database, key: SendKey, work: () => Promise<Done>): Promise<Done> {
   try {
     return await work();
@@ -181,7 +180,7 @@ function release(tenantId: string, which: Statement): Statement[] {
 }
 
 /**
- * Fails the write if one of these contacts was written since this version of its link, is in another push, or belongs to another account.
+ * Fails the write if one of these contacts has a newer link version, is in another push, or belongs to another account.
  */
 export function refuseIfChanged(key: SendKey, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(key.tenantId, sql`${isOtherAccount(key.tenantId, account)} OR ${isPushedOrChanged(key, contacts)}`);
@@ -201,14 +200,14 @@ function isLinkWritten(tenantId: string, rows: string): Statement {
 }
 
 /**
- * Fails the write if one of these contacts was written since this version of its link, or is in another push. Unlike `refuseIfChanged`,
+ * Fails the write if one of these contacts has a newer version of its link, or is in another push. Unlike `refuseIfChanged`,
  * this statement accepts any account, for contacts that are being forgotten.
  */
 export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(tenantId, isPushedOrChanged({ tenantId, sendId: "" }, contacts));
 }
 
-/** Fails the write if one of these contacts was written since this revision; 0 for a contact that did not exist. */
+/** Fails the write if one of these contacts has a newer revision; revision 0 means that the contact did not exist. */
 export function refuseIfWritten(tenantId: string, contacts: readonly { id: string; revision: number }[]): Statement {
   return refuseIf(
     tenantId,
@@ -251,7 +250,7 @@ function adopt(tenantId: string, which: Statement): Statement {
 }
 
 /**
- * Repeats work that must wait while another push has one of its contacts, for a limited time. Errors: `retry_after` without a time: a
+ * Retries work for a limited time while another push has reserved one of its contacts. Throws `retry_after` without a time: a
  * reservation usually ends long before it expires, so the step retries by its own growing delays.
  */
 export async function inTurn<Done extends object>(work: () => Promise<Done | Busy>): Promise<Done> {

@@ -1,19 +1,21 @@
 import { isSame, isTakeable, type Properties } from "./properties.ts";
 
-/** The changes that make both sides equal. */
+/** The changes that make a contact and its CRM record equal. */
 export interface Settled {
-  /** The CRM's changes, to copy here. */
+  /** Changes in the CRM, to copy to our contact. */
   take: Record<string, string>;
-  /** Our changes, to send to the CRM. */
+  /** Changes of our contact, to send to the CRM. */
   send: Record<string, string>;
-  /** The new known values of the CRM, apart from those in `send`. */
+  /** The new known values of the CRM, without those in `send`. */
   seen: Record<string, string>;
 }
 
 /**
- * Compares both sides with the CRM's last known values, property by property. A side that differs has changed. If both changed differently,
- * the CRM's value wins, because a person wrote it there. Values that we wrote, or may have written (`maybe`: values of pushes with an
- * unknown outcome), are not changes, so an echo of our own write has no effect. `theirs` is null if the CRM has no record yet, or it was
+ * Compares our contact and its CRM record with the last known values of the CRM, property by property. A contact or record that differs
+ * from the known values has changed.
+ * If both changed differently, the CRM's value wins, because a person wrote it. Values that we wrote, or may have written (`maybe`, for
+ * an unknown outcome), count as no changes, so an echo of our write has no effect. `theirs` is null if the CRM has no record yet, or it
+ * was
  * not read.
  */
 export function settle(
@@ -26,7 +28,7 @@ export function settle(
   for (const property of Object.keys(ours)) {
     const our = ours[property] ?? "";
     const base = known[property] ?? "";
-    // A property that was not requested is unknown; a property that is empty in the CRM is null.
+    // A property that the read did not request is unknown; a property that is empty in the CRM is null.
     const their = theirs && property in theirs ? (theirs[property] ?? "") : base;
     const theyChanged = !isSame(property, their, base);
     if (theyChanged && isSame(property, their, our)) settled.seen[property] = their;

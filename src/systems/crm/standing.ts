@@ -1,7 +1,6 @@
 import { query, sql } from "millrace";
 import type { LinkState } from "./links.ts";
 
-/** A contact's CRM state for display. */
 export interface Standing {
   contactId: string;
   crmId: string | null;
@@ -15,7 +14,6 @@ export interface Standing {
   updatedAt: number | null;
 }
 
-/** The filter of contacts. */
 export interface StandingFilter {
   contactId?: string | undefined;
   crmId?: string | undefined;

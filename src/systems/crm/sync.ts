@@ -3,7 +3,7 @@ import { fateOf, instanceOf, keysetPage, type Page, type PageRequest } from "mil
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
 
-/** A bulk sync: its row and its instance's status. */
+/** A bulk sync: its row and the status of its instance. */
 export interface Sync {
   syncId: string;
   scope: "changed" | "all";
@@ -43,7 +43,7 @@ export async function findSync(db: D1Database, tenantId: string, syncId: string)
   return row && asSync(row);
 }
 
-/** A sync whose command is accepted, under the default key of commands, and that has no chunk yet. */
+/** A sync whose command is accepted under the default key, and that has not finished a chunk yet. */
 export async function findAcceptedSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
   const id = instanceId(tenantId, "sync-contacts", syncId);
   const fate = await fateOf(db, tenantId, id);

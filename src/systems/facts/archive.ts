@@ -1,7 +1,7 @@
 import { digest } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 
-/** Digits of a position in a name, so that names sort in order. */
+/** Number of digits of a position in a file name, so that names sort in order. */
 const DIGITS = 16;
 
 function folderOf(tenantId: string, entity: string): string {
@@ -11,8 +11,9 @@ function folderOf(tenantId: string, entity: string): string {
 const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");
 
 /**
- * Archives facts before their ledger deletes them: JSON Lines, gzipped. The file is named by its last position and its first, so that a
- * search by position finds it first. A repeated write gives the same file. Returns the file's name.
+ * Archives facts before their ledger deletes them: The format is JSON Lines, gzipped. The file is named by its last position and its
+ * first, so that a
+ * search by position finds it first. A repeated write overwrites the file with the same content. Returns the file's name.
  */
 export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]): Promise<string | undefined> {
   const [first, last] = [bodies.at(0), bodies.at(-1)].map((body) => JSON.parse(body ?? "null") as RecordedFact);
@@ -35,7 +36,7 @@ export async function linesOf({ body }: R2ObjectBody): Promise<string[]> {
   return text.split("\n").filter(Boolean);
 }
 
-/** A page of a ledger's archived facts, oldest first, and the position of the next page: null on the last. */
+/** Returns a page of a ledger's archived facts, oldest first, and the position of the next page (null on the last page). */
 export async function readArchive(
   bucket: R2Bucket,
   tenantId: string,
@@ -43,7 +44,7 @@ export async function readArchive(
   { after, limit }: { after: number; limit: number },
 ): Promise<{ facts: RecordedFact[]; next: number | null }> {
   const prefix = folderOf(tenantId, entity);
-  // The listing starts after every name with this position, so with the first file that has later facts.
+  // The listing starts after every name with this position, at the first file that contains later facts.
   const { objects } = await bucket.list({ prefix, startAfter: `${prefix}${placed(after)}~`, limit: 2 });
   const [found, more] = objects;
   const object = found && (await bucket.get(found.key));

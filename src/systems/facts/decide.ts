@@ -28,7 +28,7 @@ export function decide(rules: readonly Rule[], outcome: Judged): Decision | unde
   };
 }
 
-/** The facts of a decided outcome. The names of these facts derive from the outcome's name, so every repetition gives the same facts. */
+/** The facts of a decided outcome. The names of these facts derive from the outcome's name, so a repetition gives the same facts. */
 export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, decision: Decision): StatedFact[] {
   const { account, partner, hold } = outcome.payload;
   const { rule, charge_cents, payout_cents } = decision;
@@ -46,7 +46,7 @@ export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, 
   return facts;
 }
 
-/** An absent field meets only `exists: false`. Texts and numbers are never converted. */
+/** A field that the outcome lacks meets only the condition `exists: false`. A comparison never converts texts to numbers. */
 function holds(condition: Condition, outcome: Judged): boolean {
   const value = valueAt(condition.field, outcome);
   switch (condition.op) {
@@ -63,7 +63,7 @@ function holds(condition: Condition, outcome: Judged): boolean {
   }
 }
 
-/** Reads only an object's own properties, so that nothing outside the outcome is reachable. */
+/** Reads only own properties of an object, so that a rule cannot reach anything outside the outcome. */
 function valueAt(field: string, { subtype, payload }: Judged): unknown {
   if (field === "subtype") return subtype;
   const path = field.startsWith("payload.") ? field.split(".").slice(1) : [field];
@@ -74,7 +74,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Exact for any size: percentages are in ten-thousandths of a percent, and half a cent is rounded up. */
+/** The percentage of an amount is exact for any size: it is in ten-thousandths of a percent, and half a cent is rounded up. */
 function centsOf({ cents, percent = 0, min = 0, max = Number.MAX_SAFE_INTEGER }: Amount, value: number): number {
   if (cents !== undefined) return cents;
   const share = Number((BigInt(value) * BigInt(Math.round(percent * 10_000)) + 500_000n) / 1_000_000n);

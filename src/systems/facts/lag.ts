@@ -2,31 +2,33 @@ import { namedBatch, sql } from "millrace";
 
 /** The delay of a projection behind its ledgers in milliseconds, from the ledger's clock to the database's. */
 export interface Lag {
-  /** Number of measured rows. */
+  /** Number of rows that were measured. */
   rows: number;
   p50: number;
   p95: number;
   max: number;
 }
 
-/** The state of a projection. */
+/** The state of a tenant's projection of facts. */
 export interface ProjectionState {
   rows: number;
   ledgers: number;
-  /** True if there are more rows or ledgers than were counted. */
+  /** True if the projection has more rows or ledgers than were counted. */
   more: boolean;
-  /** The measured lag; null if no row is recent enough to measure. */
   lag: Lag | null;
   newestProjectedAt: number | null;
 }
 
-/** The lag is measured on the newest rows: at most this many, within a time limit. */
+/** The lag is measured on at most this many of the newest rows, within a time limit. */
 const MEASURED_ROWS = 1000;
 const MEASURED_MS = 3_600_000;
-/** Most counted rows: counting reads each of them. */
+/** Maximum number of rows counted, because counting reads each of them. */
 const COUNTED_ROWS = 100_000;
 
-/** The state of a tenant's projection of facts. Rows recorded before `since` are not measured, because a rebuild has written them again. */
+/**
+ * Reads the number of rows and the lag of a tenant's projection of facts. Rows recorded before `since` are not measured, because a
+ * rebuild has written them again.
+ */
 export async function projectionState(db: D1Database, tenantId: string, since = 0): Promise<ProjectionState> {
   const { newest, rows, ledgers } = await namedBatch(db, {
     newest: sql`SELECT recorded_at, projected_at FROM facts WHERE tenant_id = ${tenantId} ORDER BY recorded_at DESC LIMIT ${MEASURED_ROWS}`,
@@ -47,7 +49,7 @@ export async function projectionState(db: D1Database, tenantId: string, since = 
 }
 
 function lagOf(lags: readonly number[]): Lag | null {
-  // The two times are from different clocks: the database's may be a little behind the ledger's.
+  // The recording time and the writing time are from different clocks: the database's may be a little behind the ledger's.
   const sorted = lags.map((lag) => Math.max(0, lag)).sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
   return sorted.length === 0 ? null : { rows: sorted.length, p50: at(0.5), p95: at(0.95), max: at(1) };

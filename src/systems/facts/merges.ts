@@ -7,7 +7,7 @@ export interface Merge {
   into: string;
 }
 
-/** Shifts every year of ISO 8601 to a positive number of milliseconds of equal length. */
+/** Shifts every ISO 8601 time to a positive number of milliseconds, so that all numbers have the same length. */
 const SHIFT_MS = 10 ** 14;
 
 /**
@@ -18,7 +18,6 @@ export function orderOf({ occurred_at, fact_id, entity }: Merge): string {
   return `${String(Date.parse(occurred_at) + SHIFT_MS).padStart(16, "0")} ${JSON.stringify([fact_id, entity])}`;
 }
 
-/** A merge with its position. */
 export type OrderedMerge = Pick<Merge, "from" | "into"> & { order: string };
 
 /**

@@ -1,15 +1,14 @@
 import { logLine, messageOf, now, query, sql } from "millrace";
 import type { AppGauges } from "millrace/worker";
 
-/** The size from which an object is recorded, and the growth after which it is recorded again. */
+/** The size from which an object's size is recorded, and the growth after which it is recorded again. */
 const STEP_BYTES = 1_000_000_000;
 const DAY_MS = 86_400_000;
-/** A record that is older than this was not repeated: its object is no longer used, or is smaller. */
+/** A record older than this was not repeated: its object is unused, or smaller now. */
 const CURRENT_MS = 7 * DAY_MS;
 /** Maximum number of records that one reading of the gauge reads. */
 const MOST_READ = 10_000;
 
-/** The parts of an object that the watch reads. */
 type Watched = Pick<DurableObjectState, "waitUntil"> & {
   readonly id: Pick<DurableObjectId, "name" | "toString">;
   readonly storage: { readonly sql: Pick<SqlStorage, "databaseSize"> };

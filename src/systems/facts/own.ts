@@ -1,15 +1,14 @@
 import { type Envelope, MillraceError } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 
-/** A fact in a message. */
 export interface Told<Fact extends RecordedFact = RecordedFact> {
   readonly payload: Fact;
   readonly envelope: Pick<Envelope, "tenant_id">;
 }
 
 /**
- * The fact of a message. A fact of another tenant than its envelope's is refused before it has any effect. Errors: `invalid_payload`, which
- * a retry cannot fix.
+ * The fact of a message. A fact whose tenant differs from its envelope's tenant is refused before it has any effect.
+ * Throws `invalid_payload`, which a retry cannot fix.
  */
 export function ownFact<Fact extends RecordedFact>({ payload: fact, envelope }: Told<Fact>): Fact {
   if (fact.tenant_id === envelope.tenant_id) return fact;

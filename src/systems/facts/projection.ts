@@ -29,7 +29,8 @@ const INSERT_FACTS = `
   ON CONFLICT DO NOTHING`;
 
 /**
- * Writes facts' rows that may be wrong, and overwrites them. Returns a row for each that was missing or wrong; correct rows are not
+ * Writes or overwrites facts' rows in the projection that may be missing or wrong. Returns a row for each that was missing or wrong;
+ * correct rows are not
  * written.
  */
 export function restoreFacts(rows: string): Statement {

@@ -2,7 +2,7 @@ import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 
-/** The tenant's ledgers after a name, in order; including the ledger of that name if its scan is to be continued. */
+/** The tenant's ledgers after a name, in order; with the ledger of that name if its scan must continue. */
 export async function ledgersFrom(
   db: D1Database,
   tenantId: string,
@@ -19,12 +19,12 @@ export async function ledgersFrom(
   return rows.map(({ entity }) => entity);
 }
 
-/** Facts of one ledger without gaps, and their range of positions. */
+/** Consecutive facts of one ledger, and their range of positions. */
 export interface Restored {
   entity: string;
   facts: readonly RecordedFact[];
   first: number;
-  /** The position of the last fact; null for a ledger that was read to its end. */
+  /** The position of the last fact; null if the ledger was read to its end. */
   last: number | null;
 }
 
@@ -35,13 +35,13 @@ export interface RowName {
   fact_id: string;
 }
 
-/** Rows returned at once. */
+/** The full key of a row of the projection. */
 const STRAYS = 500;
 const BEFORE_ALL: RowName = { entity: "", sequence: 0, fact_id: "" };
 
 /**
- * Writes ledgers' facts into the projection. Correct rows are kept, so readers never miss a row. Returns the number of missing or wrong
- * rows, and a slice of rows at these positions that are not among the facts.
+ * Writes facts of ledgers into the projection. Correct rows are kept, so readers never miss a row. Returns the number of missing or wrong
+ * rows, and a slice of the rows in this range that belong to none of the facts.
  */
 export async function restoreRows(
   db: D1Database,
@@ -57,7 +57,7 @@ export async function restoreRows(
   return { written: written.length, strays: strays as unknown as RowName[] };
 }
 
-/** The next slice of rows in these ranges that are not among the facts; empty after the last. */
+/** The next slice of rows in these ranges that belong to none of the facts; empty after the last one. */
 export async function straysBehind(
   db: D1Database,
   tenantId: string,
@@ -80,7 +80,7 @@ function selectStrays(tenantId: string, ledgers: readonly Restored[], after: Row
     ORDER BY f.entity, f.sequence, f.fact_id LIMIT ${STRAYS}`;
 }
 
-/** Deletes rows by their full keys. */
+/** Deletes rows of the projection by their full keys. */
 export async function deleteRows(db: D1Database, tenantId: string, rows: readonly RowName[]): Promise<void> {
   if (rows.length === 0) return;
   await query(

@@ -72,12 +72,12 @@ function divergencesOf(stretch: Stretch, lacking: number, strays: number): Diver
   ];
 }
 
-/** The missing rows of a range, the rows without a fact, and the next position; null at the end. */
+/** Returns a range's missing rows, its rows without a fact, and the next position (null at the end). */
 async function compare(env: Env, { tenantId, entity, after }: Stretch) {
   const page = await ledgerOf(env, tenantId, entity).page(after, PAGE);
   const facts = page.facts.map((body) => JSON.parse(body) as RecordedFact);
   const last = page.more ? (facts.at(-1)?.sequence ?? after) : null;
-  // The facts before the first kept one are pruned, and their rows are left to retention.
+  // Facts before the first kept one are pruned, and retention removes their rows.
   const first = facts[0]?.sequence ?? Math.max(after, page.last) + 1;
   const rows = await query<RowName & Record<string, unknown>>(
     env.DB,

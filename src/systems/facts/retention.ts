@@ -1,7 +1,6 @@
 import { logLine, messageOf, query, sql } from "millrace";
 import type { Retention, Slice } from "millrace/worker";
 
-/** The part of a ledger that the rule uses. */
 interface PrunedLedger {
   prune(recordedBefore: number, limit: number): Promise<number>;
   state(): Promise<{ first: number }>;
@@ -25,8 +24,8 @@ interface Row {
 
 /**
  * Old facts are removed from their ledger, which keeps their names, and then from the projection. Because of this order, an interrupted
- * run finds the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the other order, the ledger's facts
- * would never be found and would return. Unconfirmed facts and their rows remain.
+ * run finds the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the other order, the facts in the
+ * ledger would never be found, and a rebuild would restore their rows. Unconfirmed facts and their rows remain.
  *
  * The rule reads the whole projection, each row about sixty times in its life. An index by time would cost each row a write, which is more
  * expensive.
@@ -64,8 +63,7 @@ interface Stretch {
 }
 
 /**
- * The old rows among the next ones, in the order of their key, and the start of the next slice: before the first ledger that exceeds this
- * one.
+ * The old rows among the next ones, in key order, and the start of the next slice: before the first ledger that does not fit.
  */
 async function walk(db: D1Database, before: number, from: string | null): Promise<{ old: Stretch[]; next: string | null }> {
   const [tenantId, entity, sequence] = JSON.parse(from ?? '["","",0]') as [string, string, number];

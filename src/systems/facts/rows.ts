@@ -27,7 +27,7 @@ export interface FactFilter {
   before?: number | undefined;
 }
 
-/** The start of a page: after this row. */
+/** The row after which a page starts. */
 type Position = Pick<FactRow, "recorded_at" | "entity" | "sequence">;
 
 /** Most rows that one page scans for a type, a trace or a job. Rare values give short pages, but never scan a whole projection. */
@@ -67,7 +67,7 @@ function ofEntity({ entity }: FactFilter): Statement {
   return entity === undefined ? sql`` : sql`AND entity = ${entity}`;
 }
 
-/** The conditions on the scanned rows; undefined if all are wanted. */
+/** The conditions on the scanned rows; undefined if all rows are wanted. */
 function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
   const wanted = { type, trace_id: trace, correlation_id: correlation };
   const conditions = Object.entries(wanted).flatMap(([column, value]) =>
@@ -77,7 +77,7 @@ function picks({ entity, type, trace, correlation, before }: FactFilter): Statem
   return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);
 }
 
-/** The start of the scan: after the previous page, or at the requested time. */
+/** The start of the scan: after the last row of the previous page, or at the requested time. */
 function behind({ entity, before }: FactFilter, at: Position): Statement {
   if (entity !== undefined) return at === TOP ? sql`` : sql`AND sequence < ${at.sequence}`;
   const from = before !== undefined && before < at.recorded_at ? { recorded_at: before, entity: "", sequence: 0 } : at;
@@ -88,7 +88,7 @@ function writeCursor({ recorded_at, entity, sequence }: Position): string {
   return Buffer.from(JSON.stringify([recorded_at, entity, sequence])).toString("base64url");
 }
 
-/** The position in a cursor; undefined for any text that `writeCursor` did not write. */
+/** The position in a cursor; undefined for a text that is no cursor of `writeCursor`. */
 export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
   try {

@@ -4,11 +4,11 @@ import * as z from "zod";
 /** Limits of one version of the rules. */
 const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;
 
-/** Fields of an outcome with texts. `value_cents` is a number; a path into the payload may contain anything. */
+/** Fields of an outcome with texts. `value_cents` is a number; a path into the payload may lead to a value of any type. */
 const TEXT_FIELDS = ["subtype", "account", "partner"];
 const FIELD = /^(?:subtype|value_cents|account|partner|payload(?:\.[^.]{1,100}){1,8})$/;
 const OPS = ["is", "in", "at_least", "at_most", "exists"] as const;
-/** Decimal digits of a percentage: it is stored in ten-thousandths. */
+/** Decimal digits of a percentage, which is stored in ten-thousandths. */
 const PERCENT_DIGITS = 4;
 
 const field = z
@@ -84,7 +84,7 @@ export type Rule = z.infer<typeof rule>;
 export type Condition = Rule["when"][number];
 export type Amount = NonNullable<Rule["charge"]>;
 
-/** A condition that no outcome can meet is a mistake, and is refused instead of never matching. */
+/** A condition that no outcome can meet is a mistake, so the version is refused. */
 function neverHolds(field: string, op: Condition["op"], value: Condition["value"]): { path: string[]; message: string } | undefined {
   if (op === "exists" || field.startsWith("payload.")) return undefined;
   const expected = TEXT_FIELDS.includes(field) ? "string" : "number";

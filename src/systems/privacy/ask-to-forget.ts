@@ -17,7 +17,7 @@ export const FIRST = "first";
 
 /**
  * Accepts the commands that forget people. The person's ids are stored in one place, which is deleted at the end; the commands contain
- * pseudonyms. A repeated request is recognised. Errors, with their paths: as `enqueue`.
+ * pseudonyms. A repeated request is recognised. Throws the errors of `enqueue`, with their paths.
  */
 export function askToForget(
   env: Env,
@@ -30,7 +30,8 @@ export function askToForget(
   const asked = wishes.map(({ contactId, request, reason }) => {
     const payload = { person: pseudonymOf(env, tenantId, contactId), request: occasionOf(env, tenantId, request) };
     const id = instanceId(tenantId, workflow, ContactForget.key(payload));
-    // A finished request is not started again, because its row would remain. The newest command takes over one that is running or has
+    // A finished request is not started again, because its row with the person's ids would remain. The newest command takes over the
+    // request of a command that is running or has
     // failed.
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)

@@ -7,14 +7,13 @@ import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.
 import type { Traces } from "../contacts/traces.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
 
-/** A tenant's folders in the bucket. Files that a tenant has put under `files/` are its own responsibility. */
+/** The folders of a tenant in the bucket. Files that a tenant has stored under `files/` are the tenant's own responsibility. */
 export const FOLDERS = ["payloads", "outputs", "batches", "archive"] as const;
 
-/** Maximum number of objects in one slice. */
 const OBJECTS = 50;
-/** Objects up to this size are read as a whole; uploads may be larger. */
+/** Objects up to this size are read at once; larger uploads are read in pieces. */
 const PIECE_BYTES = 4 * 1024 * 1024;
-/** Overlap of two pieces: longer than any searched text. */
+/** Overlap of two pieces of an upload: longer than any searched text. */
 const OVERLAP_BYTES = 4096;
 
 interface Search {
@@ -24,10 +23,10 @@ interface Search {
   apply: boolean;
 }
 
-/** The result for an object that mentions the person. */
+/** The result of searching an object that mentions the person. */
 type Fate = "changed" | "waiting" | "nothing";
 
-/** Searches one slice of a folder: texts are rewritten, and uploads of ended batches deleted. */
+/** Searches one slice of a folder for a person, rewrites texts, and deletes uploads of ended batches. */
 export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[number], from: string | null): Promise<Rewritten> {
   const { env, tenantId } = search;
   const listed = await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/`, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
@@ -43,7 +42,7 @@ export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[numb
   return { changed: counts.changed, waiting: counts.waiting, next: listed.truncated ? (listed.objects.at(-1)?.key ?? null) : null };
 }
 
-/** Searches an upload in pieces, because it may have any size. Uploads are not rewritten, so the result decides whether it is deleted. */
+/** Searches an upload in pieces, because it may have any size. An upload is never rewritten: if it mentions the person, it is deleted. */
 async function says({ env, traces }: Search, key: string, size: number): Promise<boolean> {
   const isUpload = key.startsWith("batches/") && key.split("/")[3] === "upload";
   for (let offset = 0; offset < size; offset += PIECE_BYTES - OVERLAP_BYTES) {
@@ -54,7 +53,7 @@ async function says({ env, traces }: Search, key: string, size: number): Promise
   return false;
 }
 
-/** Rewrites a payload or an output. Outputs of running instances are kept, because the instances use them. */
+/** Rewrites a stored payload or output. Outputs of running instances are kept, because the instances use them. */
 async function ofEngine(search: Search, key: string): Promise<Fate> {
   const { env, tenantId, traces, apply } = search;
   const text = await textOf(env, key);
@@ -78,7 +77,7 @@ async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: stri
   return "changed";
 }
 
-/** Rewrites a part of a result or of the refused rows, or deletes an upload. */
+/** Rewrites a part of a batch's result or of its refused rows, or deletes an upload. */
 async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): Promise<Fate> {
   const [, , batchId = "", what] = key.split("/");
   const batch = await findBatch(env.DB, tenantId, batchId);
@@ -97,7 +96,7 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
   return "changed";
 }
 
-/** Failed rows that a retry would import: rows with a mention of the person are removed. */
+/** Failed rows that a retry would import: rows that mention the person are removed. */
 async function ofFailedRows({ env, traces, apply }: Omit<Search, "tenantId">, key: string, text: string, batch: Batch): Promise<Fate> {
   if (!hasEnded(batch)) return "waiting";
   if (apply)
@@ -108,7 +107,7 @@ async function ofFailedRows({ env, traces, apply }: Omit<Search, "tenantId">, ke
   return "changed";
 }
 
-/** A part of a result: an export of contacts loses the person's rows; in every other part their mentions are rewritten. */
+/** A part of a batch's result: an export of contacts loses the person's rows; in other parts, mentions of the person are rewritten. */
 function resultWithout(text: string, { format, dataset, operation, formulas }: Batch, traces: Traces): string {
   const drops = dataset === "contacts" && operation === "export";
   if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
@@ -121,7 +120,7 @@ function resultWithout(text: string, { format, dataset, operation, formulas }: B
   return same ? text : toCsv(left, formulas);
 }
 
-/** The line of another contact, without mentions of the person; none for the person's own. */
+/** The line of another contact without mentions of the person; undefined for the person's own line. */
 function contactLine(line: string, traces: Traces): string {
   const { contact_id, email, properties = {}, ...more } = JSON.parse(line) as Record<string, unknown> & { properties?: object };
   if (traces.isTheirs(contact_id)) return "";
@@ -129,12 +128,15 @@ function contactLine(line: string, traces: Traces): string {
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }
 
-/** The cells of a CSV row of another contact, without mentions of the person; the fourth cell contains the contact's properties. */
+/** The cells of another contact's CSV row without mentions of the person; the fourth cell contains the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
 
-/** The rewritten cells of a fact: name, entity, type, subtype, time and payload. Entity, type and time remain, as in its ledger. */
+/**
+ * The rewritten cells of a fact: name, entity, type, subtype, time and payload. A fact's entity, type and time remain unchanged, as in
+ * its ledger.
+ */
 function factCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => {
     if (at === 0) return traces.rewrite("fact_id", cell);

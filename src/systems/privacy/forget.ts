@@ -27,7 +27,6 @@ export interface ForgetCall {
   instanceId: string;
   /** The pseudonym of the requested contact. */
   person: string;
-  /** The trace of the job. */
   trace: TraceContext;
 }
 
@@ -43,7 +42,7 @@ interface Row extends Record<string, unknown> {
 
 type Whom = Pick<ForgetCall, "env" | "tenantId" | "person">;
 
-/** True if another command continues with the same person, or has finished: nothing is left to do for this command. */
+/** True if another command has finished or continues to forget the same person: this command has nothing to do. */
 interface Whose {
   others?: true;
 }
@@ -53,7 +52,7 @@ const OTHERS = { others: true } as const;
 /** Time limit of a search in one step, and in one dry run. */
 const SEARCH_MS = 15_000;
 
-/** The number of rows that would be removed or rewritten now, by place. */
+/** The number of rows that a command would remove or rewrite now, by place. */
 export async function previewOf(
   env: Env,
   tenantId: string,
@@ -67,9 +66,9 @@ export async function previewOf(
 }
 
 /**
- * Removes a person from everything that works with contacts, in one write, after which the person cannot be restored. Waits until no push
- * has reserved one of the person's contacts. Writes based on an earlier read are refused, and so is this write if a contact was written
- * since it was read; then it reads again. Ids found by an earlier, unfinished command are included.
+ * Removes a person from all tables that work with contacts, in one write, after which the person cannot be restored. Waits until no push
+ * has reserved one of the person's contacts. The write is refused, and the step reads again, if a contact was written after it was read;
+ * other writes based on an earlier read are refused. Ids found by an earlier, unfinished command are included.
  */
 export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
@@ -85,7 +84,7 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
     const asRead = ids.map((id) => ({ id, revision: revisions.get(id) ?? 0 }));
     const before = row.progress === null ? {} : (JSON.parse(row.progress) as Progress).removed;
     const removed = sumOf(before, await rowsOf(env, tenantId, known, candidates.length));
-    // The contact was merged with another one meanwhile: both are the same person.
+    // The contact was merged with another one after the request: both are the same person.
     if ((await idsOf(env, tenantId, row.contact_id)).some((id) => !ids.includes(id))) return { busyUntil: 0 };
     return {
       statements: [
@@ -107,8 +106,8 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
 }
 
 /**
- * Runs the next part of a search. Returns the search's progress: `over` at the end. Errors: `not_retryable` at the end of a pass with
- * waiting rows, unless it `mayWait`; a retry starts the pass again.
+ * Runs the next part of a person's search. Returns the search's progress: `over` if it is complete. Throws `not_retryable` if a pass
+ * ended with rows that must wait, unless it `mayWait`; a retry starts the pass again.
  */
 export async function searchOn(
   call: ForgetCall,
@@ -138,7 +137,7 @@ export async function searchOn(
   };
 }
 
-/** Ended deliveries count as found, so that another pass follows. */
+/** Ended deliveries count as found rows, so that another pass follows. */
 function counting(progress: Progress, { count }: Ended): Progress {
   if (count === 0) return progress;
   return { ...progress, found: progress.found + count, removed: sumOf(progress.removed, { "deliveries put off": count }) };
@@ -158,8 +157,8 @@ function underWay(waiting: number, instances: readonly string[]): Error {
 }
 
 /**
- * Deletes the last row with the person's ids, and audits the counts by place, without names. Returns the counts. Earlier failed requests
- * under another id of the same person are finished with it.
+ * Deletes the last row with the person's ids, and audits the counts by place, without names. Earlier failed requests under another id of
+ * the same person are finished together with it.
  */
 export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts }>> {
   const { tenantId, person: pseudonym, instanceId } = call;
@@ -189,7 +188,7 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
   };
 }
 
-/** The person's records in the CRM; none if another command has finished. */
+/** The person's records in the CRM; undefined if another command has finished the request. */
 export async function recordsOf(whom: Whom): Promise<Pick<Known, "records" | "unsure">> {
   const row = await findRow(whom);
   return row ? begun(row).known : { records: [], unsure: [] };
@@ -202,8 +201,8 @@ function begun({ person, progress }: Row): { known: Known; progress: Progress } 
 }
 
 /**
- * The row of this command's person; undefined if another command has taken over or finished. Errors: `not_retryable` if there was no
- * request.
+ * The row of the person that this command forgets; undefined if another command has taken it over or finished it. Throws
+ * `not_retryable` if there was no request.
  */
 async function ownRow(call: ForgetCall): Promise<Row | undefined> {
   const { env, tenantId, person, instanceId } = call;
@@ -223,7 +222,7 @@ async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined
   return row;
 }
 
-/** All known data of a person: the present data, and that of earlier unfinished commands under any of their ids. */
+/** All known data of a person: the present data, and the data of earlier unfinished commands under any of the person's ids. */
 async function allKnownOf(env: Env, tenantId: string, contactId: string): Promise<Awaited<ReturnType<typeof whoIs>>> {
   const { known, candidates } = await whoIs(env, tenantId, contactId);
   const before = await query<{ person: string }>(
@@ -241,7 +240,7 @@ function sumOf(one: Counts, other: Counts): Counts {
   );
 }
 
-/** Number of the person's own rows. */
+/** The number of rows that belong to the person only. */
 async function rowsOf({ DB }: Env, tenantId: string, { ids }: Known, contacts: number): Promise<Counts> {
   const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids.map(({ id }) => id))}`;
   const [counted] = await query<{ crm_links: number; crm_failures: number }>(

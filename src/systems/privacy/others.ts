@@ -17,7 +17,7 @@ interface Search {
   env: Env;
   tenantId: string;
   traces: Traces;
-  /** False: only count the mentions. */
+  /** False if mentions are only counted. */
   apply: boolean;
   asker: CallOptions;
 }
@@ -40,13 +40,13 @@ interface Rewrite {
   known: string;
   maybe: string;
   error: string | null;
-  /** True if the CRM may have the same text. */
+  /** True if the CRM may contain the same text. */
   isShared: boolean;
 }
 
 /**
- * Rewrites mentions of the person in one slice of the other contacts: first in the CRM, if it has the same texts, then here with the CRM's
- * known values. Both sides agree before and after, so no sync restores the old text or takes the new one for a change.
+ * Rewrites mentions of the person in one slice of the other contacts: first in the CRM, if it has the same texts, then in our rows. The
+ * contact and its CRM record agree before and after, so no sync restores the old text or reads the new one as a change.
  */
 export async function rewriteContacts(search: Search, from: string | null): Promise<Rewritten> {
   const { env, tenantId, traces, apply } = search;
@@ -92,7 +92,10 @@ function rewriteOf(env: object, row: Row, traces: Traces): Rewrite | undefined {
   return { row, ...now, isShared: isShared && row.crm_id !== null };
 }
 
-/** Writes rewrites, all or none, and returns their number. Waits while a sync has one of the contacts. */
+/**
+ * Writes the rewritten texts of contacts, all or none, and returns their number. The write waits while a sync has reserved one of the
+ * contacts.
+ */
 async function write(search: Search, rewrites: readonly Rewrite[]): Promise<number> {
   const { env, tenantId } = search;
   const ids = rewrites.map(({ row }) => row.id);
@@ -113,8 +116,9 @@ async function write(search: Search, rewrites: readonly Rewrite[]): Promise<numb
 }
 
 /**
- * Rewrites the same texts in the CRM, in their current form, so that a person's additions remain. Records without the contact's key belong
- * to another contact. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
+ * Rewrites the same texts in the CRM, in their current form, so that a person's additions remain. A record without the contact's key
+ * belongs to another contact. Throws `not_retryable` for a contact whose record the CRM does not show, or whose new text it
+ * refuses.
  */
 async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites: readonly Rewrite[]): Promise<void> {
   const shared = rewrites.filter(({ isShared }) => isShared);

@@ -6,7 +6,7 @@ import { contactBookOf } from "../facts/derived/contact-books.ts";
 
 /** A person, and their records in the CRM. */
 export interface Known extends Person {
-  /** The linked records in the CRM, and the keys that they have if they are ours. */
+  /** The person's linked records in the CRM, and our keys on them. */
   records: { crmId: string; key: string }[];
   /** Keys under which an interrupted push may have created a record. */
   unsure: string[];
@@ -15,7 +15,7 @@ export interface Known extends Person {
 /** Shortest telephone number that is searched. */
 const LEAST_DIGITS = 6;
 
-/** The union of a person's data from two reads. */
+/** Combines a person's data from two reads. */
 export function together(one: Known, other: Known): Known {
   const byId = (of: Known) => of.ids.map((id) => [id.id, id] as const);
   const byRecord = (of: Known) => of.records.map((record) => [record.crmId, record] as const);
@@ -29,13 +29,13 @@ export function together(one: Known, other: Known): Known {
   };
 }
 
-/** All ids of a contact's person. */
+/** All ids that belong to the same person as a contact. */
 export async function idsOf(env: Env, tenantId: string, contactId: string): Promise<string[]> {
   const { canonical_id, merged } = await contactBookOf(env, tenantId).contact(contactId);
   return [...new Set([contactId, canonical_id, ...merged])];
 }
 
-/** All ids of a contact's person, with all identifiers from the person's contacts and from the CRM's known values. */
+/** All ids of a contact's person, with the identifiers from the person's contacts and from the CRM's known values. */
 export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
   const ids = await idsOf(env, tenantId, contactId);
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
@@ -51,7 +51,7 @@ export async function whoIs(env: Env, tenantId: string, contactId: string): Prom
   const known: Known = {
     ids: ids.map((id) => ({ id, as: pseudonymOf(env, tenantId, id) })),
     emails: all("email").filter((email) => email.includes("@")),
-    // A single word is too common to search.
+    // A name of a single word is too common to search.
     names: all("name").filter((name) => /\S\s+\S/.test(name)),
     phones: all("phone", "mobilephone").filter((phone) => phone.replace(/\D/g, "").length >= LEAST_DIGITS),
     records: links.flatMap(({ key, link: { crmId } }) => (crmId ? [{ crmId, key }] : [])),

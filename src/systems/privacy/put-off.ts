@@ -3,7 +3,7 @@ import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { type PutOff, selectPutOff, skipPutOff } from "../webhooks/deliveries.ts";
 
-/** The writes that end deliveries: their rows, and the notification of their instances. */
+/** The writes that end deliveries: their rows, and the wake-up of their instances. */
 export interface Ended {
   count: number;
   statements: Statement[];

@@ -11,12 +11,12 @@ import { FOLDERS, rewriteFiles } from "./files.ts";
 import { rewriteContacts } from "./others.ts";
 import { TEXT_TABLES, withoutPrefix } from "./tables.ts";
 
-/** Number of found rows by place. */
+/** Number of rows that a search found, by place. */
 export type Counts = Record<string, number>;
 
 /** The progress of a search. */
 export interface Progress {
-  /** The number of the present place in the list of places; beyond the last at the end of the pass. */
+  /** The index of the present place in the list of places; the list's length at the end of the pass. */
   at: number;
   from: string | null;
   /** Rows that all passes have removed, by place. */
@@ -24,7 +24,7 @@ export interface Progress {
   /** Number of rows found in this pass. */
   found: number;
   waiting: number;
-  /** The first running instances with waiting rows in this pass. */
+  /** The first running instances with rows that must wait, of this pass. */
   waitsFor?: string[];
 }
 
@@ -35,11 +35,11 @@ interface Search {
   tenantId: string;
   person: Person;
   traces: Traces;
-  /** False: only count the mentions. */
+  /** False if mentions are only counted. */
   apply: boolean;
   /** The identity for calls to the CRM. */
   asker: CallOptions;
-  /** Number of waiting rows in the earlier places of the list. */
+  /** Number of rows that must wait, in the earlier places of the list. */
   waiting: number;
   /** Running instances that mention the person. */
   waitsFor: Set<string>;
@@ -50,13 +50,13 @@ interface Place {
   look: (search: Search, from: string | null) => Promise<Rewritten>;
 }
 
-/** Most running instances that a pass lists. */
+/** Maximum number of running instances that a pass lists. */
 const NAMED = 10;
 
 /** Maximum number of objects called in one slice. */
 const OBJECTS = 25;
 
-/** Every searched place, in order: ledgers before their projection, which is built from them. */
+/** Every place to search, in order: ledgers before their projection, which is built from them. */
 const PLACES: readonly Place[] = [
   { name: "ledgers", look: lookThroughLedgers },
   { name: "contact book", look: lookInBook },
@@ -86,7 +86,7 @@ const PLACES: readonly Place[] = [
   })),
 ];
 
-/** Continues a pass until its end or its time limit. With `apply: false` the function only counts. */
+/** Continues a pass of the search until its end or its time limit. With `apply: false` the function only counts. */
 export async function search(
   env: Env,
   tenantId: string,
@@ -111,7 +111,7 @@ export async function search(
   return { ...now, waitsFor: [...waitsFor].slice(0, NAMED) };
 }
 
-/** Rewrites by `traces`, and records running instances with rows to change. */
+/** Uses `traces` to rewrite rows, and records the running instances whose rows must be changed later. */
 function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
   return {
     mentions: traces.mentions,

@@ -8,7 +8,7 @@ const APP_TEXTS: readonly TextTable[] = [
   { table: "batch_keys", key: ["batch_id", "key"], texts: ["key"], order: ["batch_id", "key"] },
 ];
 
-/** The projection of the ledgers: searched right after them, and independent of other places. */
+/** The projection of the ledgers is searched right after them, independently of other places. */
 const FACTS: TextTable = {
   table: "facts",
   key: ["entity", "sequence", "fact_id"],
@@ -16,7 +16,7 @@ const FACTS: TextTable = {
   order: ["entity", "sequence", "fact_id"],
 };
 
-/** Every searched table: its rows remain, without the person's identifiers. */
+/** The tables to search: their rows remain, without the person's identifiers. */
 export const TEXT_TABLES: readonly TextTable[] = [FACTS, ...ENGINE_TEXTS, ...APP_TEXTS];
 
 /** The app's tables with a tenant column, with the key columns of a row within the tenant. */

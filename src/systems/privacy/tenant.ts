@@ -35,7 +35,7 @@ export interface DeleteCall {
 
 interface Place {
   name: string;
-  /** Removes some data, and returns the number of removed rows; 0 if nothing is left. */
+  /** Removes some data of a tenant, and returns the number of removed rows; 0 if none remain. */
   remove: (call: DeleteCall) => Promise<number>;
 }
 
@@ -44,12 +44,12 @@ const OBJECTS = 25;
 const FILES = 1000;
 /** A tenant's folders in the bucket of payloads. */
 const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
-/** Rows that name objects: they are removed after their objects. */
+/** Rows that name objects, which are removed after the objects. */
 const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "millrace_tenant_objects", "millrace_lanes", "millrace_locks"]);
 
 const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
 
-/** The removed places, in order: first the sources of new data, then running work, then its records. */
+/** The places to empty, in order: first the sources of new data, then running work, then the records of work. */
 const PLACES: readonly Place[] = [
   ...rowsIn(["millrace_tokens", "millrace_schedules"]),
   { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
@@ -72,7 +72,6 @@ const PLACES: readonly Place[] = [
   { name: "pages", remove: ({ env, tenantId }) => removeFiles(env.PAGES, `${tenantId}/`) },
 ];
 
-/** The number of rows that would be removed, by table. */
 export async function tenantPreview(env: Env, tenantId: string): Promise<Counts> {
   const tables = ["millrace_instances", "millrace_approvals", "millrace_waits", ...TABLES.map(([table]) => table)];
   const counted = await Promise.all(tables.map(async (table) => [withoutPrefix(table), await countRows(env, tenantId, table)] as const));
@@ -107,8 +106,8 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
 }
 
 /**
- * Removes data for a limited time. Returns the counts, and whether everything was searched: a pass without findings is the last. The call
- * does nothing if an `older` command's instance continues.
+ * Removes data for a limited time. Returns the counts, and whether the pass is complete; a pass that finds nothing is the last. The call
+ * does nothing if another instance (`older`) continues the deletion.
  */
 export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
   const older = await olderThan(call);
@@ -125,7 +124,7 @@ export async function removeOn(call: DeleteCall, forMs: number): Promise<{ remov
   return { removed, over: true };
 }
 
-/** The permanent record: who requested it, why, and the counts. */
+/** The permanent record of a tenant's deletion: who requested it, why, and the counts. */
 export function deleted(
   { tenantId, instanceId }: DeleteCall,
   by: { actor: string; reason: string },

@@ -26,12 +26,12 @@ const PRIVATE_SUFFIXES = [
   "metadata.goog",
 ];
 
-/** A URL with an acceptable text, or the reason why the text is refused. `name`: the name to resolve by DNS; absent for an IP address. */
+/** A URL with an acceptable text, or the reason why it is refused. `name` is the host name to resolve by DNS; absent for an IP address. */
 export type CheckedUrl = { url: URL; name?: string } | { refused: string };
 
 /**
- * Checks a URL by its text. WHATWG's parser has already normalised decimal, hexadecimal, octal and short addresses. `local` also allows
- * this machine, including plain http.
+ * Checks a URL by its text only. WHATWG's parser has already normalised decimal, hexadecimal, octal and short addresses. With `local`,
+ * this machine is allowed too, including plain http.
  */
 export function checkText(text: string, { local = false } = {}): CheckedUrl {
   if (characterCount(text) > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
@@ -67,7 +67,7 @@ export function isPublic(address: string): boolean {
   return parsed.kind() === "ipv4" || parsed.match(GLOBAL_UNICAST);
 }
 
-/** The address looks public, but gives machines on Azure their own secrets. */
+/** The address is public, but it serves Azure's machines their own secrets. */
 const AZURE_WIRE_SERVER = "168.63.129.16";
 
 /** The range of public IPv6 addresses; compatible, translated and local forms are outside it. */
@@ -78,7 +78,7 @@ function whyPrivate(name: string): string | undefined {
   if (!name.includes(".")) return "must name a host with its domain";
   const suffix = PRIVATE_SUFFIXES.find((one) => name === one || name.endsWith(`.${one}`));
   if (suffix) return `must not be in a private network, as names under ${suffix} are`;
-  // No public name ends in a number; such a text is an address in a form that some resolvers accept.
+  // No public host name ends in a number; such a text is an IP address in a form that only some resolvers accept.
   if (/(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) return "is an address in an unsupported form";
   return undefined;
 }

@@ -13,7 +13,7 @@ import { redeliver } from "./redeliver.ts";
 
 const moment = z.iso.datetime({ offset: true });
 
-/** A listed fact: the endpoint, and the fact's place. */
+/** A listed fact: the endpoint, and the fact's ledger and position. */
 interface Owed {
   endpointId: string;
   entity: string;
@@ -22,7 +22,7 @@ interface Owed {
 }
 
 /**
- * Delivers the facts of a period to an endpoint that has no sent delivery of them: because it was disabled, or is new. Each fact has the
+ * Delivers the facts of a period to an endpoint that has no sent delivery of them, because it was disabled or is new. Each fact has the
  * delivery, the key and the `webhook-id` that it would have had, so a fact that was delivered is not delivered again.
  */
 export const deliverFacts = defineBulkVerb({
@@ -69,7 +69,8 @@ async function deliverOne(call: BulkCall, id: string) {
   if (!known && !(await send(call, fact, { payload, delivery, request }))) {
     return unchanged("The fact's delivery is not kept any more: whether it was sent is unknown, so it is not sent again.");
   }
-  // The match is recorded after the delivery, so that it names the delivery. The audit comes last: until then a repeat does the rest.
+  // The match is recorded after the delivery, because it names the delivery. The audit row is written last: until then, a repeated call
+  // completes the rest.
   const { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id } = fact;
   const provenance = { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id };
   await appendFacts(env as unknown as Env, provenance, [matched({ ...payload, id: delivery }, new Date().toISOString())]);
@@ -104,7 +105,7 @@ async function send({ env, catalog, by }: BulkCall, fact: RecordedFact, { payloa
   return answer?.replayed === false;
 }
 
-/** The versions of an enabled endpoint. Errors: `invalid_transition` for an endpoint that is not enabled. */
+/** The stored versions of an enabled endpoint. Throws `invalid_transition` for an endpoint that is not enabled. */
 async function enabledVersions(db: D1Database, tenantId: string, id: string): Promise<Version[]> {
   const versions = await versionsOf(db, tenantId, id);
   const state = versions.at(-1)?.state;
@@ -117,7 +118,7 @@ function deliveryId({ catalog, by }: Pick<BulkCall, "catalog" | "by">, { endpoin
   return instanceId(by.tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(named) ?? "");
 }
 
-/** Parses the id of a listed fact. Errors: `invalid_payload` for a text that no list contains. */
+/** Parses the id of a listed fact. Throws `invalid_payload` for a text that is no such id. */
 function owedIn(id: string): Owed {
   try {
     const [endpointId, entity, factId, sequence] = z.tuple([z.string(), z.string(), z.string(), z.int()]).parse(JSON.parse(id));

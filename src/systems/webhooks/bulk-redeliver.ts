@@ -13,7 +13,7 @@ interface Standing {
   state: DeliveryState;
 }
 
-/** Sends deliveries of an endpoint again, from a period, and checks whether their receiver accepts them. */
+/** Sends deliveries of an endpoint again, chosen by period, and checks whether their receiver accepts them. */
 export const redeliverDeliveries = defineBulkVerb({
   name: "redeliver",
   noun: "webhook deliveries",
@@ -50,7 +50,7 @@ export async function outcomesOf(db: D1Database, tenantId: string, ids: readonly
   return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
 }
 
-/** A delivery that can be sent again. Errors: `delivery_not_found`; `invalid_transition` if its endpoint is deleted. */
+/** A delivery that can be sent again. Throws `delivery_not_found`, and `invalid_transition` if its endpoint is deleted. */
 async function repeatable(db: D1Database, tenantId: string, id: string): Promise<Standing> {
   const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
   if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
@@ -60,7 +60,7 @@ async function repeatable(db: D1Database, tenantId: string, id: string): Promise
   return found;
 }
 
-/** The outcome for a delivery's state; undefined for a successful one. */
+/** The outcome that corresponds to a delivery's state; undefined for a successful delivery. */
 const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {
   pending: "open",
   failed: { code: "upstream_refused", why: "The receiver did not accept the delivery: its log has the responses." },

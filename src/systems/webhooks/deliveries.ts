@@ -10,7 +10,7 @@ export interface Attempt {
   attempt: number;
   /** ISO 8601. */
   at: string;
-  /** The version of the endpoint that the attempt used: the newest at the time. */
+  /** The version of the endpoint that the attempt used: the newest at that time. */
   version: number;
   /** The response's status; null without a response. */
   status: number | null;
@@ -20,10 +20,10 @@ export interface Attempt {
   ms: number;
 }
 
-/** A delivery for its step. */
+/** A delivery as the sending step needs it. */
 export type Delivery = WebhookDelivery & {
   id: string;
-  /** The instance that sends the delivery: the delivery's own id the first time, another one for each redelivery. */
+  /** The instance that sends the delivery: its id is the delivery's own for the first one, and a new one for each redelivery. */
   instance_id: string;
   tenant_id: string;
   /** The time at which the fact matched the endpoint, in ISO 8601. */
@@ -33,15 +33,15 @@ export type Delivery = WebhookDelivery & {
 /** A delivery in the log. */
 export interface LoggedDelivery {
   id: string;
-  /** The newest instance that sends the delivery. */
+  /** The newest instance that sent or sends the delivery. */
   instance_id: string;
   config_version: number;
   entity: string;
   fact_id: string;
   fact_type: string;
-  /** `sent` after the receiver has accepted the delivery, regardless of later redeliveries. */
+  /** `sent` once the receiver has accepted the delivery, regardless of later redeliveries. */
   state: DeliveryState;
-  /** The state of the newest redelivery; null without one. */
+  /** The state of the newest redelivery; null if there was none. */
   redelivery: DeliveryState | null;
   matched_at: number;
   tried: number;
@@ -51,23 +51,23 @@ export interface LoggedDelivery {
 /** Maximum number of attempts in a delivery's log, the newest ones: an operator may retry without limit. */
 const KEPT_ATTEMPTS = 30;
 
-/** The delivery of a command. The delivery has the id of its first instance, so one id finds both. */
+/** The delivery that a command requests. The delivery has the id of its first instance, so one id finds both. */
 export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
   const { tenant_id, created_at } = envelope;
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
 
-/** The row of a new delivery. An existing row is kept, and a pruned one does not return, because no instance would send it. */
+/** Inserts the row of a new delivery. An existing row is kept; a pruned row is not inserted again, because no instance would send it. */
 export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
   return rowOf(deliveryOf(command));
 }
 
-/** The row of a test delivery, before its message is sent. */
+/** Inserts the row of a test delivery, before its message is sent. */
 export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
 }
 
-/** The row of a delivery that a request sends later, with its mark. */
+/** Inserts the row of a delivery that a request sends later, with the request's mark. */
 export function laterRow(tenantId: string, id: string, payload: WebhookDelivery, request: string): RowStatement {
   const matched_at = new Date().toISOString();
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at, redelivery: request });
@@ -85,7 +85,7 @@ const INSERT = `
     value->>'redelivery'
   FROM json_each(?1) WHERE NOT ${isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
-/** Appends an attempt to the log. A repeated write has no effect, because it only follows the previous attempt. */
+/** Appends an attempt to the delivery's log. A repeated write has no effect: it requires that the previous attempt is the log's last. */
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
   return sql`
     UPDATE webhook_deliveries SET tried = ${attempt.attempt},
@@ -95,8 +95,8 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
 }
 
 /**
- * The state of a delivery's newest instance. A pending one whose instance has ended is skipped: an operator has terminated the instance, or
- * skipped the command's dead letter. If that instance is retried, it is pending again.
+ * The state of a delivery's newest instance. A pending instance that has ended is not counted: an operator has terminated it, or skipped
+ * its command's dead letter. If that instance is retried, it is pending again.
  */
 const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: SETTLED });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
@@ -106,13 +106,13 @@ const SHOWN = fragment(`iif(d.sent_at IS NOT NULL, 'sent', ${STATE.fragment})`);
 /** The state of a delivery's newest redelivery. */
 const REDELIVERY = fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)`);
 
-/** The states from which a delivery can be sent again. A failed one is retried as its instance, and a pending one is in progress. */
+/** The states from which a delivery can be sent again. A failed delivery is retried as its instance, and a pending one is in progress. */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
 type Repeatable = (typeof REPEATABLE)[number];
 
 const IS_REPEATABLE = fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) => `'${state}'`).join(", ")})`);
 
-/** The selected deliveries of an endpoint. Times in milliseconds: when the fact matched the endpoint. */
+/** The deliveries of an endpoint that a request selects. The time when a fact matched the endpoint, in milliseconds. */
 export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
 
 /** An endpoint's deliveries in one state, as the subject of a bulk action. */
@@ -133,8 +133,8 @@ export function selectStanding(tenantId: string, ids: readonly string[]): Statem
 const UNSENT = fragment(`d.sent_at IS NULL AND ${STATE.fragment} IN ('skipped', 'gone')`);
 
 /**
- * The facts of a period that match an endpoint's current types and are owed to it, as the subject of a bulk action: those without a
- * delivery, and those whose delivery was skipped or refused as gone. The id is JSON text: endpoint, ledger, name and position.
+ * Facts of a period that match an endpoint's current types and have no delivery, or one that was skipped or answered 410 Gone. The id is
+ * JSON text: endpoint, ledger, name and position.
  */
 export function selectOwed(tenantId: string, endpointId: string, { since, until }: { since: number; until: number }): Statement {
   return sql`
@@ -146,10 +146,13 @@ export function selectOwed(tenantId: string, endpointId: string, { since, until 
         WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND matched_at >= ${since - CLOCKS_DIFFER_MS} AND NOT (${UNSENT}))`;
 }
 
-/** A fact is matched after it is recorded, by the clocks of two machines. Earlier deliveries are not read. */
+/**
+ * The clocks of two machines differ, so the stored time of a match may be earlier than the time of its fact. Earlier deliveries are not
+ * read.
+ */
 const CLOCKS_DIFFER_MS = 3_600_000;
 
-/** A delivery for a request that sends it later: the state, and the facts whether the delivery belongs to this request and was sent. */
+/** A delivery that a request sends later: its state, and whether it belongs to this request and was sent. */
 export async function laterOf(db: D1Database, tenantId: string, id: string, request: string) {
   const [row] = await query<{ own: number; sent: number; state: DeliveryState }>(
     db,
@@ -160,12 +163,11 @@ export async function laterOf(db: D1Database, tenantId: string, id: string, requ
   return row && { isOwn: row.own === 1, isSent: row.sent === 1, state: row.state };
 }
 
-/** Touches the row of a delivery, for the audit of its request. */
+/** Updates the row of a delivery without a change, so that its audit row is written only if the delivery exists. */
 export function touchDelivery(tenantId: string, id: string): Statement {
   return sql`UPDATE webhook_deliveries SET tried = tried WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
-/** The tenant and endpoint, and the request. */
 export interface Asking {
   tenantId: string;
   endpointId: string;
@@ -173,7 +175,9 @@ export interface Asking {
   request: string;
 }
 
-/** Deliveries that a request selects and has not sent yet, oldest first. A single named delivery is returned again after it was sent. */
+/**
+ * The deliveries that a request selects and has not sent yet, oldest first. A delivery named by its id is also returned after it was sent.
+ */
 export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
   const chosen =
     "id" in which
@@ -185,7 +189,7 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
-/** One delivery of the requested period that a request has sent again, if there is any. */
+/** One delivery of the requested period that the request has already sent again; undefined if there is none. */
 export function selectHad({ tenantId, endpointId, request }: Asking, which: Repeated): Statement {
   const chosen =
     "id" in which
@@ -197,8 +201,8 @@ export function selectHad({ tenantId, endpointId, request }: Asking, which: Repe
 }
 
 /**
- * Sets deliveries to pending for this request, each with its new instance, all or none together with the other writes. The write fails if
- * another request was first with one, because two instances would write one log.
+ * Sets deliveries to pending for this request, each with its new instance, in the same transaction as the other writes. The write fails
+ * if another request has set one of them first, because two instances would write one log.
  */
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
@@ -209,17 +213,17 @@ export function repeatDeliveries({ tenantId, request }: Asking, instances: Reado
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
 }
 
-/** True for the error that `repeatDeliveries` provokes. */
+/** True for the error that `repeatDeliveries` causes on purpose. */
 export function isUnderWay(error: unknown): boolean {
   return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
 }
 
-/** True for a delivery that a request has sent again, regardless of later events: its command is known, and would start no instance. */
+/** True if the request has already sent this delivery again: its command is known, and would start no instance. */
 function hasHad(request: string): Statement {
   return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
 }
 
-/** The result of a delivery, from its newest instance. */
+/** Records the result of a delivery, as its newest instance reports it. */
 export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
   return sql`
     UPDATE webhook_deliveries SET state = ${state} ${state === "sent" ? sql`, sent_at = coalesce(sent_at, ${now})` : sql``}
@@ -230,15 +234,13 @@ export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: 
 export interface PutOff {
   id: string;
   endpoint_id: string;
-  /** The version of the endpoint. */
   version: number;
   fact_id: string;
   envelope: string;
 }
 
 /**
- * Deliveries that wait for disabled endpoints and may mention one of these texts, in their facts' names or in their first instances'
- * commands.
+ * Deliveries that wait for disabled endpoints and may mention one of these texts in a fact's name or a command.
  */
 export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
   const { join, envelope } = instanceOf("d", "d.id");
@@ -252,7 +254,7 @@ export function selectPutOff(tenantId: string, mentions: readonly string[]): Sta
         WHERE instr(lower(d.fact_id || char(10) || coalesce(${envelope}, '')), m.value) > 0)`;
 }
 
-/** Skips deliveries that still wait for a disabled endpoint; their instances see it at their next check. */
+/** Skips deliveries that still wait for a disabled endpoint; their instances read this at their next check. */
 export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = 'skipped'
@@ -266,11 +268,11 @@ export interface Target {
   version: number;
   url: string;
   state: string;
-  /** True for a delivery that was skipped by `skipPutOff`, or belongs to a newer instance. */
+  /** True if the delivery was skipped by `skipPutOff`, or a newer instance sends it. */
   isSkipped: boolean;
-  /** Number of earlier attempts. */
+  /** Number of attempts before this instance's. */
   tried: number;
-  /** Generations of the secret that sign, newest first. */
+  /** Generations of the endpoint's secret that sign requests, newest first. */
   generations: number[];
 }
 
@@ -301,7 +303,7 @@ interface DeliveryFilter {
   redelivery?: DeliveryState | undefined;
 }
 
-/** An endpoint's deliveries before a position, newest first, without their attempts. */
+/** The deliveries of an endpoint that are older than a position, newest first, without their attempts. */
 export function listDeliveries(
   db: D1Database,
   tenantId: string,

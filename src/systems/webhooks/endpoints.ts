@@ -3,7 +3,7 @@ import type { Operator } from "millrace/operate";
 
 export type EndpointState = "enabled" | "disabled" | "deleted";
 
-/** The operator's settings of an endpoint. */
+/** The settings of an endpoint that an operator chooses. */
 export interface EndpointConfig {
   url: string;
   fact_types: readonly string[];
@@ -26,14 +26,13 @@ export interface Endpoint {
   changed_by: string;
 }
 
-/** The tenant, and the operator. */
+/** The tenant of an endpoint, and the operator who changes it. */
 export type By = Operator;
 
 /** Maximum number of endpoints of one tenant, not counting deleted ones. This number bounds the deliveries per fact. */
 export const MAX_ENDPOINTS = 100;
 /**
- * Most stored versions of a tenant's endpoints, including replaced and deleted ones: about twenty changes a day for as long as facts can
- * match them.
+ * Maximum number of stored versions of a tenant's endpoints, replaced and deleted ones included: about twenty changes a day.
  */
 export const MAX_VERSIONS = 10_000;
 
@@ -42,7 +41,7 @@ const INSERT = fragment(`
     INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason,
       created_at, changed_at, changed_by)`);
 
-/** A new endpoint's first version. Returns its version, or nothing above the tenant's limit or for a used id. */
+/** Inserts the first version of a new endpoint. Returns the version, or nothing above the tenant's limit or if the id is in use. */
 export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
   return sql`
     ${INSERT}
@@ -55,13 +54,14 @@ export function insertEndpoint(by: By, id: string, config: EndpointConfig): Stat
     RETURNING version`;
 }
 
-/** The condition that a tenant may have one more version. */
+/** The SQL condition that a tenant may have one more version. */
 export function hasRoom(tenantId: string): Statement {
   return sql`(SELECT count(*) FROM webhook_versions WHERE tenant_id = ${tenantId}) < ${MAX_VERSIONS}`;
 }
 
 /**
- * Replaces the current version if it is the expected one, not deleted, and `so` is true. The statement runs before the insert of the next
+ * Marks the endpoint's current version as replaced, if it is the expected one, not deleted, and `so` is true. The statement runs before
+ * the insert of the next
  * version.
  */
 function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
@@ -73,7 +73,7 @@ function replace(tenantId: string, id: string, expected: number, so: Statement):
 
 type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string };
 
-/** The version after the expected one. Nothing is inserted or returned if another change was first. */
+/** Inserts the version after the expected one. Inserts and returns nothing if another change was made first. */
 function insertNext(by: By, id: string, expected: number, change: Change): Statement {
   const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? fragment(column) : value);
   const types = change.fact_types && JSON.stringify(change.fact_types);
@@ -89,7 +89,8 @@ function insertNext(by: By, id: string, expected: number, change: Change): State
 }
 
 /**
- * The statements of a change, to be committed as one batch. The last statement returns the new version, or nothing if the expected one is
+ * The statements that change an endpoint, to be committed as one batch. The last statement returns the new version, or nothing if the
+ * expected one is
  * no longer current or the tenant's limit is reached. A deletion is always possible, because there is at most one per endpoint.
  */
 export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
@@ -99,7 +100,7 @@ export function changeEndpoint(by: By, id: string, expected: number, change: Cha
 
 /**
  * Disables an endpoint after its receiver refused further requests, if its version is unchanged. The limit of versions never refuses this
- * change, because it happens at most once per enabling.
+ * change, because each enabling allows it once.
  */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
   const by = { tenantId, actor: "millrace" };
@@ -110,7 +111,7 @@ export function stateOf({ enabled }: Pick<EndpointConfig, "enabled">): EndpointS
   return enabled ? "enabled" : "disabled";
 }
 
-/** An endpoint's current version; undefined if the tenant has none of this id. */
+/** The current version of an endpoint; undefined if the tenant has no endpoint with this id. */
 export async function getEndpoint(db: D1Database, tenantId: string, id: string): Promise<Endpoint | undefined> {
   const [row] = await query<Row>(
     db,
@@ -119,7 +120,7 @@ export async function getEndpoint(db: D1Database, tenantId: string, id: string):
   return row && asEndpoint(row);
 }
 
-/** A tenant's endpoints before a position, newest first; deleted ones only on request. */
+/** The endpoints of a tenant that are older than a position, newest first; deleted ones only on request. */
 export async function listEndpoints(
   db: D1Database,
   tenantId: string,
@@ -136,12 +137,12 @@ export async function listEndpoints(
   return rows.map(asEndpoint);
 }
 
-/** The parts of a version that are matched against facts. */
+/** The fields of a version that are compared with facts. */
 export type Version = Pick<Endpoint, "id" | "version" | "fact_types" | "state" | "created_at" | "changed_at">;
 
 /**
- * The stored versions of a tenant's endpoints that were current at a time or later, for matching facts. At most `MAX_VERSIONS`, with few
- * fields, because they are held in memory beside other tenants' versions.
+ * The stored versions of a tenant's endpoints that were current at a time or later, for matching facts. At most `MAX_VERSIONS` versions
+ * with few fields, because memory also holds those of other tenants.
  */
 export function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
   return versions(db, sql`tenant_id = ${tenantId} AND (replaced_at IS NULL OR replaced_at >= ${at})`);

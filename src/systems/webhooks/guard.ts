@@ -2,14 +2,14 @@ import { checkText } from "./address.ts";
 import { resolve } from "./resolve.ts";
 import { allowsLocal, resolverOf, type WebhookVars } from "./settings.ts";
 
-/** The result of a check: allowed; refused with the reason; or unknown for now. */
+/** The result of checking a URL: allowed; refused with a reason; or unknown for now. */
 export type CheckedTarget =
   | { verdict: "public"; url: URL }
   | { verdict: "refused"; reason: string }
   | { verdict: "unknown"; reason: string };
 
 /**
- * Checks a webhook's target: its text, then every address of its name. The check runs when an endpoint is registered, and before each
+ * Checks a webhook's URL: its text, then every IP address of its host name. The check runs when an endpoint is registered, and before each
  * request. A DNS change between the check and the platform's connection cannot be detected.
  */
 export async function checkTarget(env: WebhookVars, text: string): Promise<CheckedTarget> {

@@ -6,8 +6,8 @@ import { offer } from "./offer.ts";
 import { matched } from "./outcome.ts";
 
 /**
- * Records in each endpoint's ledger that a fact has matched it, at once, so that deliveries without an end are in the ledger too. The call
- * is repeatable. `workflow`: the name of the workflow that sends deliveries.
+ * Records in each endpoint's ledger at once that a fact has matched it, so that the ledger also has deliveries that never end. `workflow`
+ * is the name of the workflow that sends deliveries.
  */
 export function stateMatches(workflow: string): (told: Routed<RecordedFact>) => Promise<void> {
   return async (told) => {

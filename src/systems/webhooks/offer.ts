@@ -7,9 +7,9 @@ import { type Endpoint, type Version, versionsSince } from "./endpoints.ts";
 const DAY_MS = 86_400_000;
 
 /**
- * One delivery for each endpoint whose configuration matches a fact, by the version that was current when the ledger recorded the fact. A
- * redelivered fact, even after a change, therefore gives the same deliveries, which are recognised. Facts of one day share one read of the
- * versions from that day on.
+ * Creates one delivery for each endpoint whose version at the recording of a fact matches that fact. A redelivered fact therefore gives
+ * the same deliveries, which are recognised, even after an endpoint was changed. All facts of one day share one read of the versions from
+ * that day on.
  */
 export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
   const fact = ownFact(told);
@@ -24,8 +24,8 @@ export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery
 }
 
 /**
- * The delivery of a fact that is sent later, by the versions of one endpoint. If the fact matched when it was recorded, the delivery is the
- * one of that time; otherwise the newest version counts.
+ * The delivery of a fact that is sent later, by the versions of one endpoint. If the fact matched when it was recorded, the delivery of
+ * that time is used; otherwise the newest version decides.
  */
 export function laterDelivery(versions: readonly Version[], fact: RecordedFact): WebhookDelivery | undefined {
   const [then] = inForce(versions, Date.parse(fact.recorded_at)).filter((version) => matches(version, fact));
@@ -42,8 +42,7 @@ function deliveryTo({ id, version }: Version, { entity, fact_id, type }: Recorde
 }
 
 /**
- * The newest version of each endpoint at a time. If all versions of that time are pruned, the oldest stored version is used, because the
- * endpoint existed in some form.
+ * The newest version of each endpoint at a time. If all versions of that time are pruned, the oldest stored version is used instead.
  */
 function inForce(versions: readonly Version[], at: number): Version[] {
   const newest = new Map<string, Version>();
@@ -54,14 +53,13 @@ function inForce(versions: readonly Version[], at: number): Version[] {
   return [...newest.values()];
 }
 
-/** The body for receivers, as Standard Webhooks recommends: type, time and data. */
+/** The body of a webhook request, as Standard Webhooks recommends: type, time and data. */
 function bodyOf(fact: RecordedFact): string {
   const { type, occurred_at, fact_id, entity, subtype, sequence, recorded_at, trace_id, correlation_id, payload } = fact;
   const data = { fact_id, entity, ...(subtype !== undefined && { subtype }), sequence, recorded_at, trace_id, correlation_id, payload };
   return JSON.stringify({ type, timestamp: occurred_at, data });
 }
 
-/** A test delivery, on an operator's request. */
 export function testOf({ id, version }: Pick<Endpoint, "id" | "version">): WebhookDelivery {
   const fact_id = `test-${crypto.randomUUID()}`;
   const body = JSON.stringify({ type: WEBHOOK_TEST, timestamp: new Date().toISOString(), data: { endpoint_id: id, fact_id } });

@@ -28,7 +28,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   };
 }
 
-/** The writes for a delivery that was not sent, because its endpoint is deleted, or was disabled for too long. */
+/** The writes for a delivery that was not sent, because its endpoint is deleted or was disabled for too long. */
 export function wasSkipped(delivery: Delivery, why: string): Writes {
   return {
     statements: [settleDelivery(delivery, "skipped")],
@@ -36,7 +36,7 @@ export function wasSkipped(delivery: Delivery, why: string): Writes {
   };
 }
 
-/** The writes for a delivery after every attempt has failed: an operator decides. */
+/** The writes for a delivery whose attempts have all failed: an operator must decide. */
 export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Writes {
   return {
     statements: [settleDelivery(delivery, "failed")],
@@ -44,13 +44,13 @@ export function wasGivenUp(delivery: Delivery, status: number | null, reason: st
   };
 }
 
-/** The fact is named after the kind of failure: after an operator's retry a delivery may fail in another way, which is another fact. */
+/** The fact's name contains the kind of failure: after an operator's retry, another failure is another fact. */
 function failed(delivery: Delivery, how: "failed" | "gone" | "skipped", status: number | null, reason: string, at: string): Draft[] {
   const payload = { ...about(delivery), status, reason };
   return facts(delivery, { ...named(delivery, how, at), type: "webhook_failed", payload });
 }
 
-/** The outcome of a match, as a fact of the endpoint's ledger. A test delivery has no such fact. */
+/** The outcome of a match, as a fact of the endpoint's ledger. A test delivery causes no such fact. */
 function facts(delivery: Delivery, outcome: StatedFact): Draft[] {
   return delivery.fact_type === WEBHOOK_TEST ? [] : [FactObserved.from(outcome)];
 }
@@ -61,7 +61,7 @@ export function matched(delivery: Pick<Delivery, "id" | "endpoint_id" | "fact_id
   return { ...named(first, "triggered", at), type: "webhook_triggered", payload: about(delivery) };
 }
 
-/** The fact is named after its instance: a redelivery may have the same outcome, which is another fact. */
+/** The fact's name contains its instance, because a redelivery with the same outcome is another fact. */
 function named(
   { instance_id, endpoint_id }: Pick<Delivery, "instance_id" | "endpoint_id">,
   what: string,

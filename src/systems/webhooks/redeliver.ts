@@ -7,7 +7,6 @@ import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeli
 /** Maximum number of deliveries that one request sends again. */
 export const REDELIVERED_AT_ONCE = 500;
 
-/** The selected deliveries, the operator and the reason. */
 interface Redelivery {
   endpointId: string;
   which: Repeated;
@@ -16,7 +15,9 @@ interface Redelivery {
   reason: string;
 }
 
-/** The result of a redelivery. `replayed`: an earlier request with the same key had sent everything, and this one started nothing. */
+/**
+ * The result of a redelivery. `replayed`: an earlier request with the same key has sent all deliveries, and this request started nothing.
+ */
 interface Redelivered {
   instanceIds: string[];
   more: boolean;
@@ -24,9 +25,9 @@ interface Redelivered {
 }
 
 /**
- * Sends deliveries again that the request has not sent yet, oldest first: each by its own instance, with its old `webhook-id` and body.
- * `more`: further deliveries match, for a repetition of the request. Rows, audit and commands are one write, which is repeated if another
- * request was first.
+ * Sends those deliveries again that the request has not sent yet, oldest first, each by a new instance with the old `webhook-id` and body.
+ * `more`: more deliveries match, and a repeated request sends them. Rows, audit rows and commands are one write, which is repeated if
+ * another request was made first.
  */
 export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, asked: Redelivery): Promise<Redelivered> {
   const { endpointId, which, key, reason } = asked;
@@ -48,7 +49,7 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
   const { name } = catalog.performer(WebhookDeliver.type);
   const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
   const action = {
-    // A repeated request with the same selection is one action. A bulk action has its own id.
+    // A repeated request with the same selection counts as one action.
     id: by.bulk ? actionIdOf(by) : digest(request, ...ids),
     verb: "redeliver",
     target: endpointId,

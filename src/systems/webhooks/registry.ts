@@ -19,7 +19,7 @@ import type { WebhookVars } from "./settings.ts";
 
 type RegistryEnv = WebhookVars & { DB: D1Database };
 
-/** How long a repeated request also gets the secret, for a client that lost the response. */
+/** How long a repeated registration also returns the secret, for a client that lost the response. */
 const REPEATED_FOR_MS = 86_400_000;
 
 /** An endpoint with its secret. `replayed`: an earlier request with the same key created the endpoint. */
@@ -30,9 +30,10 @@ interface Registered {
 }
 
 /**
- * Registers an endpoint. The secret is only in this response, and in that to a repetition with the same key within a day and without
- * changes. Errors: `invalid_payload` for a URL that is not allowed; `idempotency_key_reused` for another request under a key;
- * `invalid_transition` above the tenant's limit, or if the endpoint of the key was changed.
+ * Registers an endpoint. The secret is only in this response, and in the response to a repetition with the same key within a day and
+ * without changes. Throws `invalid_payload` for a URL that is not allowed.
+ * Throws `idempotency_key_reused` for another request under the same key. Throws `invalid_transition` above the tenant's limit, or if
+ * the endpoint of the key was changed.
  */
 export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<Registered> {
   const config = await allowed(env, asked);
@@ -50,7 +51,7 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
   return { id, secret, replayed };
 }
 
-/** Nothing was inserted: the endpoint exists as requested, or there are too many. */
+/** Nothing was inserted: the endpoint exists as requested, or the tenant has too many endpoints. */
 async function assertRepeated(env: RegistryEnv, by: By, id: string, config: EndpointConfig): Promise<void> {
   const known = await getEndpoint(env.DB, by.tenantId, id);
   if (!known) {
@@ -92,8 +93,8 @@ interface Asked {
 }
 
 /**
- * Makes a new version of an endpoint: changed, enabled, disabled or deleted. Undefined for an unknown endpoint. Errors: `invalid_payload`
- * for a URL that is not allowed; `invalid_transition` if another version than expected is current.
+ * Adds a new version of an endpoint, to change, enable, disable or delete it. Returns undefined for an unknown endpoint.
+ * Throws `invalid_payload` for a URL that is not allowed, and `invalid_transition` if another version than the expected one is current.
  */
 export async function change(env: RegistryEnv, by: By, id: string, { version, config, state }: Asked): Promise<Endpoint | undefined> {
   const before = await getEndpoint(env.DB, by.tenantId, id);
@@ -120,8 +121,8 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
 }
 
 /**
- * Gives an endpoint a new secret; the previous one also signs during the overlap. The secret is only in this response. Undefined for an
- * unknown endpoint. Errors: `invalid_transition` if it is deleted, or too many secrets sign already.
+ * Gives an endpoint a new secret; the previous one also signs during the overlap. The secret is only in this response. Returns undefined
+ * for an unknown endpoint. Throws `invalid_transition` if the endpoint is deleted, or too many secrets sign already.
  */
 export async function rotateSecret(
   env: RegistryEnv,
@@ -153,8 +154,9 @@ export async function rotateSecret(
 }
 
 /**
- * Ends a generation of an endpoint's secret at once, even within its overlap; not the newest. Returns the generations that sign; undefined
- * for an unknown endpoint. Repeatable. Errors: `invalid_transition` for the newest, and for an unknown one.
+ * Ends a generation of an endpoint's secret at once, even within its overlap, but never the newest generation. Returns the generations
+ * that still sign; undefined for an unknown endpoint. Repeatable. Throws `invalid_transition` for the newest and for an unknown
+ * generation.
  */
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);
@@ -172,12 +174,12 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
 
 type Verb = "register" | "change" | "enable" | "delete" | "rotate" | "end_secret";
 
-/** The audit row of an action on an endpoint, right after its statement. */
+/** The audit row of an action on an endpoint; its statement follows the action's statement directly. */
 function action(by: By, verb: Verb, id: string, detail: object, changed: Pick<Action, "before" | "after"> = {}): Statement {
   return audit(by, { ...actionOf(verb, id, detail), ...changed }, false);
 }
 
-/** A change that came too late is audited too. */
+/** A change that failed because another change came first is audited too. */
 async function noteLate(env: RegistryEnv, by: By, verb: Verb, id: string, detail: object): Promise<void> {
   await atomically(env.DB, [auditLate(by, actionOf(verb, id, detail))]);
 }
@@ -186,14 +188,14 @@ function actionOf(verb: Verb, id: string, detail: object) {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } };
 }
 
-/** The part of a configuration that is audited. This part omits path and query, which may be the receiver's secret. */
+/** The part of an endpoint's configuration that is audited. The audited URL omits path and query, which may be the receiver's secret. */
 function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): Record<string, unknown> {
   return { host: new URL(url).host, fact_types };
 }
 
 /**
- * A configuration with its URL in normalised form. An unresponsive resolver does not prevent the registration: nothing is sent to a name
- * before it resolves.
+ * A configuration with its URL in normalised form. An unresponsive resolver does not prevent the registration, because no request is sent
+ * before the name resolves.
  */
 async function allowed<Config extends { url: string }>(env: RegistryEnv, config: Config): Promise<Config> {
   const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;

@@ -2,16 +2,15 @@ import { now, query, type Statement, sql } from "millrace";
 import { OPEN_LETTER_DAYS, type Retention } from "millrace/worker";
 import { FACT_DAYS } from "../facts/retention.ts";
 
-/** Rows removed at once. */
+/** Maximum number of rows that one statement deletes. */
 const ROWS = 500;
 
 /**
- * The longest time in which a fact can be matched against an endpoint: its ledger may send it again while it keeps it, and the dead letter
- * of that message may be replayed until its own end.
+ * The longest time in which a fact can be matched: its ledger may send it again, and the dead letter of that message may be replayed.
  */
 const MATCHED_FOR_DAYS = FACT_DAYS + OPEN_LETTER_DAYS;
 
-/** How long webhooks' rows are kept. Deliveries are kept no longer than the versions that they name. */
+/** Deliveries are kept no longer than the versions that they name. */
 export const webhookRetention: readonly Retention[] = [
   { name: "webhook deliveries", keepDays: 30, prune: slices(deleteDeliveries) },
   // The table has few rows and no index by age, so it is checked once a day.
@@ -26,7 +25,7 @@ function slices(statement: (keepMs: number) => Statement): Retention["prune"] {
 
 /**
  * The statement is ordered by endpoint, so that the index by endpoint and time finds the oldest deliveries. A failed delivery that waits
- * for an operator is removed as well; its instance remains.
+ * for an operator is deleted as well, but its instance remains.
  */
 function deleteDeliveries(keepMs: number): Statement {
   return sql`
@@ -53,7 +52,7 @@ function deleteVersions(keepMs: number): Statement {
 }
 
 /**
- * Removes a deleted endpoint with all its versions, after its deliveries are removed: a later match would not be sent. The endpoint's
+ * Removes a deleted endpoint with all its versions after its deliveries are removed, because no later match is sent. The endpoint's
  * secrets ended at its deletion.
  */
 function deleteEndpoints(keepMs: number): Statement {

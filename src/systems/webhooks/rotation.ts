@@ -3,18 +3,18 @@ import { now, query, type Statement, sql } from "millrace";
 /** How long an old secret signs beside the new one, by default and at most. */
 export const OVERLAP_SECONDS = 86_400;
 export const MAX_OVERLAP_SECONDS = 7 * 86_400;
-/** Most secrets that sign at once: each adds a signature to every request's header. */
+/** Maximum number of secrets that sign at once: each adds a signature to every request's header. */
 export const MAX_SIGNING = 5;
 
 /** One generation of an endpoint's secret: its creation, and the end of its signing. */
 export interface SecretGeneration {
   generation: number;
   created_at: number;
-  /** The end of this generation's validity; null for the newest, which signs until the next rotation. */
+  /** The time until which this generation signs; null for the newest, which signs until the next rotation. */
   valid_until: number | null;
 }
 
-/** The first secret of an endpoint, right after its insert; none if nothing was inserted. */
+/** Inserts the first secret of an endpoint right after the endpoint's own insert, or none if that inserted nothing. */
 export function firstSecret(tenantId: string, endpointId: string): Statement {
   return sql`
     INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
@@ -24,7 +24,8 @@ export function firstSecret(tenantId: string, endpointId: string): Statement {
 }
 
 /**
- * The statements that create a generation and end the previous one, to be committed as one batch. Earlier generations keep their ends. The
+ * The statements that create a generation and end the previous one, to be committed as one batch. Earlier generations keep the times at
+ * which they end. The
  * first statement returns the new generation, or nothing if the endpoint is deleted or too many secrets sign.
  */
 export function rotate(tenantId: string, endpointId: string, overlapSeconds: number): [Statement, Statement] {
@@ -54,14 +55,14 @@ export function endSecrets(tenantId: string, endpointId: string): Statement {
         WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL AND v.state = 'deleted')`;
 }
 
-/** Ends one generation of a secret; not the newest, which has no end. */
+/** Ends one generation of a secret, but never the newest, which has no end. */
 export function endGeneration(tenantId: string, endpointId: string, generation: number): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}
     WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND generation = ${generation} AND valid_until > ${now}`;
 }
 
-/** The generations that sign now, newest first. */
+/** The generations of an endpoint's secret that sign now, newest first. */
 export function signingSecrets(db: D1Database, tenantId: string, endpointId: string): Promise<SecretGeneration[]> {
   return query<SecretGeneration>(
     db,

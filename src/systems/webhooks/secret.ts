@@ -3,7 +3,7 @@ import { MillraceError } from "millrace";
 
 /**
  * The secret of an endpoint in one generation, in the format of Standard Webhooks: `whsec_` and 32 bytes in base64. The secret is derived
- * at each use from the deployment's key, and stored nowhere. Errors: `config_invalid` without MILLRACE_KEY.
+ * at each use from the deployment's key, and stored nowhere. Throws `config_invalid` without MILLRACE_KEY.
  */
 export function secretOf(key: string, tenantId: string, endpointId: string, generation: number): string {
   if (!key) {

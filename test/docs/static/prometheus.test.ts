@@ -74,7 +74,7 @@ function namesOf({ expr, legendFormat }: { expr: string; legendFormat: string })
   return { series, wrong };
 }
 
-it("each expression of the dashboard names series and labels that there are", () => {
+it("each expression of the dashboard names series and labels that exist", () => {
   for (const target of targets) {
     const { series, wrong } = namesOf(target);
     expect([series.length, wrong], target.expr).toEqual([1, []]);

@@ -92,7 +92,7 @@ describe("Webhooks", () => {
     expect((await send("none", paid(fresh("evt")))).status).toBe(404);
   });
 
-  it("a webhook that only verifies the address is answered if it is signed", async () => {
+  it("a webhook request that only verifies the endpoint's address is answered if the request is signed", async () => {
     const challenge = JSON.stringify({ type: "url_verification", challenge: "3eZbrw1aBm2r" });
     expect(await send("slack", ofSlack(challenge))).toEqual({ status: 200, body: "3eZbrw1aBm2r" });
     expect((await send("slack", { body: challenge, headers: JSON_TYPE })).status).toBe(401);

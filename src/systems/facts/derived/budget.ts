@@ -4,16 +4,16 @@ import { type Person, Traces } from "../../contacts/traces.ts";
 import { Tables } from "../../object-tables.ts";
 import { SizeWatch } from "../object-sizes.ts";
 
-/** The state of a budget. Available for grants: `limit − spent − held`. */
+/** The state of a budget. The fields of the amounts: `limit − spent − held`. */
 export interface BudgetState {
-  /** The limit; null until one is set. Without a limit nothing is granted. */
+  /** Without a limit nothing is granted. */
   limit_cents: number | null;
   spent_cents: number;
   /** The granted amount that is neither charged, released nor expired. */
   held_cents: number;
   /** The largest amount that can be granted now. */
   remaining_cents: number;
-  /** How far the spent and held amounts exceed the limit, after a lower limit or a charge without a hold. */
+  /** The amount by which the spent and held amounts exceed the limit, after a lower limit or a charge without a hold. */
   over_cents: number;
   /** The operator who set the limit, and the time in milliseconds; null without a limit. */
   limit_set_by: string | null;
@@ -27,18 +27,17 @@ export interface Ask {
   /** The caller's key for the purpose of the hold: requests with the same key are the same request. */
   key: string;
   amount_cents: number;
-  /** Duration of the hold. */
   expires_in_seconds: number;
 }
 
-/** The response to a request. */
+/** The response to a request for a hold. */
 export interface Answered {
   granted: boolean;
   /** The id of the hold, for its charge. Null if nothing was granted. */
   hold: string | null;
-  /** The time at which the hold expires; null if its charge has arrived. */
+  /** The time at which the hold expires; null if its charge was counted already. */
   expires_at: string | null;
-  /** True if the same request was granted before: nothing more was held. */
+  /** True if the same request was granted before, so that nothing more was held. */
   replayed: boolean;
   reason: "no_limit" | "not_enough" | null;
   remaining_cents: number;
@@ -59,11 +58,11 @@ export interface Spent {
   hold?: string | undefined;
 }
 
-/** How long an ended hold is remembered: its key and a second release get the same responses as before. */
+/** How long an ended hold is stored, so that a repeated request or release gets the same response. */
 const REMEMBER_MS = 30 * 86_400_000;
-/** Ended holds deleted per new hold and state: more are deleted than created. */
+/** Number of ended holds that each new hold deletes, so that more are deleted than created. */
 const FORGET_HOLDS = 20;
-/** Facts of one ledger that share a row of marks: the usable bits of an SQLite integer. */
+/** Number of a ledger's facts whose marks share one row: the usable bits of an SQLite integer. */
 const MARKS = 62;
 
 /**
@@ -79,7 +78,7 @@ export class Budget extends DurableObject<Env> {
     return this.#now(() => this.#state());
   }
 
-  /** Sets the limit. A limit below the spent and held amounts is accepted: nothing is granted until there is room. */
+  /** Sets the limit. A limit below the spent and held amounts is accepted, but no hold is granted until their sum is below the limit. */
   setLimit(limitCents: number, who: string): BudgetState {
     this.#tables.make();
     return this.#now((at) => {
@@ -89,8 +88,9 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Holds an amount if there is room. A key with a hold or a charge gets the same response again; a key whose hold was released or expired
-   * is a new request. Undefined if the key belongs to another amount, because errors lose their code over RPC.
+   * Holds an amount if the limit allows it. A key with a hold or a charge gets the same response again; a key whose hold was released or
+   * expired
+   * is a new request. Returns undefined if the key belongs to another amount, because errors lose their code over RPC.
    */
   ask({ key, amount_cents, expires_in_seconds }: Ask): Answered | undefined {
     return this.#now((at) => {
@@ -108,7 +108,7 @@ export class Budget extends DurableObject<Env> {
       const until = at + expires_in_seconds * 1000;
       const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
       const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
-      // Holds are counted, so that ids are never reused: releasing a deleted hold cannot release another one.
+      // The ids of holds are consecutive numbers and never reused: releasing a deleted hold cannot release another one.
       const hold = digest("hold", key, String(granted));
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
@@ -133,8 +133,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Counts a charge, once, whether or not there was room for it, and ends its hold. A charge also counts if its hold had ended before.
-   * Undefined if the sum would exceed exact integers; the charge is not counted then.
+   * Counts a charge once, even above the limit, and ends its hold. A charge also counts if its hold had ended before.
+   * Returns undefined, and counts nothing, if the sum would exceed the largest exact integer.
    */
   settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
     this.#tables.make();
@@ -210,7 +210,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Marks a fact of a ledger; false if it was marked. A fact's position never changes, so one bit per position is enough: 62 charges share
+   * Marks a fact of a ledger as counted; returns false if it was marked before. A fact's position never changes, so one bit per position
+   * is enough: 62 charges share
    * one row, and no replay, however late, counts twice.
    */
   #isNew(entity: string, sequence: number): boolean {
@@ -224,7 +225,7 @@ export class Budget extends DurableObject<Env> {
     return rowsWritten > 0;
   }
 
-  /** The rows of a statement; an empty list before the first write. */
+  /** The rows of a query; an empty list if the tables do not exist yet. */
   #rows<Row extends Record<string, SqlStorageValue>>(statement: string, ...bindings: SqlStorageValue[]): Row[] {
     return this.#tables.made ? this.#sql.exec<Row>(statement, ...bindings).toArray() : [];
   }

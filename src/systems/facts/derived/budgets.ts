@@ -3,12 +3,12 @@ import { audit, type Operator } from "millrace/operate";
 import { placed } from "millrace/worker";
 import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
-/** Limits of requests. */
+/** Limits of a budget's requests. */
 export const BUDGET_LIMITS = {
   /** Largest limit: 1e15 cents, below the largest exact integer (9e15). */
   limitCents: 1_000_000_000_000_000,
   askCents: 1_000_000_000_000,
-  /** A hold lasts a day by default and at most a month, so that none remains without limit. */
+  /** A hold lasts a day by default and at most a month, so that no hold is permanent. */
   holdSeconds: { least: 1, usual: 86_400, most: 30 * 86_400 },
 } as const;
 
@@ -21,8 +21,8 @@ export function budgetOf(env: Env, tenantId: string, account: string): DurableOb
 const MAX_ACCOUNTS = 10_000;
 
 /**
- * Sets an account's limit. The audit row is written first, so no limit changes without an audit row. Errors: `invalid_transition` above the
- * tenant's number of accounts.
+ * Sets an account's limit. The audit row is written first, so no limit changes without an audit row. Throws `invalid_transition`
+ * above the tenant's maximum number of accounts.
  */
 export async function setLimit(env: Env, by: Operator, account: string, limitCents: number): Promise<BudgetState> {
   const { tenantId } = by;
@@ -48,7 +48,8 @@ export async function setLimit(env: Env, by: Operator, account: string, limitCen
 
 /**
  * Asks whether an account may spend an amount. If so, the amount is held until its charge arrives, or the hold is released or expires. The
- * key names the purpose: a repeated request holds nothing more. Errors: `idempotency_key_reused` if the key was granted another amount.
+ * key names the purpose: a repeated request holds nothing more. Throws `idempotency_key_reused` if the key was granted another
+ * amount.
  */
 export async function canSpend(env: Env, tenantId: string, account: string, ask: Ask): Promise<Answered> {
   const answered = await budgetOf(env, tenantId, account).ask(ask);

@@ -3,17 +3,17 @@ import { Tables } from "../../object-tables.ts";
 import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../merges.ts";
 import { SizeWatch } from "../object-sizes.ts";
 
-/** A contact's current identity. */
+/** The identity of a contact after all merges. */
 export interface KnownContact {
   contact_id: string;
   /** The canonical contact; the contact itself if it was never merged into another. */
   canonical_id: string;
-  /** All other aliases of the canonical contact by name; the first of very many. */
+  /** The other aliases of the canonical contact, sorted by name; only the first if there are very many. */
   merged: string[];
   merged_count: number;
 }
 
-/** Maximum number of names in one response. */
+/** Maximum number of aliases in one response. */
 const LISTED_CONTACTS = 1000;
 
 /**
@@ -42,9 +42,9 @@ export class ContactBook extends DurableObject<Env> {
       const [one, other] = [this.#canonical(from), this.#canonical(into)];
       const ofOne = this.#newest(one);
       const newest = [order, ofOne, this.#newest(other)].sort().at(-1) ?? order;
-      // The contact is in no other merge, so later merges of the others do not affect it.
+      // This contact is in no other merge, so later merges of the others do not affect it.
       const isAlone = one === from && ofOne === "";
-      // The newest merge only joins two groups. A late merge may be earlier than others, so its groups are computed again.
+      // A merge that is the newest of all only joins two groups. A late merge may be earlier than others, so its groups are computed again.
       const canonical = isAlone || newest === order ? other : this.#fold(one, other);
       // Only contacts with a changed canonical contact are updated, because there may be very many others.
       for (const loser of new Set([one, other])) {
@@ -73,7 +73,9 @@ export class ContactBook extends DurableObject<Env> {
     return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
   }
 
-  /** Deletes a person's contacts, with every merge of one of them. Returns the number of rows, also if it only counts. */
+  /**
+   * Deletes a person's contacts, with every merge of one of them. Returns the number of affected rows; in a dry run it only counts them.
+   */
   forget(ids: readonly string[], apply: boolean): number {
     if (!this.#tables.made) return 0;
     const list = JSON.stringify(ids);
@@ -102,7 +104,7 @@ export class ContactBook extends DurableObject<Env> {
     return row?.newest ?? "";
   }
 
-  /** The canonical contact of all that two groups' merges connect, including the new merge. */
+  /** The canonical contact of all contacts that the merges of two groups and the new merge connect. */
   #fold(one: string, other: string): string {
     const merges = this.#sql.exec<{ order: string; from: string; into: string }>(
       `SELECT place AS "order", from_id AS "from", into_id AS "into" FROM merges

@@ -12,13 +12,13 @@ export interface RulesVersion {
   who: string;
 }
 
-/** A requested new version. */
+/** A request to add a version of the rules. */
 export interface NewRules {
   rules: Rule[];
   /** The version that the new one is based on: 0 for the first. A concurrent change is not overwritten. */
   expected_version: number;
   /**
-   * The time from which the version is in effect, in milliseconds; default a minute ahead. The first version is in effect from the
+   * The time from which the version is in effect, in milliseconds; by default a minute from now. The first version is in effect from the
    * beginning.
    */
   effective_at?: number | undefined;
@@ -28,14 +28,15 @@ export interface NewRules {
 const USUAL_LEAD_MS = 60_000;
 /** The shortest time until a version takes effect: clocks differ, and an outcome in transit must be decided alike at every delivery. */
 const LEAST_LEAD_MS = 10_000;
-/** Versions read at once: enough for every outcome that is not very late. */
+/** Maximum number of versions read at once: enough for every outcome that is not very late. */
 const RECENT = 5;
-/** Most versions of one tenant: they are never removed, and each may have 64 KiB. */
+/** Maximum number of versions of one tenant: versions are never removed, and each may have 64 KiB. */
 const MAX_VERSIONS = 1000;
 
 /**
- * Adds a version, and audits it. A repeated request returns the version that it created. Errors: `invalid_payload` for an invalid time;
- * `invalid_transition` if another version came first, or above the tenant's limit.
+ * Adds a version of the rules, and writes an audit row. A repeated request returns the version that it created. Throws
+ * `invalid_payload` for an invalid time.
+ * Throws `invalid_transition` if another version was added first, or above the tenant's limit.
  */
 export async function addRules(db: D1Database, by: Operator, asked: NewRules): Promise<RulesVersion> {
   const { tenantId, actor: who } = by;
@@ -86,7 +87,7 @@ export async function rulesOfVersion(db: D1Database, tenantId: string, version: 
   return (await read(db, oneVersion(tenantId, version)))[0];
 }
 
-/** Versions before a given one, newest first. */
+/** Versions of the rules before a given one, newest first. */
 export async function versionsBefore(db: D1Database, tenantId: string, version: number, limit: number): Promise<RulesVersion[]> {
   return read(db, olderVersions(tenantId, version, limit));
 }
@@ -97,8 +98,8 @@ export function recentRules(db: D1Database, tenantId: string): Promise<RulesVers
 }
 
 /**
- * The version for a recording time: the newest that was in effect by then. Versions are only added, and none in the past, so the result for
- * a past time never changes.
+ * The version of the rules for a recording time: the newest that was in effect by then. Versions are only added, never for a past time,
+ * so the result for a past time never changes.
  */
 export async function rulesAt(
   db: D1Database,
@@ -149,7 +150,7 @@ function asVersion(row: StoredVersion): RulesVersion {
   return { ...row, rules: JSON.parse(row.rules) as Rule[] };
 }
 
-/** True if this version was made by the same request. */
+/** True if the same request created this version. */
 function isAnswerTo(latest: RulesVersion, who: string, { rules, expected_version, effective_at }: NewRules): boolean {
   return (
     latest.version === expected_version + 1 &&

@@ -1,10 +1,10 @@
 import { byteLength } from "millrace";
 
-/** Facts of a ledger from a position on. */
+/** A page of a ledger's facts, from a position on. */
 export interface LedgerPage {
-  /** The facts as they are stored: JSON, oldest first, without gaps. */
+  /** The facts as stored: JSON, oldest first, without gaps. */
   facts: string[];
-  /** The position of the newest fact that the ledger ever recorded. */
+  /** The position of the newest fact of the ledger, pruned or not. */
   last: number;
   /** True if more of the requested facts follow. */
   more: boolean;
@@ -13,7 +13,7 @@ export interface LedgerPage {
 /** The requested range, and the size of a page. */
 export interface PageBounds {
   rows: number;
-  /** At least one fact of any size, and further facts that begin within this many bytes. */
+  /** A page has at least one fact of any size, and further facts that begin within this many bytes. */
   bytes: number;
   /** Only facts recorded by this time, in milliseconds. */
   recordedBy?: number;

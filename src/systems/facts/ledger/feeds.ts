@@ -21,7 +21,7 @@ export function epochOf(source: string): number | undefined {
   return found ? Number(found[1] ?? 0) : undefined;
 }
 
-/** The facts of each feed, as SQL: all for the projections, and those with consequences for the processing. */
+/** For each feed, an SQL condition for its facts: all for the projections, those with consequences for the processing. */
 export const BELONGS: Record<Feed, string> = {
   projections: "true",
   "fact-processing": `type IN (${PROCESSED.map((type) => `'${type}'`).join(", ")})`,
@@ -36,13 +36,13 @@ export function feedOf(messageType: string): Feed {
   return messageType === FactRecorded.type ? "projections" : "fact-processing";
 }
 
-/** The message of a fact for a feed: identical at every send, except for its span and time. */
+/** The message of a fact for a feed; a repeated send differs only in its span and time. */
 export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   return outgoing(bucket, feed, eventOf(feed, fact).from(fact as never), fact, { epoch, key: `${fact.entity}/${fact.fact_id}` });
 }
 
 /**
- * The message of a fact that `messageFor` refuses: the unchanged fact, which its consumer stores as a dead letter and confirms. Without
+ * The message for a fact that `messageFor` refuses: its consumer stores the unchanged fact as a dead letter and confirms it. Without
  * this message the fact would be retried and reported without limit.
  */
 export async function misfitFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {

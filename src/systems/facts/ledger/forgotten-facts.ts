@@ -2,20 +2,19 @@ import { fingerprintOf, signed } from "millrace";
 import type { RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import { type Person, Traces } from "../../contacts/traces.ts";
 
-/** The result of appending a fact: recorded, known already, or its name belongs to another fact. */
+/** The result of appending a fact: recorded, known already, or refused because its name belongs to another fact. */
 export interface Appended {
   fact_id: string;
   sequence: number;
   outcome: "appended" | "duplicate" | "differs";
 }
 
-/** Facts that mention a person: those that were rewritten, and those that must wait. */
+/** The facts that mention a person: those that were rewritten, and those that wait for their delivery. */
 export interface Found {
   changed: number;
   waiting: number;
 }
 
-/** Distinguishes a repeated fact from another one of the same name. */
 export function fingerprintOfFact({ type, subtype, occurred_at, payload }: StatedFact): string {
   return fingerprintOf([type, subtype ?? null, Date.parse(occurred_at), payload]);
 }
@@ -48,12 +47,11 @@ export function secretName({ MILLRACE_KEY }: Pick<Cloudflare.Env, "MILLRACE_KEY"
   return `forgotten-${signed(MILLRACE_KEY, "fact", tenantId, factId)}`;
 }
 
-/** The parameters of a ledger's search. */
+/** The parameters of a search for a person in a ledger. */
 interface Search {
-  /** Positions of facts whose delivery is not confirmed: copies with the old content may be in transit. */
+  /** Positions of facts whose delivery is not confirmed: copies with the old content may be in queues. */
   open: ReadonlySet<number>;
   nameOf: (factId: string) => string;
-  /** False only counts. */
   apply: boolean;
 }
 

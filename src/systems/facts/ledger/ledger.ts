@@ -13,7 +13,7 @@ import { CURSORS, Outbox } from "./outbox.ts";
 
 /** The state of a ledger. */
 export interface LedgerState {
-  /** The position of the oldest kept fact; `last` plus one if none is kept. All facts from this one to `last` are kept. */
+  /** The position of the oldest fact that is kept: `last` plus one if no fact is kept. All facts from this one to `last` are kept. */
   first: number;
   /** The position of the newest fact; 0 for a ledger without any. */
   last: number;
@@ -21,16 +21,15 @@ export interface LedgerState {
   kept: number;
   /** Facts that a consumer has not confirmed, by queue. */
   unconfirmed: Record<Feed, number>;
-  /** The size of the object's storage. The platform's limit is 10 GB. */
   bytes: number;
 }
 
-/** Time for a consumer's confirmation before a fact is sent again, doubled each time up to the longest pause. */
+/** Time for a consumer's confirmation; after it, a fact is sent again, and the time is doubled up to the maximum. */
 const CONFIRM_WITHIN_MS = 10_000;
 const MAX_PAUSE_MS = 600_000;
-/** Facts sent again at once. */
+/** Maximum number of facts that one slice sends again. */
 const RESEND_FACTS = 500;
-/** Rounds, with growing pauses, for which a queue that cannot report its content counts as full: ten minutes in total. */
+/** Rounds, with growing pauses, in which a queue that does not report its backlog counts as full: ten minutes in total. */
 const PATIENT_ROUNDS = 6;
 
 /**
@@ -43,7 +42,7 @@ export class Ledger extends DurableObject<Env> {
   readonly #rows = new FactRows(this.#sql);
   readonly #size = new SizeWatch(this.ctx, this.env, "LEDGER");
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
-  /** The time at which the alarm rings; null if it is not set. The time is cached, so that setting the alarm needs no read. */
+  /** The time for which the alarm is set; null if it is not set. The time is cached, so that setting the alarm needs no read. */
   #ringsAt: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -62,7 +61,7 @@ export class Ledger extends DurableObject<Env> {
     const fresh: RecordedFact[] = [];
     const answers = this.ctx.storage.transactionSync(() => facts.map((fact, at) => this.#appendOne(from, fact, said[at] ?? null, fresh)));
     if (fresh.length > 0) {
-      // No await between the facts and their alarm, so both become durable together and no fact remains unsent.
+      // No await separates the facts from their alarm, so both are written in one transaction and no fact remains unsent.
       this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);
       this.ctx.waitUntil(Promise.all(FEEDS.map((feed) => this.#send(feed, fresh))));
       this.#size.check();
@@ -71,8 +70,8 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Records that a consumer has these facts, or has captured them as dead letters. Written before the response: an object may be evicted
-   * long before its next round, and would otherwise send confirmed facts again and again. Confirmations of another epoch are ignored.
+   * Records that a consumer has these facts, or has captured them as dead letters. The mark is written before the response: the object
+   * may be evicted long before its next round, and would send confirmed facts again. Confirmations of another epoch are ignored.
    */
   confirm(feed: Feed, sequences: readonly number[], epoch: number): void {
     if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#rows.last());
@@ -132,12 +131,12 @@ export class Ledger extends DurableObject<Env> {
     const file = await archiveFacts(bucket, archived);
     const isSame = this.#rows.before(last + 1, limit).every(({ body }, index) => body === archived[index]);
     if (!isSame) {
-      // A person was forgotten meanwhile, and the archive file still contains the person's id.
+      // A person was forgotten during the write, and the archive file still contains the person's id.
       if (file !== undefined) await bucket.delete(file);
       return 0;
     }
     return this.ctx.storage.transactionSync(() => {
-      // A replay may have begun meanwhile: facts that are unconfirmed again remain.
+      // A replay may have begun during the write: facts that are unconfirmed again remain.
       const gone = this.#sql.exec<{ sequence: number; fact_id: string; fingerprint: string }>(
         "DELETE FROM facts WHERE sequence < ? RETURNING sequence, fact_id, fingerprint",
         Math.min(last + 1, this.#firstThatStays(recordedBefore)),
@@ -152,7 +151,7 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** Sends unconfirmed facts again, slice by slice, then waits, longer after each round without a confirmation. */
+  /** Sends unconfirmed facts again, slice by slice, then pauses; the pause grows after each round without a confirmation. */
   override async alarm(): Promise<void> {
     this.#ringsAt = null;
     try {
@@ -167,7 +166,7 @@ export class Ledger extends DurableObject<Env> {
   async #round(): Promise<void> {
     const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
     for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#rows.last());
-    // Most rounds find everything confirmed, and need no query of a queue.
+    // Most rounds find all facts confirmed, and need no query of a queue.
     const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
@@ -195,7 +194,7 @@ export class Ledger extends DurableObject<Env> {
     this.#wakeBy(full ? now : now + Math.min(CONFIRM_WITHIN_MS * 2 ** rounds, MAX_PAUSE_MS));
   }
 
-  /** Replaces a person's ids in facts that all consumers have, by `forgetFacts`. */
+  /** Uses `forgetFacts` to replace a person's ids in facts that all consumers have. */
   forget(person: Person, tenantId: string, apply: boolean): Found {
     if (!this.#tables.made) return { changed: 0, waiting: 0 };
     const open = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: this.#rows.last() + 1 }));
@@ -251,7 +250,7 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** The position before which everything is old and confirmed. */
+  /** The position before which all facts are old and confirmed. */
   #firstThatStays(recordedBefore: number): number {
     const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
     const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";

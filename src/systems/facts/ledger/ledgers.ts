@@ -15,7 +15,7 @@ import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import { type Appended, fingerprintOfFact } from "./forgotten-facts.ts";
 import type { Ledger, LedgerState } from "./ledger.ts";
 
-/** The retries take long enough for an object's restart, and are short enough for a waiting caller. */
+/** The retries last longer than an object's restart, and less than a caller waits. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
 /** One entity's ledger. The ledger is created by its first fact. */
@@ -24,8 +24,8 @@ export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObj
 }
 
 /**
- * Appends facts to their ledgers, one call per ledger. Returns one result per fact, in order; the error for a fact that does not match its
- * type or whose ledger is unreachable. Repeatable. All facts are validated here, because every path to a ledger leads through this
+ * Appends facts to their ledgers, one call per ledger. Returns one result per fact, in order: an error for a fact that does not match its
+ * type, or whose ledger is unreachable. Repeatable. All facts are validated here, because every path to a ledger leads through this
  * function, and a fact that no message can carry could never be sent.
  */
 export async function appendEach(
@@ -42,7 +42,7 @@ export async function appendEach(
     [...Map.groupBy(stated, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
       const facts = group.map(({ fact }) => fact);
       const fingerprints = group.map(({ fact, index }) => (fact === said[index] ? null : fingerprintOfFact(said[index] as StatedFact)));
-      // A stub fails with its object, so each try gets a new one.
+      // A stub is unusable after its object fails, so each try gets a new stub.
       const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts, fingerprints);
       const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
       for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
@@ -51,7 +51,7 @@ export async function appendEach(
   return answers;
 }
 
-/** Replaces forgotten contacts in facts by their pseudonyms: the amounts of the facts count, and no forgotten contact is restored. */
+/** Replaces the ids of forgotten contacts in facts by pseudonyms, so that the amounts count and no forgotten contact is restored. */
 async function withPseudonyms<One extends StatedFact | Error>(
   env: Env,
   tenantId: string,
@@ -81,7 +81,7 @@ const NOT_ASKED = new Error("The ledger was not asked.");
 
 /** The sender of facts. */
 export interface FactSource {
-  /** The path of a fact in the request; default `fact`. */
+  /** The path of a fact in the request, for errors; default `fact`. */
   pathOf?: (index: number) => string;
   /** True for an external caller, which cannot append to Millrace's own ledgers. */
   outside?: boolean;
@@ -100,8 +100,8 @@ function readOne(stated: unknown, index: number, { pathOf = () => "fact", outsid
 }
 
 /**
- * Appends facts to their ledgers, for code that retries by throwing. Errors: the error of the first refused fact, `invalid_payload` or the
- * ledger's own; appended facts remain.
+ * Appends facts to their ledgers, and throws on failure, so that the caller's retry repeats the call. Throws the error of the first
+ * refused fact, `invalid_payload` or the ledger's own error; appended facts remain.
  */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
   return (await appendEach(env, from, facts)).map((answer) => {

@@ -2,11 +2,11 @@ import { BELONGS, FEEDS, type Feed } from "./feeds.ts";
 import { atMost, type Range, size, without } from "./ranges.ts";
 
 interface Cursor {
-  /** The position up to which all facts are confirmed, except those in `missing`. */
+  /** The position up to which the consumer has confirmed all facts, except those in `missing`. */
   mark: number;
-  /** The unconfirmed positions up to `mark`. */
+  /** The positions up to `mark` that the consumer has not confirmed. */
   missing: readonly Range[];
-  /** The epoch, which grows with each replay: only confirmations of facts sent since the last replay count. */
+  /** The epoch, which each replay increases: only confirmations of facts sent since the last replay count. */
   epoch: number;
 }
 
@@ -16,9 +16,9 @@ export interface Round {
   resent: number;
   /** Rounds since the last confirmation. */
   rounds: number;
-  /** When the last round began, in milliseconds; 0 for none. */
+  /** The time when the last round began, in milliseconds; 0 if there was none. */
   beganAt: number;
-  /** 1 if everything is to be sent, including recent facts and those that may still be in the queue. */
+  /** 1 if all facts must be sent, including recent ones and those that may still be in the queue. */
   everything: 0 | 1;
 }
 
@@ -36,7 +36,7 @@ export const CURSORS = `
  * them are sent once more.
  */
 const MAX_RANGES = 1000;
-/** A position after every fact. */
+/** A position greater than that of every fact. */
 const END = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -56,7 +56,7 @@ export class Outbox {
 
   /**
    * Records that the consumer has these facts of this epoch. Confirmations of another epoch may be about rows that were deleted since, and
-   * are ignored. Positions without a fact are ignored.
+   * are ignored. Positions at which the ledger has no fact are ignored.
    */
   confirm(sequences: readonly number[], epoch: number, last: number): void {
     const cursor = this.#cursor();
@@ -69,7 +69,7 @@ export class Outbox {
     this.#move(mark, atMost(MAX_RANGES, this.#trimmed(left)));
   }
 
-  /** Unconfirmed positions after `after` that were recorded by the time `recordedBy`, oldest first. */
+  /** Unconfirmed positions after `after` whose facts were recorded by `recordedBy`, oldest first. */
   unconfirmed({ after = 0, recordedBy = END, limit }: { after?: number; recordedBy?: number; limit: number }): number[] {
     const found: number[] = [];
     for (const [first, last] of this.#open()) {
@@ -98,7 +98,7 @@ export class Outbox {
     return this.#sql.exec<{ count: number }>(within, JSON.stringify(open)).one().count;
   }
 
-  /** Marks everything as confirmed, so that facts of other feeds are not scanned again. */
+  /** Marks all facts of a feed up to a position as confirmed, so that they are not scanned again. */
   settle(last: number): void {
     if (this.#cursor().mark < last) this.#move(last, []);
   }

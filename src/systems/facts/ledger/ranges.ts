@@ -1,7 +1,7 @@
 /** Positions from the first to the last, both included. Several ranges are ordered and do not touch. */
 export type Range = readonly [first: number, last: number];
 
-/** The ranges without some positions, given in order: a position inside a range splits it. */
+/** Removes positions, given in order, from ranges: a position inside a range splits it. */
 export function without(ranges: readonly Range[], places: readonly number[]): Range[] {
   const left: Range[] = [];
   let at = 0;
@@ -32,7 +32,6 @@ export function atMost(most: number, ranges: readonly Range[]): Range[] {
   return left;
 }
 
-/** Number of positions. */
 export function size(ranges: readonly Range[]): number {
   return ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
 }

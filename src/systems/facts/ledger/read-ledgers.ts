@@ -4,10 +4,10 @@ import { ledgersFrom } from "../rebuild.ts";
 import type { PageBounds } from "./fact-rows.ts";
 import { ledgerOf } from "./ledgers.ts";
 
-/** The position in a scan of a tenant's ledgers: after a fact, or after a whole ledger. */
+/** The position of a scan of a tenant's ledgers: after one fact, or after a whole ledger. */
 export interface LedgerPlace {
   entity: string;
-  /** The last fact that was read; null after the whole ledger. */
+  /** The last fact that was read; null if the whole ledger was read. */
   sequence: number | null;
 }
 
@@ -15,18 +15,18 @@ export interface LedgerPlace {
 export interface LedgerPart {
   entity: string;
   facts: RecordedFact[];
-  /** The first position that was read: earlier ones were read before, or are pruned. */
+  /** The first position that was read: facts at earlier positions were read before, or are pruned. */
   first: number;
   /** True if no requested fact follows. */
   ended: boolean;
 }
 
-/** Ledgers read at once. */
+/** Number of ledgers that are read concurrently. */
 const AT_ONCE = 10;
 
 /**
- * Reads a tenant's ledgers by name and position, directly from their objects, so that facts missing in a projection are included. A ledger
- * is known after the first projection of one of its facts.
+ * Reads a tenant's ledgers by name and position, directly from their objects, so that facts missing in a projection are included. A
+ * ledger is found once the projection contains one of its facts.
  */
 export async function readLedgers(
   env: Env,
@@ -64,7 +64,7 @@ export async function readLedgers(
   return { parts, next: lastEntity !== undefined && known.length > most ? { entity: lastEntity, sequence: null } : null };
 }
 
-/** The number of the given facts that fit into the page. */
+/** The number of facts that fit into the page. */
 function countWithin(bodies: readonly string[], rows: number, bytes: number): number {
   let count = 0;
   for (let size = 0; count < Math.min(rows, bodies.length) && size < bytes; count++) size += byteLength(bodies[count] as string);
