@@ -42,7 +42,7 @@ export function batchOf(queue: string, bodies: readonly unknown[], settled: { ac
   } as unknown as MessageBatch;
 }
 
-/** All batches, created before the measurement of either side, because creating them is the queue's work. */
+/** All messages as batches. They are created before any measurement, because creating them is the queue's work. */
 function batchesOf(all: readonly Envelope[], settled: { acked: number }): MessageBatch[] {
   return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, nth) =>
     batchOf("bench-commands", all.slice(nth * BATCH, (nth + 1) * BATCH), settled),

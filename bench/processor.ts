@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 
-/** The measured operations, each with its request path. A request repeats its operation. */
+/** The measured operations: a request to each path repeats the operation `count` times. */
 const PATHS = {
   plain: { path: "/intake/plain?", count: 1000 },
   consumer: { path: "/intake/engine?", count: 10_000 },

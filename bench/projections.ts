@@ -10,14 +10,14 @@ import { batchOf, report } from "./intake.ts";
 import type { BenchEnv } from "./runs.ts";
 
 const BATCH = 100;
-/** Ledgers whose facts are in one batch: the number at a hundred facts per second of one tenant. */
+/** Number of ledgers with facts in one batch, as at a hundred facts per second of one tenant. */
 const ENTITIES = 10;
 
 /** The app's consumer of recorded facts, with and without confirmations to the ledgers. */
 const recorded: Catalog = catalog({ consumers: [projecting] });
 const confirmed: Catalog = catalog({ consumers: [projecting], onConfirmed: confirmFacts });
 
-/** Facts of one job, as from a request with ten of them. */
+/** Number of facts of one job, as from a request with ten facts. */
 const JOB = 10;
 
 function factsOf(count: number, series: string): RecordedFact[] {

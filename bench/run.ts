@@ -25,7 +25,7 @@ const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;
-/** About the number that one-by-one processing handles in the same time. */
+/** Messages for the consumer that handles them one by one: about as many as it handles in the time of `MESSAGES`. */
 const SINGLY = 1000;
 const FACTS = 5000;
 const RUNS = 400;

@@ -23,7 +23,8 @@ export class Empty extends entrypoint(empty, app) {}
 const consume = dispatch(app);
 const api = engineRoutes(app, { console: false });
 
-// Log lines of both sides are dropped: the local runtime forwards each line and waits for it; a deployment does not.
+// Log lines of the engine and of the compared patterns are dropped: the local runtime forwards each line and waits for it, a deployment
+// does not.
 console.log = () => undefined;
 
 /** D1 usage since the last read of the counts. */

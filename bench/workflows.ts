@@ -10,7 +10,7 @@ export const RunGuarded = message("bench.guarded");
 export const RunLean = message("bench.lean");
 const RunEmpty = message("bench.empty");
 
-/** The end time of each instance by id. One process and one clock serve both sides. */
+/** The end time of each instance by id. One process and one clock serve the engine and the raw workflows. */
 export const ended = new Map<string, number>();
 
 /** An effect without cost, so that only the guard is measured. */

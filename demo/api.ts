@@ -56,7 +56,7 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     /** The decisions of a content cycle, in order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>
       (await ask<DecisionPage>("GET", `/v1/brands/${name}/decisions?${new URLSearchParams({ cycle })}`)).items.reverse(),
-    /** Requests a content cycle. Its job has the same name. */
+    /** Requests a content cycle. The cycle's name is also the id of its job. */
     cycle: async (brand: string, cycle: string, keywords: readonly string[]): Promise<void> =>
       accepted(await api.enqueue([{ type: "brand.cycle", payload: { brand, cycle, keywords }, correlation_id: cycle }])),
     audit: async (brand: string, audit: string): Promise<void> =>

@@ -11,7 +11,7 @@ export const WAITING = "oat milk";
 
 /** The keyword whose page is refused until the rule is removed. */
 export const REFUSED_PAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 403, remaining: null };
-/** The keyword whose article is refused permanently. Its research succeeds. */
+/** The writer refuses the article of this keyword permanently, after a successful research. */
 export const REFUSAL = { upstream: "text", match: `Keyword: ${REFUSED}`, status: 400, remaining: null };
 
 export const WORKFLOWS = [

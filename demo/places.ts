@@ -7,7 +7,7 @@ import { chapter, watch } from "./watch.ts";
 const BRAND = "duo";
 const CYCLE = "places";
 const WITHIN_MS = 30_000;
-/** The plan, the research, the article, two pages and three posts. */
+/** Instances of the cycle: the plan, the research, the article, two pages and three posts. */
 const INSTANCES = 8;
 const TARGETS = {
   rate_per_second: 20,

@@ -19,7 +19,7 @@ const LOOK_EVERY_MS = 20;
 const REASON = "The page store works again.";
 
 interface Stage {
-  /** The current engine; `crash` replaces it. */
+  /** The running engine. `crash` starts another one. */
   readonly engine: Engine;
   readonly stop: AbortSignal;
   /** Kills the engine with SIGKILL and restarts it on the same state. */
@@ -46,7 +46,7 @@ export async function tell(stage: Stage): Promise<void> {
   say(paint("red", `  kill -9 after ${after}, restarted after ${back}: the queues lost all messages.`));
   say(paint("dim", "  The keeper resends messages that were not confirmed within ten seconds.\n"));
   const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
-  // The event of a page that is not published is not sent.
+  // One instance less: the refused page is not published, so its post is not requested.
   const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });
   const [failed] = failedOf(seen, 1);
   if (!failed) throw new Refusal("No instance failed, although the page store was configured to refuse a page.");

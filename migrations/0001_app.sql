@@ -57,7 +57,7 @@ CREATE TABLE batches (
   file_etag     TEXT,
   layout        TEXT    CHECK (layout IS NULL OR json_valid(layout)),
   total_bytes   INTEGER,
-  -- Without errored, which is the status of the instance.
+  -- The state of the batch. A failed batch has the status errored in its instance only.
   state         TEXT    NOT NULL DEFAULT 'accepted' CHECK (state IN ('accepted', 'running', 'cancelling', 'cancelled', 'complete')),
   read_bytes    INTEGER NOT NULL DEFAULT 0,
   rows_done     INTEGER NOT NULL DEFAULT 0,
@@ -67,7 +67,7 @@ CREATE TABLE batches (
   different     INTEGER NOT NULL DEFAULT 0,
   only_there    INTEGER NOT NULL DEFAULT 0,
   only_here     INTEGER NOT NULL DEFAULT 0,
-  -- Grows with every write: the position of a follower of the stream.
+  -- Each write of the batch increases progress, so a client of the stream can continue after a known value.
   progress      INTEGER NOT NULL DEFAULT 0,
   cancel_reason TEXT,
   created_at    INTEGER NOT NULL,
@@ -118,7 +118,7 @@ CREATE TABLE contacts (
 
 CREATE TABLE crm_accounts (
   tenant_id  TEXT    NOT NULL PRIMARY KEY,
-  -- NULL while the links of the previous account are being deleted. No push may run then.
+  -- NULL while the links of the previous account are being deleted. While it is NULL, no push to the CRM may run.
   account    TEXT,
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -139,10 +139,10 @@ CREATE TABLE crm_failures (
 CREATE TABLE crm_links (
   tenant_id  TEXT    NOT NULL,
   contact_id TEXT    NOT NULL,
-  -- The id of its record in the CRM. NULL for none.
+  -- The id of the record of the contact in the CRM. NULL without a record.
   crm_id     TEXT,
-  -- linked: it has a record. none: the CRM never had it. merged: it is an alias of another contact, whose record counts. cut: its record
-  -- was deleted in the CRM.
+  -- linked: the contact has a record. none: the CRM never had the contact. merged: it is an alias of another contact, whose record counts.
+  -- cut: the record was deleted in the CRM.
   state      TEXT    NOT NULL CHECK (state IN ('linked', 'none', 'merged', 'cut')),
   -- Our revision that the CRM is known to have. It is below the revision of the contact while changes are still to be sent.
   revision   INTEGER NOT NULL CHECK (revision >= 0),
@@ -164,12 +164,12 @@ CREATE TABLE crm_sends (
   tenant_id TEXT    NOT NULL,
   -- The pushing instance and step: a repeat of the step finds its own row.
   send_id   TEXT    NOT NULL,
-  -- Until then no other push may have its contacts. After it the push counts as interrupted, and its values may have arrived.
+  -- Until this time no other push may send the contacts. After it the push counts as interrupted, and its values may have arrived.
   until     INTEGER NOT NULL,
   -- [{id, version, sent: [{property: value}]}]: the contacts, the version of their links when they were read, and the values that each
   -- attempt sends.
   contacts  TEXT    NOT NULL CHECK (json_type(contacts) = 'array'),
-  -- Violated by a write that came too late, so that its step reads again.
+  -- A push that comes too late violates this constraint, so its step reads the contacts again.
   CONSTRAINT contact_changed_meanwhile CHECK (send_id <> ''),
   PRIMARY KEY (tenant_id, send_id)
 ) STRICT, WITHOUT ROWID;
@@ -179,7 +179,7 @@ CREATE TABLE crm_syncs (
   sync_id     TEXT    NOT NULL CHECK (length(sync_id) BETWEEN 1 AND 64),
   scope       TEXT    NOT NULL CHECK (scope IN ('changed', 'all')),
   instance_id TEXT    NOT NULL CHECK (length(instance_id) = 32),
-  -- Without errored, which is the status of the instance.
+  -- The state of the sync. A failed sync has the status errored in its instance only.
   state       TEXT    NOT NULL CHECK (state IN ('running', 'complete')),
   done        INTEGER NOT NULL DEFAULT 0,
   failed      INTEGER NOT NULL DEFAULT 0,
@@ -326,7 +326,7 @@ CREATE TABLE webhook_versions (
   fact_types  TEXT    NOT NULL CHECK (json_valid(fact_types) AND json_array_length(fact_types) >= 1),
   description TEXT    NOT NULL,
   state       TEXT    NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
-  -- Why it was disabled automatically.
+  -- Why the endpoint was disabled automatically.
   reason      TEXT,
   -- When the endpoint was created, the same in all its versions.
   created_at  INTEGER NOT NULL,

@@ -14,7 +14,7 @@ CREATE TABLE article_pages (
   place        INTEGER NOT NULL,
   status       TEXT    NOT NULL CHECK (status IN ('published', 'unpublished')),
   revision     INTEGER NOT NULL CHECK (revision >= 1),
-  -- Kept after a removal.
+  -- The URL remains after the page is removed.
   url          TEXT    NOT NULL,
   -- The store of the page while it is published.
   store        TEXT,

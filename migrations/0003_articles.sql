@@ -2,7 +2,7 @@
 ALTER TABLE brands ADD COLUMN template TEXT;
 ALTER TABLE brands ADD COLUMN instructions TEXT CHECK (length(instructions) <= 2000);
 
--- The template and the research of an article, its key points, and its words. Older rows have no words.
+-- The template and the research of an article, its key points, and its words. Articles from before this migration have no words.
 ALTER TABLE articles ADD COLUMN template TEXT;
 ALTER TABLE articles ADD COLUMN research_id TEXT;
 ALTER TABLE articles ADD COLUMN key_points TEXT NOT NULL DEFAULT '[]';

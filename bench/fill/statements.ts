@@ -6,7 +6,7 @@ export interface Portion {
   mark: string;
   from: number;
   to: number;
-  /** The total number of instances. Their times are spread over 20 days. */
+  /** The total number of instances. The times of the instances are spread over 20 days. */
   of: number;
 }
 

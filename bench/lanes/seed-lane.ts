@@ -13,12 +13,12 @@ const BATCH = 10;
 
 /**
  * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id. Its alarm lists ten
- * entries, passes them to the handler, deletes them, and repeats until no entry is left. Its waits are no longer than those of the
- * original.
+ * entries, passes them to the handler, deletes them, and repeats until no entry is left. The waits of this copy are no longer than those
+ * of the original design.
  */
 export class SeedLane extends DurableObject {
   #sequence = 0;
-  /** True while an alarm is set or running. The object then neither queries the alarm nor sets it again. */
+  /** True while an alarm is set or running: the object then neither queries nor sets an alarm. */
   #armed = false;
 
   constructor(ctx: DurableObjectState, env: unknown) {

@@ -71,7 +71,7 @@ async function batched(env: BenchEnv, series: string, count: number): Promise<nu
 async function dispatch(sender: Sender, series: string, count: number): Promise<number[]> {
   const sent: number[] = [];
   for (let n = 0; n < count; n++) {
-    // An interval that is not aligned with the clock's whole milliseconds.
+    // The pause varies, so that sends are not aligned with the clock's whole milliseconds.
     await scheduler.wait(17 + (n % 7));
     sent.push(Date.now());
     await sender.send({ n, series });

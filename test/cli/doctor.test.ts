@@ -236,7 +236,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     (config) => config.compatibility_flags.splice(1, 1),
     [
       [
-        "wrangler.jsonc lacks the compatibility flag global_fetch_strictly_public: a webhook to a host of your own zone bypasses its front. Set:",
+        "wrangler.jsonc lacks the compatibility flag global_fetch_strictly_public: a webhook to a host of your own zone bypasses the zone's rules. Set:",
         flags,
       ],
     ],

@@ -47,7 +47,7 @@ it("npm start survives a killed process, a full disk and the loss of its folder,
   await terminal.says("The runtime has ended: starting again");
   // Retries in this test do not wait for 30 s.
   expect(Date.now() - killed).toBeLessThan(10_000);
-  await terminal.says("It runs again");
+  await terminal.says("The engine runs again");
   expect(await known()).toEqual({ token: first.token, instances: expect.any(Number) });
   expect((await known()).instances).toBeGreaterThan(0);
 

@@ -13,7 +13,6 @@ const TSC = join(PACKAGE, "../../node_modules/typescript/bin/tsc");
 const BUILT = "src/http/console/built";
 const OPERATIONS = "operate/operations.json";
 
-/** As far as it is used here. */
 interface Bundler {
   build(options: object): Promise<unknown>;
 }
@@ -42,7 +41,7 @@ function compile(project: string, ...options: string[]): void {
   execFileSync(process.execPath, [TSC, "-p", join(PACKAGE, project), "--noCheck", "--outDir", DIST, ...options], { stdio: "inherit" });
 }
 
-/** One file an entry point, and what several of them share in chunks: 27 files instead of 600, which compress to four fifths. */
+/** Bundles each entry point into one file, with shared code in chunks: 27 files instead of 600, and four fifths of the packed size. */
 async function bundle(): Promise<void> {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const console = {
@@ -57,7 +56,7 @@ async function bundle(): Promise<void> {
   });
 }
 
-/** One file a command, with chunks. Files that are found by their place, and what these import, stay files of their own. */
+/** Bundles each command into one file, with shared chunks. Files that are found by their path, and their imports, are not bundled. */
 async function bundleCommands(): Promise<void> {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const cli = join(DIST, "cli");
@@ -75,7 +74,7 @@ async function bundleCommands(): Promise<void> {
   const commands = ["operate", ...Object.keys(COMMANDS)].map((name) => join(cli, `${name}.js`)).filter((file) => files.includes(file));
   await bundler.build({
     ...{ ...common, entryPoints: commands, bundle: true, splitting: true, packages: "external" },
-    // The entry points themselves are absolute paths.
+    // Relative imports only: the paths of the entry points are absolute.
     plugins: [{ name: "kept", setup: ({ onResolve }: Plugged) => onResolve({ filter: /^\./ }, resolve) }],
   });
   await bundler.build({ ...common, entryPoints: [...kept] });
@@ -114,7 +113,7 @@ function trimDeclarations(): void {
   }
 }
 
-/** With imports of JavaScript. A declaration begins in the first column, and so does the comment above it. */
+/** Changes imports to .js. Each declaration, and the comment above it, begins in the first column. */
 function toPublish(text: string, exported: ReadonlySet<string>): string {
   const declarations = text
     .replaceAll(/(["'])(\.[^"']+)\.ts\1/g, "$1$2.js$1")

@@ -4,7 +4,7 @@ import { ENGINE_HEADER } from "../src/contract/engine-header.ts";
 import type { EngineApi } from "../src/http/engine-api.ts";
 import { Refusal } from "./command.ts";
 
-// The types come from the routes: a changed route is a type error here.
+// The types come from the routes: a changed route is a type error in the commands.
 export type Output<
   Routes,
   Path extends keyof ExtractSchema<Routes>,
@@ -94,7 +94,7 @@ export function apiOf(url: string, token: string) {
   };
 }
 
-/** True for a success of an engine. Other servers answer 200 too: the engine's header is required. */
+/** True for a successful answer of an engine. Other servers answer 200 too, so the engine's header is required. */
 export function isGood({ ok, headers }: Response): boolean {
   return ok && headers.has(ENGINE_HEADER);
 }

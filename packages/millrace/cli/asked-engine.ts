@@ -17,7 +17,7 @@ export interface AskedEngine {
   tokenFrom: string;
 }
 
-/** There is no token, no answer, or the server is not an engine. */
+/** A command has no token, gets no answer, or calls a server that is not an engine. */
 export class NotReached extends Refusal {
   override readonly exitCode = 4;
 }

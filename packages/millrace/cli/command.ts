@@ -50,7 +50,7 @@ export function optionIn(args: readonly string[], name: string): string | undefi
   return value;
 }
 
-/** Asks a question on the terminal. True for `y`. */
+/** Asks a question on the terminal. Returns true if the user answers `y`. */
 export async function agreed(question: string, stop: AbortSignal): Promise<boolean> {
   const asking = createInterface({ input: process.stdin, output: process.stdout });
   try {
@@ -71,7 +71,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
  * stop its own processes and timers in a `finally`.
  */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
-  // The state has payloads, hashes of tokens and logs: only the owner may read it.
+  // Files of the local state contain payloads, hashes of tokens and logs: only their owner may read them.
   process.umask(0o077);
   const stopping = new AbortController();
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
@@ -84,7 +84,7 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
   // Resolves when all earlier output is written or lost.
   await new Promise((written) => process.stdout.write("", written));
   process.exitCode = lost === undefined || lost.code === GONE ? code : notWritten(lost, code);
-  // Ends although a keep-alive connection is open.
+  // An open keep-alive connection would delay the end of the process.
   process.exit();
 }
 

@@ -103,14 +103,14 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
       step(`Creating the database "${name}" …`);
       const body = { name, ...(place && { primary_location_hint: place }) };
       const made = await account.make<{ uuid: string }>("/d1/database", `the database "${name}"`, body);
-      // The plan does not include the migrations and the instances of this database.
+      // A database that was created meanwhile can have migrations and instances that the plan does not know.
       if (!made) throw new Refusal(`The database "${name}" exists by now: the plan is out of date.`);
       database = made.uuid;
     }
     for (const bucket of plan.buckets) await account.make("/r2/buckets", `the bucket "${bucket}"`, { name: bucket });
     if (plan.queues.length > 0) step(`Creating ${plan.queues.length} queues …`);
     for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
-    // Before the new code: the old code runs with the new tables, but the new code fails with the old ones.
+    // Migrations come before the new code: old code runs with new tables, but new code fails with old ones.
     step("Applying the migrations …");
     if (plan.owner !== wanted.worker)
       await claimDatabase(account, database, { name: wanted.worker, database: name, takes: plan.owner !== undefined });

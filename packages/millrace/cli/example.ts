@@ -29,7 +29,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   uuid: "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
 };
 
-/** A value that a JSON Schema allows, in simple cases: its own example, or the required fields. */
+/** A value that a JSON Schema allows, in simple cases: an example of the schema, or its required fields. */
 export function exampleOf(schema: object, name = "text"): unknown {
   const { examples, enum: values, anyOf, oneOf, allOf, type, ...rest } = schema as Schema;
   if (examples?.length) return examples[0];

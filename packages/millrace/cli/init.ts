@@ -32,7 +32,7 @@ const USAGE: Usage = {
 interface Plan {
   root: string;
   edits: Edit[];
-  /** Folders to copy: the console, into the assets of the site. */
+  /** Folders to copy, such as the console into the assets of the site. */
   copies: [from: string, to: string][];
   /** Sentences to print after the changes. */
   notes: string[];
@@ -153,7 +153,7 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   const top: Beside = { name: whole.name ?? "worker", env: undefined, secrets: vars, database: env === undefined ? database : undefined };
   const first = edited(file, configuration.text, changesOf(whole, top));
   const now = configIn(file, first.text);
-  // An environment inherits from the top level.
+  // An environment inherits the changes of the top level, so they come first.
   const own = env === undefined ? first : edited(file, first.text, changesOf(now, { name, env, secrets: vars, database }));
   const left = env === undefined ? first.left : [...first.left, ...own.left];
   const config = configOf(whole, env) ?? {};
@@ -162,7 +162,7 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   if (!existsSync(source)) throw new Refusal(`${shown(file)} names ${main} as "main", and there is no such file.`);
   const { text: before, as } = readText(source);
   const ownsMinute = (config.triggers?.crons ?? []).includes(EVERY_MINUTE);
-  // Read here: an error in the callback of `editSource` means that the source does not compile.
+  // Reads wrangler before `editSource`, which takes an error in its callback as a source that does not compile.
   const { wrangler } = project;
   const edit = await editSource(before, (text) => namesIn({ root, main, wrangler }, text), ownsMinute);
   if (edit.kind === "paste") notes.push(`${main} is not changed, because ${edit.why}. ${edit.lines}`);
@@ -185,7 +185,7 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
 /** Vite copies `public` into the assets that it builds. */
 const isVite = (root: string) => readdirSync(root).some((file) => /^vite\.config\.[mc]?[jt]s$/.test(file));
 
-/** The files of the console, unless the assets have those of this version. */
+/** The files of the console, unless the site's assets already contain this version of them. */
 function consoleInto(site: string): Plan["copies"] {
   const from = join(packageFolder(), "dist/assets/console");
   const to = join(site, "console");
@@ -219,7 +219,7 @@ function notesOf({ config: file, env, name }: Project, { config, whole, left, da
   return [
     ...left.map(
       (change) =>
-        `${basename(file)} writes ${change.path[0]} in a way that is not extended safely. ${change.adds ? "Add to" : "Set"} ` +
+        `${basename(file)} writes ${change.path[0]} in a form that init cannot extend safely. ${change.adds ? "Add to" : "Set"} ` +
         `${change.path.join(".")}:\n\n${linesOf(file, change)}`,
     ),
     ...(required.length > 0

@@ -81,7 +81,7 @@ it("in an empty folder with the package, these succeed: init, dev, the printed c
   }
   appendFileSync(join(root, ".dev.vars"), "BANK_URL=http://bank\n");
   await first.says(".dev.vars has BANK_URL, which");
-  await first.says("It runs again");
+  await first.says("The engine runs again");
   expect(await first.end()).toBe(0);
 
   const second = dev(root, port, "--tenant", "shop");

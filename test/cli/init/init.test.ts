@@ -41,7 +41,7 @@ it.each(SHAPES)("init adds the engine to $title, and changes nothing the second 
 
   const first = run(root, "millrace", "init", "--yes");
   expect(first).toMatchObject({ code: isEdited ? 0 : 1, err: "" });
-  expect(first.out).not.toContain("is not extended safely");
+  expect(first.out).not.toContain("init cannot extend safely");
   const after = readFileSync(join(root, name), "utf8");
   expect(isKept(files[name] ?? "", after), after).toBe(true);
   const source = readFileSync(join(root, project.main), "utf8");

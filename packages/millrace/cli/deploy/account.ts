@@ -6,7 +6,7 @@ import { runProjectWrangler } from "./wrangler.ts";
 
 /** Attempts at a request that Cloudflare rate-limits. */
 const TRIES = 4;
-/** The longest pause before a repeat, in seconds. */
+/** The longest pause before a request is repeated, in seconds. */
 const MOST_SECONDS = 60;
 
 interface Answer<T> {

@@ -22,9 +22,9 @@ export function lockDeployment(project: Project): () => void {
 const OWNER = "millrace_worker";
 
 interface Remote {
-  /** The migrations that are missing in it. */
+  /** The migrations that the remote database lacks. */
   migrations: Migration[];
-  /** The Worker that uses it. Undefined before the first deployment. */
+  /** The Worker that uses the remote database. Undefined before the first deployment. */
   owner: string | undefined;
 }
 
@@ -55,7 +55,7 @@ export async function claimDatabase(account: Account, database: string, { name: 
 interface Claim {
   name: string;
   database: string;
-  /** True replaces another Worker. */
+  /** True replaces another Worker as the user of the database. */
   takes: boolean;
 }
 

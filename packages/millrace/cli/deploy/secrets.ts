@@ -10,8 +10,8 @@ import { settingsIn } from "../disk.ts";
 import { KEY } from "./resources.ts";
 
 /**
- * Values for missing secrets: from a file, from the terminal without echo, or for `MILLRACE_KEY` a new random key. Errors: a `Refusal` with
- * the names of the others.
+ * Values for missing secrets: from a file, from the terminal without echo, or for `MILLRACE_KEY` a new random key. Errors: a `Refusal`
+ * with the names of secrets that still have no value.
  */
 export async function valuesOf(names: readonly string[], given: Given, isAsking: boolean): Promise<Record<string, string>> {
   const lacking = names.filter((name) => !given[name] && name !== KEY);

@@ -12,7 +12,7 @@ export const OLDEST_DATE = "2026-10-01";
 /** Flags that the engine needs, with the consequence of their absence. */
 const FLAGS = {
   nodejs_compat: "modules of Node are missing",
-  global_fetch_strictly_public: "a webhook to a host of your own zone bypasses its front",
+  global_fetch_strictly_public: "a webhook to a host of your own zone bypasses the zone's rules",
   queue_consumer_no_wait_for_wait_until: "each batch waits for work that continues after its messages are settled",
 };
 /** Limits that an instance needs. The defaults of the platform are lower. */
@@ -22,7 +22,7 @@ const LIMITS = { subrequests: 10_000_000, cpu_ms: 300_000 };
 const EACH_MINUTE = /^(\*|0-59)(\/1)?\s+(\*|0-23)(\/1)?\s+(\*|1-31)(\/1)?\s+(\*|1-12|JAN-DEC)(\/1)?\s+(\*|1-7|SUN-SAT)(\/1)?$/i;
 
 interface Compared {
-  /** The path of the configuration, as it is printed. */
+  /** The path of the configuration in messages. */
   file: string;
   root: string;
   worker: string;
@@ -68,7 +68,7 @@ function folders({ d1_databases = [], assets, build }: Deployed, { file, root }:
     ...(dir === undefined || migrations_pattern !== undefined
       ? []
       : lacks("migrations_dir_missing", `"migrations_dir" of ${DATABASE}`, dir)),
-    // A custom build creates the folder.
+    // With a custom build, the folder of the assets may not exist yet.
     ...(directory === undefined || build !== undefined ? [] : lacks("assets_missing", '"directory" of "assets"', directory)),
     ...(handling && handling !== "none" && first === undefined
       ? [
@@ -99,7 +99,7 @@ function secrets({ secrets, vars = {} }: Deployed, { file, remote }: Compared): 
       line: `npx wrangler secret put ${name}`,
       stops: true,
     }));
-  // For these, the account shows whether the deployed Worker has the key.
+  // A remote check asks the account whether the deployed Worker has the key.
   if (remote || secrets?.required?.includes(KEY)) return [];
   const line = `"secrets": { "required": ${JSON.stringify([...(secrets?.required ?? []), KEY])} }`;
   return [
@@ -154,7 +154,7 @@ function settings(config: Deployed, { file }: Compared): Finding[] {
   ];
 }
 
-/** Resources that two environments name. The second deployment would use those of the first, so they stop the deployment of both. */
+/** Resources that two environments name. The second environment would use the resources of the first, so neither can be deployed. */
 export function sharedNames(config: Deployed, file: string, deployed: string | undefined): Finding[] {
   const environments = [undefined, ...Object.keys(config.env ?? {})].map((env) => ({ env, own: configOf(config, env) as Deployed }));
   const seen = new Map<string, { env: string | undefined }>();

@@ -47,7 +47,7 @@ function peer({ root }: Project, name: string, range: string): Finding[] {
     return [{ code: "package_old", says: `${name} ${version} is outside of ${range}, which the engine needs. Run:`, line }];
   const engines = folderOf(name, join(MILLRACE, "package.json"));
   if (engines === undefined || engines === own) return [];
-  const says = `There are two copies of ${name}: ${version} in ${own}, ${manifestIn(engines).version} in ${engines}. Objects of one are unknown to the other. Run:`;
+  const says = `There are two copies of ${name}: ${version} in ${own}, ${manifestIn(engines).version} in ${engines}. One copy does not recognise objects of the other. Run:`;
   return [{ code: "package_twice", says, line: `${line} && npm dedupe ${name}` }];
 }
 

@@ -35,7 +35,7 @@ export function beside(root: string): { edits: Edit[]; notes: string[] } {
     edits: [gitignore, secrets.edit],
     notes: [
       ...(isKept
-        ? [`.gitignore has the line !.dev.vars, which puts secrets into the repository. The line .dev.vars below it ends that.`]
+        ? [`.gitignore has the line !.dev.vars, which puts secrets into the repository. The added line .dev.vars ignores the file again.`]
         : []),
       ...secrets.notes,
     ],

@@ -74,10 +74,10 @@ export function writeAll(files: readonly Written[], also: () => void): void {
 function prepare({ file, before, after, mode }: Written, beside: string[]) {
   mkdirSync(dirname(file), { recursive: true });
   const isThere = existsSync(file);
-  // A symbolic link remains.
+  // A symbolic link remains: its target is written.
   const target = isThere ? realpathSync(file) : file;
   const own = isThere ? statSync(target).mode & 0o777 : 0o644;
-  // A rename succeeds for a read-only file, and root may write every file.
+  // The mode is checked, because a rename replaces a read-only file, and root may write every file.
   if ((own & 0o200) === 0) throw new Refusal(`${shown(file)} is read-only. No file is changed. Make it writable: chmod u+w ${shown(file)}`);
   if (isThere) accessSync(target, constants.W_OK);
   if ((isThere ? readFileSync(target, "utf8") : "") !== before)

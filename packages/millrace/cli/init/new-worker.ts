@@ -21,7 +21,7 @@ export function newWorker(root: string, date: string): Edit[] {
   "name": "${name}",
   "main": "src/worker.ts",
   "compatibility_date": "${date}",
-  // Optional: half the upload.
+  // Optional: halves the size of the upload.
   "minify": true,
   "keep_names": false
 }

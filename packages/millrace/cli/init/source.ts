@@ -17,9 +17,9 @@ type HandlerName = (typeof HANDLERS)[number];
 interface Own {
   name: string;
   handlers: readonly HandlerName[];
-  /** True if it has handlers that the engine does not have. */
+  /** True if the exported object has handlers that the engine does not have. */
   hasOthers?: boolean;
-  /** The way to bind their `this`, if they use it. */
+  /** How to bind `this` of the handlers, if they use it. */
   bind?: ".bind" | "?.bind" | undefined;
   /** True if the Worker already had a cron for each minute. */
   ownsMinute: boolean;
@@ -145,7 +145,7 @@ function ofObject({ text, plain, from, start, ownsMinute }: Place): string | { w
 ${exportsOf(own)}`);
 }
 
-/** The handlers of an object literal. Undefined if it has a spread or a computed name. */
+/** The handlers of an object literal. Undefined if the literal has a spread or a computed name. */
 function membersIn(plain: string, open: number): Pick<Own, "handlers" | "hasOthers"> | undefined {
   let depth = 0;
   let flat = "";

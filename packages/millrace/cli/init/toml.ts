@@ -1,8 +1,8 @@
 import type { Change } from "./wanted.ts";
 
 /**
- * Inserts changes into TOML. The existing text is not changed. The caller must compare the result: inline tables and dotted keys are not
- * extended.
+ * Inserts changes into TOML. The existing text is not changed. The caller must compare the result with the wanted configuration: inline
+ * tables and dotted keys are not extended.
  */
 export function editToml(text: string, changes: readonly Change[]): string {
   return changes.reduce(edit, text.endsWith("\n") || text === "" ? text : `${text}\n`);

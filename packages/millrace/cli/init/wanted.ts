@@ -22,7 +22,7 @@ export interface Beside {
 
 export const EVERY_MINUTE = "* * * * *";
 export const CONSOLE_ASSETS = "node_modules/millrace/dist/assets";
-/** The paths of the engine. With `not_found_handling`, the assets would answer them. */
+/** The paths of the engine. With `not_found_handling`, static assets would answer requests for these paths. */
 export const ENGINE_PATHS = [
   "/v1/*",
   "/console",
@@ -129,7 +129,7 @@ function secretsOf({ secrets, vars = {} }: Config, names: readonly string[]): Ch
   const { required } = (secrets ?? {}) as { required?: string[] };
   const loaded = required === undefined ? names.filter((one) => one !== "MILLRACE_KEY" && !Object.hasOwn(vars, one)) : [];
   const why =
-    "A deployment without these secrets is refused. Keep MILLRACE_KEY: open instances depend on it. Of .dev.vars, wrangler loads these names alone.";
+    "A deployment without these secrets is refused. Keep MILLRACE_KEY: open instances depend on it. Wrangler loads only these names from .dev.vars.";
   return added(["secrets", "required"], required ?? [], ["MILLRACE_KEY", ...loaded], { why });
 }
 

@@ -25,7 +25,7 @@ export async function builtConsole(): Promise<void> {
   if (existsSync(BUILT) && readFileSync(BUILT, "utf8").startsWith(made)) return;
   const { script, style } = await built();
   const text = `${made}export const script = ${named(script, "js")};\nexport const style = ${named(style, "css")};\n`;
-  // Replaced by a rename, because two processes may build at the same time.
+  // A rename replaces the built file, because two processes may build at the same time.
   const making = `${BUILT}.${process.pid}`;
   writeFileSync(making, text);
   renameSync(making, BUILT);
@@ -66,7 +66,7 @@ async function built(): Promise<{ script: string; style: string }> {
   if (!isInstalled()) throw new Refusal("The console is not built, and the packages that build it are not installed: run `npm install`.");
   const { build } = await import("vite");
   const options = {
-    // Set here, because a run of the tests sets NODE_ENV to test, which gives a larger build.
+    // NODE_ENV is set for this build, because a run of the tests sets it to test, which gives a larger build.
     ...{ configFile: false, root: SOURCES, logLevel: "silent", mode: "production", define: { "process.env.NODE_ENV": '"production"' } },
     oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
     build: {

@@ -23,7 +23,7 @@ type Of = Pick<Project, "config" | "env" | "migrations">;
 export async function prepareDatabase(folder: string, of: Of, token: string, tenant?: string): Promise<void> {
   const state = join(folder, "state");
   if (!existsSync(state)) {
-    // Renamed at the end, so that the folder is complete or absent.
+    // The new state is renamed at the end, so that its folder is complete or absent.
     const making = join(folder, "state.new");
     rmSync(making, { recursive: true, force: true });
     applyLocally(making, of);

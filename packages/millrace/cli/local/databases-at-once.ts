@@ -4,9 +4,9 @@ import { NAMED, type Told, type Worker } from "./told.ts";
 const THEIRS = "cloudflare-internal:d1-api";
 
 /**
- * The same binding, which calls the Durable Object directly: the `fetch` of its reference to that Worker is replaced. The fields of the
- * binding differ between versions of workerd (private from 1.20261117 on), so they are not used. A reference that cannot be changed, or
- * statements that leave by another method, take the way through the Worker.
+ * A D1 binding that calls the Durable Object directly: the `fetch` of its reference to miniflare's D1 Worker is replaced. The fields of the
+ * binding differ between versions of workerd (private from 1.20261117 on), so they are not used. If the reference cannot be changed, or a
+ * statement uses another method, the Worker still forwards the statement.
  */
 const AT_ONCE = {
   name: "millrace:database",
@@ -23,7 +23,7 @@ const AT_ONCE = {
 };
 
 /**
- * Sends each statement directly to the Durable Object of its database, which takes 70 % of the processor time of the way through a Worker.
+ * Sends each statement directly to the Durable Object of its database, which takes 70 % of the processor time of a call through a Worker.
  * Remote databases are not changed.
  */
 export function databasesAtOnce(told: Told): void {

@@ -51,7 +51,7 @@ export class Development {
     this.#tell = tell;
   }
 
-  /** Starts when the sources are valid. Errors: a `Refusal` if the engine does not start with valid sources. */
+  /** Starts the engine when the sources are valid. Errors: a `Refusal` if the engine does not start with valid sources. */
   async start(): Promise<Engine> {
     for (;;) {
       const good = this.#say(await this.#wiring.look());
@@ -102,7 +102,7 @@ export class Development {
           this.#refused.promise,
         ]);
         if (what === "stop") return "stopped";
-        // However it was noticed, an engine without its state must stop.
+        // The engine must stop if its state was removed.
         if (!existsSync(state)) {
           await this.stop();
           return "gone";
@@ -140,16 +140,16 @@ export class Development {
     say(paint("yellow", `${why}: starting again with the existing state …`));
     await this.stop();
     const engine = await this.#bringUp();
-    if (engine) say(`${paint("green", "●")} It runs again at ${engine.url}.`);
+    if (engine) say(`${paint("green", "●")} The engine runs again at ${engine.url}.`);
   }
 
   async #waitFor(why: string): Promise<void> {
-    say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "It starts with the next save; Ctrl-C stops it.")}`);
+    say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "The engine starts with the next save; Ctrl-C stops it.")}`);
     await this.stop();
     await this.#changes.next(this.#stop);
   }
 
-  /** Undefined if the Worker's code kept the runtime from starting, and a file was saved since. */
+  /** Starts the engine. Undefined if the Worker's code kept the runtime from starting, and a file was saved since. */
   async #bringUp(): Promise<Engine | undefined> {
     for (let tries = 1; ; tries++) {
       // A save may fix the reason why the runtime does not start.
@@ -182,7 +182,7 @@ export class Development {
           tries = 0;
           continue;
         }
-        // A file caused it, such as a failing migration: after the first start, a save may fix it.
+        // A file, such as a failing migration, caused the error: after the first start, a save may fix it.
         const isMendable = error instanceof Refusal && !(error instanceof NotStarted) && this.#ran;
         if (isMendable) {
           await this.#waitFor(error.message);
@@ -204,7 +204,7 @@ export class Development {
     this.#changes.watch(inputs);
     const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");
     if (told !== this.#told && told !== "") {
-      const goesOn = this.#engine ? "The previous version keeps running" : "It starts with the next save";
+      const goesOn = this.#engine ? "The previous version keeps running" : "The engine starts with the next save";
       say(`\n${told}\n  ${paint("dim", good ? "The Worker runs anyway." : `${goesOn}; Ctrl-C ends.`)}`);
     }
     if (told === "" && this.#told !== "") say(`${paint("green", "●")} Fixed.`);

@@ -10,8 +10,8 @@ export function packageFolder(): string {
 }
 
 /**
- * The source file of each entry point of the package: in the repository, bundles and tests need no build. Empty if the package is
- * installed.
+ * The source file of each entry point of the package: in the repository, bundles and tests need no build. Empty for an installed package,
+ * which has no sources.
  */
 export function sourceDoors(): Record<string, string> {
   if (!existsSync(join(PACKAGE, "src/index.ts"))) return {};

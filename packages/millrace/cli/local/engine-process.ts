@@ -14,16 +14,18 @@ import { devArgs, type Engine, LOG_NAME, runDev, serveArgs } from "./wrangler-de
 export type { Engine };
 
 export interface EngineOptions {
-  /** Keeps the state of the engine: `state`, `token` and `worker.log`. A later start continues with it. */
+  /** The folder of the engine's state: `state`, `token` and `worker.log`. A later start continues with this state. */
   folder: string;
   port: number;
-  /** The command before `--port` in error messages. Default: `npx millrace dev`. */
+  /** The command that error messages show before `--port`. Default: `npx millrace dev`. */
   typed?: string;
   secrets: string;
   vars?: Record<string, string>;
   /** Default: the app of this repository. */
   project?: Project;
-  /** Default: the configuration of `project`. It must bind its database as `DB`, and its Worker must answer `GET /healthz`. */
+  /**
+   * Default: the configuration of `project`. The configuration must bind the database as `DB`, and its Worker must answer `GET /healthz`.
+   */
   config?: string;
   /** A bundle and its configuration. The engine reloads if they change. Default: the sources of `config`, bundled once. */
   worker?: { script: string; config: string };

@@ -44,7 +44,7 @@ export function runningIn(folder: string): Running[] {
   return running;
 }
 
-/** As `runningIn`, with the folder's own engine first. Empty if there is none. */
+/** The engines that run on a folder or its direct subfolders, the folder's own first. Empty if no engine runs. */
 export function enginesIn(folder: string): Running[] {
   const within = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
   const folders = [folder, ...within.flatMap((one) => (one.isDirectory() ? [join(folder, one.name)] : []))];
@@ -120,7 +120,7 @@ function read(file: string): Holder | undefined {
   }
 }
 
-/** Written to a temporary file and renamed, because a reader of half a lock would take the folder as free. */
+/** Writes a temporary file and renames it, because a reader of half a lock would take the folder as free. */
 function write(file: string, holder: Holder): void {
   const making = `${file}.${holder.id}`;
   writeFileSync(making, JSON.stringify(holder), { mode: 0o600 });
