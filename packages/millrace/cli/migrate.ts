@@ -54,7 +54,7 @@ async function migrate({ args, stop }: Call): Promise<number> {
     await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
   } else if (persistTo !== undefined) applyLocally(state, project);
   else {
-    // A running engine applies them itself at its next restart.
+    // A running engine applies missing migrations itself at its next restart.
     requireUnlocked(project.stateFolder);
     closedFolder(project.stateFolder);
     applyLocally(state, project);
@@ -75,7 +75,7 @@ async function missingRemotely(project: Project): Promise<Migration[]> {
   return all.filter(({ name, table }) => !applied.has(`${table} ${name}`));
 }
 
-/** The column `name` of a statement on the deployed database. */
+/** Runs a statement on the deployed database and returns the column `name` of its rows. */
 async function query(project: Project, sql: string): Promise<string[]> {
   const command = ["d1", "execute", DATABASE, ...placeOf(project), "--yes", "--json", "--command", sql];
   const said = await runWrangler(project, logsOf(project), "read the deployed database", command);

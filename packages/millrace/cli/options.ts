@@ -23,7 +23,7 @@ export function readOptions<const Config extends ParseArgsConfig>(usage: string,
   }
 }
 
-/** The number of an option. Ends the script with exit code 2 if it is invalid or out of bounds. */
+/** Reads a numeric option. Ends the script with exit code 2 if the number is invalid or out of bounds. */
 export function numberOption(
   usage: string,
   name: string,
@@ -44,7 +44,7 @@ export function misused(what: string, usage: string): never {
   process.exit(MISUSED);
 }
 
-/** The first sentence of an error of `parseArgs`. The others are advice for programmers. */
+/** The first sentence of an error of `parseArgs`. Its further sentences are advice for programmers. */
 export function whatIsWrong(error: unknown): string {
   const [first = ""] = (error instanceof Error ? error.message : String(error)).split(/\. To specify|\n/);
   return `${first.replace(/\.$/, "")}.`;

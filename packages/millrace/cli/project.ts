@@ -8,7 +8,7 @@ import { type Config, configOf, formatOf, readConfig } from "./wiring/config.ts"
 
 export const DATABASE = "DB";
 
-/** The file names that wrangler looks for, in its order. */
+/** The names of configuration files, in the order in which wrangler looks for them. */
 const CONFIGS = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 const DEFAULT_MIGRATIONS = "migrations";
 
@@ -16,7 +16,7 @@ export interface Project {
   readonly root: string;
   readonly config: string;
   readonly format: "jsonc" | "toml";
-  /** The name of the Worker. With an environment: the name that wrangler gives it. */
+  /** The name of the Worker, as wrangler composes it for the selected environment. */
   readonly name: string;
   /** The main source file, relative to the root, with `/`. */
   readonly main: string;
@@ -39,19 +39,19 @@ export interface Migrations {
 export interface Migration {
   readonly name: string;
   readonly file: string;
-  /** The table in which wrangler records it as applied. */
+  /** The table in which wrangler records an applied migration. */
   readonly table: string;
 }
 
 export interface ProjectOptions {
-  /** The path of a configuration, in place of the nearest one. */
+  /** The path of a configuration file, instead of the nearest one. */
   config?: string | undefined;
   env?: string | undefined;
-  /** Default: the current folder. */
+  /** The folder from which a configuration is searched. Default: the current folder. */
   from?: string;
 }
 
-/** The configuration in a folder or in the nearest folder above it. */
+/** The configuration file in a folder, or in the nearest folder above it. */
 export function nearestConfig(from: string): string | undefined {
   for (let folder = resolve(from); ; folder = dirname(folder)) {
     const found = CONFIGS.map((name) => join(folder, name)).find((file) => existsSync(file));
@@ -72,7 +72,7 @@ export function findProject({ config, env, from = process.cwd() }: ProjectOption
 
 export const checkout = () => projectAt(join(ROOT, "wrangler.jsonc"));
 
-/** Errors: a `Refusal` if the configuration cannot be read or does not have the environment. */
+/** Reads the project with this configuration file. Errors: a `Refusal` if the file cannot be read or does not have the environment. */
 export function projectAt(config: string, env?: string): Project {
   const root = dirname(config);
   const read = configOf(readConfig(config), env);
@@ -95,7 +95,7 @@ export function mainOf({ main = "src/index.ts" }: Config): string {
   return posix.normalize(main.replaceAll("\\", "/"));
 }
 
-/** The wrangler that a folder resolves. Errors: a `Refusal` with the command that installs it. */
+/** The path of the wrangler that a folder resolves. Errors: a `Refusal` with the command that installs wrangler. */
 export function wranglerOf(root: string): string {
   try {
     const manifest = createRequire(join(root, "package.json")).resolve("wrangler/package.json");
@@ -105,7 +105,7 @@ export function wranglerOf(root: string): string {
   }
 }
 
-/** The engine's migrations have their own table, so that the names of a project's migrations cannot collide with theirs. */
+/** The engine's migrations have their own table, so that the names of a project's migrations cannot collide with the engine's. */
 export const ENGINE_MIGRATIONS = { folder: join(packageFolder(), "migrations"), table: "millrace_migrations" };
 
 /** Finds the migrations as wrangler does: by the folder and the pattern of the binding `DB`. */
@@ -135,13 +135,13 @@ function migrationsOf(root: string, { d1_databases = [] }: Config): Migrations {
   };
 }
 
-/** Expands `{a,b}` in a pattern. */
+/** Expands the alternatives `{a,b}` in a file pattern. */
 function choicesOf(pattern: string): string[] {
   const [, before = "", choices = "", after = ""] = /^([^{]*)\{([^{}]*)\}(.*)$/s.exec(pattern) ?? [];
   return choices === "" ? [pattern] : choices.split(",").flatMap((choice) => choicesOf(posix.normalize(`${before}${choice}${after}`)));
 }
 
-/** The order of wrangler: by path segment, numeric prefixes by value, then by code unit. */
+/** Compares migration paths as wrangler does: by path segment, numeric prefixes by value, then by code unit. */
 function comparePaths(one: readonly string[], other: readonly string[]): number {
   const at = one.findIndex((part, index) => part !== other[index]);
   const [a, b] = [one[at], other[at]];

@@ -68,7 +68,7 @@ async function token({ args }: Call): Promise<number> {
 }
 
 async function locally(project: Project, sql: string): Promise<Row[]> {
-  // Tests set their own state folder.
+  // Tests set the state folder of their own engine.
   const state = process.env.MILLRACE_STATE ?? join(project.stateFolder, "state");
   if (!existsSync(state))
     throw new Refusal("There is no local engine yet: start one with npx millrace dev. For a deployed one, add --remote.");

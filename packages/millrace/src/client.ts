@@ -32,7 +32,7 @@ export interface ClientOptions {
   readonly fetch?: Fetch | { fetch: Fetch } | undefined;
   /** Maximum number of retries of a request after a transient failure. Default 4. */
   readonly retries?: number | undefined;
-  /** How long one request may take. Default 60 seconds. */
+  /** How long one HTTP request may take. Default 60 seconds. */
   readonly timeout_ms?: number | undefined;
 }
 
@@ -138,7 +138,7 @@ export class ClientError extends Error {
   override readonly name = "ClientError";
   readonly code: string;
   readonly title: string;
-  /** The HTTP status; undefined without an answer. */
+  /** The HTTP status of the response; undefined without a response. */
   readonly status: number | undefined;
   /** True if the same request may succeed later. */
   readonly retryable: boolean;
@@ -163,7 +163,7 @@ const MAX_PAUSE_MS = 10_000;
 const MAX_RETRY_AFTER_MS = 60_000;
 
 interface Asked {
-  /** A field that every valid response of the engine contains. */
+  /** A field of the response body that every valid response of the engine contains. */
   readonly has: string;
   readonly body?: object | undefined;
   readonly key?: string | undefined;
@@ -176,7 +176,7 @@ interface Asked {
  * Makes a client of the workflows that are given as a type: `createClient<typeof greet | typeof order>({ url, token })`.
  *
  * A request without an answer, or with 502, 503 or 504, is repeated if that is safe: reads, `enqueue` and `signal`, which have their key. A
- * request with the response 429 is always repeated. Pauses grow from 250 ms to 10 s, and are at least the answer's `Retry-After`. Errors:
+ * request with the response 429 is always repeated. Pauses grow from 250 ms to 10 s, and are at least as long as the response's `Retry-After`. Errors:
  * `ClientError`; an aborted call throws the reason of its signal.
  */
 export function createClient<Workflow extends WorkflowType = WorkflowType>(options: ClientOptions = {}) {
@@ -328,13 +328,13 @@ function invalid(path: string, message: string): ClientError {
   });
 }
 
-/** A string of RFC 8941, so that a key may contain a comma. */
+/** Writes an idempotency key as a string of RFC 8941, so that the key may contain a comma. */
 const quoted = (key: string) =>
   `"${checked("idempotency_key", key, /^[\x20-\x7e]{1,500}$/, "must be 1 to 500 printable ASCII characters").replace(/["\\]/g, "\\$&")}"`;
 
 const checkedId = (id: string) => checked("id", id, /^[\w-]{1,100}$/, "must be the id of an instance or a question");
 
-/** Errors contain no part of the value: it may be a token. */
+/** The error contains no part of the refused value, because the value may be a token. */
 function checked(path: string, value: string, form: RegExp, message: string): string {
   if (form.test(value)) return value;
   throw invalid(path, message);

@@ -5,16 +5,16 @@ import { besideOf } from "./doors.ts";
 const PACKAGE = /\/miniflare\/dist\/src\/index\.js$/;
 
 /**
- * Miniflare writes the configuration of the runtime, nine megabytes for this Worker, into a buffer that grows in steps of 4 KiB. Each step
- * copies all of it, which takes half a second of a processor at each start. Larger steps avoid that.
+ * Miniflare writes the configuration of the runtime, nine megabytes for this Worker, into a buffer that grows in steps of 4 KiB. Each
+ * step copies the whole buffer, which takes half a second of a processor at each start. Larger steps avoid these copies.
  */
 const STEP = { theirs: "var MIN_SINGLE_SEGMENT_GROWTH = 4096;", larger: "var MIN_SINGLE_SEGMENT_GROWTH = 4194304;" };
 
-/** The function that serializes the configuration, and its argument. */
+/** The function of miniflare that serializes the runtime's configuration, and its argument. */
 const WRITES = /function serializeConfig\((\w+)\) \{/;
 const TOGETHER = JSON.stringify(besideOf(import.meta.filename, "together"));
 
-/** A version with another text is loaded unchanged. */
+/** A version of miniflare with another source text is loaded unchanged. */
 registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);

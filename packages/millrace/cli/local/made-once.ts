@@ -5,17 +5,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isAlive } from "./processes.ts";
 import { ROOT } from "./wrangler.ts";
 
-/** The cache of files that are derived from this repository alone. It can be deleted. */
+/** The cache of files that are derived from this repository alone. The cache can be deleted. */
 const MADE = join(ROOT, ".millrace/made");
 
 /** How long an outdated entry of the cache is kept. */
 const KEPT_MS = 24 * 60 * 60_000;
 
-/** How long to wait for another process that makes the same entry. Then both make it, and the first complete one is used. */
+/**
+ * How long to wait for another process that makes the same entry. After this time both processes make the entry, and the first complete
+ * one is used.
+ */
 const WAIT_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 
-/** Returns the cached folder that was made from these inputs, or makes it with `make`. Do not write to it: it is shared. */
+/**
+ * Returns the cached folder that was made from these inputs, or makes it with `make`. Processes share the cached folder, so do not write
+ * to it.
+ */
 export async function madeOnce(what: string, from: readonly string[], make: (folder: string) => Promise<unknown>): Promise<string> {
   const name = `${what}-${digestOf(from)}`;
   const folder = join(MADE, name);
@@ -41,7 +47,7 @@ function isBeingMade(name: string): boolean {
   return making.some((one) => isAlive(Number(one.slice(`making-${name}-`.length).split("-")[0])));
 }
 
-/** A digest of all names and contents, without files that begin with a dot: tools write them. */
+/** A digest of the names and contents of all files. Files that begin with a dot are left out, because tools write them. */
 export function digestOf(paths: readonly string[]): string {
   const hash = createHash("sha256");
   const add = (path: string) => {

@@ -1,5 +1,5 @@
 // A separate process that bundles a Worker as wrangler would deploy it, and writes the options with which wrangler would run it. Wrangler
-// takes most of a second to load, and its own command for a bundle loads it a second time.
+// takes most of a second to load, and wrangler's command for a bundle loads wrangler a second time.
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -19,7 +19,7 @@ interface Plugged {
   onResolve(which: { filter: RegExp }, answer: (asked: { path: string; resolveDir: string }) => object): void;
 }
 
-/** Imports a text as a module beside the bundle, named by its digest. The rules of our configurations include `.md`. */
+/** An esbuild plugin that imports a Markdown file as a text module beside the bundle. The module is named by its digest. */
 const texts = {
   name: "texts",
   setup({ onResolve }: Plugged) {
@@ -54,5 +54,5 @@ await bundler.build({
 });
 
 const { rootPath: _, modulesRules: __, ...options } = workerOptions(read).workerOptions as Record<string, unknown>;
-// Only the variables of the configuration: those of .dev.vars are not for every engine.
+// The bundle gets the variables of the configuration only, because an engine may run without the variables of .dev.vars.
 writeFileSync(join(bundle, BUNDLE.options), JSON.stringify({ ...options, name: read.name, bindings: read.vars }));

@@ -6,7 +6,7 @@ import { authOption } from "./token.ts";
 import { eventIn, humanLine, type LogLine } from "./worker-log.ts";
 import { errorOf } from "./wrangler.ts";
 
-/** How long an error of the runtime waits for the engine's line about it. Either may be written first. */
+/** The engine and the runtime both log the same error, in any order. An error of the runtime waits this long for the engine's line. */
 const PATIENCE_MS = 1500;
 /** The number of recent errors of the engine that are remembered. */
 const REMEMBERED = 500;
@@ -26,7 +26,7 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
   const storm = new Storm();
-  /** Dead letters with a delayed line, by id. The value cancels the line. */
+  /** For each dead letter whose log line is delayed: a function that cancels the delay. */
   const letters = new Map<string, () => void>();
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
 
@@ -70,7 +70,7 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
       if (event.log === "repair" && event.outcome === "sent") letters.get(dead_letter)?.();
       return tellLines([human]);
     }
-    // An automatic repair is logged a moment after the dead letter. Then no action is needed.
+    // An automatic repair is logged a moment after the dead letter. After a repair, the operator needs no command.
     const timer = setTimeout(() => {
       letters.delete(dead_letter);
       one();
@@ -83,7 +83,7 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
   };
 }
 
-/** The line after an instance that the engine's token cannot see. */
+/** A hint that is printed after the line of an instance that the engine's token cannot see. */
 function ofOther({ tenant }: At, of: unknown): string[] {
   if (tenant === undefined || typeof of !== "string" || of === tenant || !TENANT.test(of)) return [];
   return [`of tenant ${of}, which the token of ${tenant} does not see. To see it: npx millrace dev --tenant ${of}`];
@@ -138,10 +138,10 @@ interface Told extends LogLine {
   queue?: string;
   message_type?: string;
   outcome?: string;
-  /** The digest by which failures are grouped. */
+  /** The digest of the failure's cause, by which failures are grouped. */
   cause?: string;
   effect?: string;
-  /** For an unknown outcome: the effect is known to have happened, and its rows were refused. */
+  /** Set for an unknown outcome: true if the effect is known to have happened, but its rows were refused. */
   happened?: boolean;
   dead_letter?: string;
   code?: string;
@@ -152,15 +152,15 @@ interface Told extends LogLine {
   approval_id?: string;
 }
 
-/** True if all values are safe in a shell command: a tenant's text could look like a line of the engine. */
+/** True if all values are safe in a shell command. A tenant's text could imitate a log line of the engine. */
 function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, cause, error }: Told): boolean {
   const names = [instance_id, effect, dead_letter, event_type, approval_id, cause].filter((name) => name !== undefined);
   return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");
 }
 
 /**
- * The commands to run next. A failed instance is retried, after its output is confirmed if that is missing. An effect with an unknown
- * outcome and a dead letter are shown first, then decided. A waiting instance gets its event or its answer.
+ * The commands that an operator can run next. A failed instance is retried; if its output is missing, the output is confirmed first. An
+ * effect with an unknown outcome is shown before a decision, and so is a dead letter. A waiting instance gets its event or its answer.
  */
 function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
   const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
@@ -198,7 +198,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
-/** The command with a placeholder for the reason. The placeholder itself is refused. */
+/** A command of the CLI with a placeholder for the reason. The CLI refuses the placeholder itself. */
 function because(...words: readonly string[]): string {
   return callOf(...words, "--reason …");
 }

@@ -8,7 +8,7 @@ const HOSTS = [HOST, "::1", "0.0.0.0"];
 
 const START = "npx millrace dev";
 
-/** The requested port: `--port 9000`, `--port=9000` or the variable PORT. `typed` is the command before it, for errors. */
+/** The requested port: `--port 9000`, `--port=9000` or the variable PORT. `typed` is the command that errors repeat before the option. */
 export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number, typed = START): number {
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
@@ -45,7 +45,7 @@ export async function requireFree(port: number, typed = START): Promise<void> {
   }
 }
 
-/** `fetch` has the list (https://fetch.spec.whatwg.org/#port-blocking), and refuses before it connects. */
+/** `fetch` refuses the blocked ports (https://fetch.spec.whatwg.org/#port-blocking) before it connects. */
 async function isBlocked(port: number): Promise<boolean> {
   const signal = AbortSignal.timeout(BLOCKED_WITHIN_MS);
   const refusal = await fetch(`http://${HOST}:${port}`, { method: "HEAD", signal }).catch((error: unknown) => error);
@@ -54,7 +54,7 @@ async function isBlocked(port: number): Promise<boolean> {
 
 const BLOCKED_WITHIN_MS = 500;
 
-/** Below the ephemeral ports, so that a free port is still free after a restart. */
+/** These ports are below the ephemeral ports, so that a free port is still free after a restart. */
 const PORTS = { first: 20_000, count: 10_000 };
 const TRIES = 50;
 
@@ -66,13 +66,13 @@ export async function freePort(): Promise<number> {
   throw new Refusal(`No free port was found in ${TRIES} tries from ${PORTS.first} up. Choose one: npx millrace dev --port 8787`);
 }
 
-/** One address after the other, because the sockets would conflict. */
+/** Checks one address after the other, because sockets on several addresses would conflict. */
 async function isFree(port: number): Promise<boolean> {
   for (const host of HOSTS) if ((await listen(port, host)) === "EADDRINUSE") return false;
   return true;
 }
 
-/** Binds the port for a moment. Undefined if that worked or the machine lacks the address, otherwise the error code. */
+/** Binds the port for a moment. Returns the error code, or undefined if the port is free or the machine lacks the address. */
 function listen(port: number, host: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer().once("error", (error: NodeJS.ErrnoException) => resolve(error.code));

@@ -19,7 +19,9 @@ export function groupOf(leader: number): Process[] {
     .map(([, pid, , , command = ""]) => ({ pid: Number(pid), command }));
 }
 
-/** The start time of a process, which distinguishes it from a later one with the same id. Undefined if it is gone or a zombie. */
+/**
+ * The start time of a process, which distinguishes it from a later one with the same id. Undefined if the process is gone or a zombie.
+ */
 export function startOf(pid: number): string | undefined {
   try {
     const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
@@ -30,7 +32,7 @@ export function startOf(pid: number): string | undefined {
   }
 }
 
-/** True if the process id exists. Much cheaper than `startOf`, which starts a program, but a later process with the same id counts too. */
+/** True if a process with this id exists, even a later one with the same id. Much cheaper than `startOf`, which starts a program. */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -49,7 +51,10 @@ export function send(signal: "SIGTERM" | "SIGKILL", processes: readonly Process[
   }
 }
 
-/** Ends a group by a signal, and kills it after a timeout. Its port and state are free only when the group is gone. */
+/**
+ * Ends a group by a signal, and kills it after a timeout. The port and the state of an engine are free only when its process group is
+ * gone.
+ */
 export async function endGroup(leader: number): Promise<void> {
   send("SIGTERM", groupOf(leader));
   if (await gone(leader)) return;

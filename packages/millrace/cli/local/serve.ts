@@ -17,7 +17,7 @@ const { values } = parseArgs({
   },
 });
 
-/** The marks of wrangler before lines of these levels, so that both logs are parsed in the same way. */
+/** Wrangler's prefixes for log lines of these levels. With them, the log of this process is parsed like wrangler's log. */
 const MARKS: Record<string, string> = { error: "✘ [ERROR] ", warn: "▲ [WARNING] " };
 
 function say({ level, message }: { level: string; message: string }): void {
@@ -36,7 +36,7 @@ const runtime = new Miniflare(
     cf: false,
     logRequests: false,
     handleStructuredLogs: say,
-    // The layout of wrangler, so that its commands find the state.
+    // The state has wrangler's folder layout, so that wrangler's commands find it.
     resourcePersistencePath: join(values["persist-to"], "v3"),
     workers: [
       {

@@ -1,7 +1,7 @@
-/** Lines of one kind that are printed before the rest is counted. */
+/** How many log lines of one kind are printed before further lines are only counted. */
 const TOLD = 3;
 const COUNTED_FOR_MS = 5000;
-/** After this long without a line of the kind, it is printed again. */
+/** A line is printed again if no line of its kind came for this time. */
 const QUIET_MS = 60_000;
 const MAX_KINDS = 500;
 
@@ -15,7 +15,7 @@ interface Kind {
 export class Storm {
   readonly #kinds = new Map<string, Kind>();
 
-  /** Prints a line (`whole`) or counts it. `counted` prints the number every few seconds. */
+  /** Prints a log line with `whole`, or counts it. `counted` prints the number of counted lines every few seconds. */
   take(name: string, whole: () => void, counted: (more: number) => void): void {
     const known = this.#kinds.get(name);
     const kind = known && (known.held > 0 || Date.now() - known.lastAt < QUIET_MS) ? known : { count: 0, held: 0, lastAt: 0 };

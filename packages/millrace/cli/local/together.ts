@@ -2,8 +2,9 @@ import { databasesAtOnce } from "./databases-at-once.ts";
 import { type Asked, type Binding, NAMED, type ObjectClass, type Service, type Told, type Worker } from "./told.ts";
 
 /**
- * Merges the Workers with which miniflare simulates workflows into one Worker, and those for queues into another. Miniflare makes one for
- * each workflow and queue, which takes two thirds of the processor time of a start. State and paths stay the same.
+ * Merges the Workers with which miniflare simulates workflows into one Worker, and those for queues into another. Miniflare makes a
+ * Worker for each workflow and queue, which takes two thirds of the processor time of a start. The merge changes neither the state nor
+ * its paths.
  */
 export function together(told: Told): void {
   for (const alike of alikeIn(told, isWorkflow)) workflowsTogether(told, alike);
@@ -26,7 +27,7 @@ function alikeIn({ services }: Told, isOne: (worker: Worker, service: string) =>
   return [...Map.groupBy(some, rest).values()].filter((alike): alike is Alike => alike.length > 1);
 }
 
-/** Replaces the services by one Worker. `again` changes each reference to them, once for a shared reference. */
+/** Replaces these services by one Worker. `again` changes each reference to a replaced service, once if the reference is shared. */
 function replace(told: Told, alike: Alike, worker: Worker, again: (asked: Asked, by: { name: string; index: number }) => void): void {
   const name = `together:${alike[0].name}`;
   const index = new Map(alike.map((one, at) => [one.name as unknown, at]));
@@ -41,7 +42,7 @@ function replace(told: Told, alike: Alike, worker: Worker, again: (asked: Asked,
   look(told);
 }
 
-/** The Worker gets an entrypoint and a class for each workflow, with that workflow's bindings. */
+/** The merged Worker gets an entrypoint and a class for each workflow, with that workflow's bindings. */
 function workflowsTogether(told: Told, alike: Alike): void {
   const [first] = alike;
   const own = (name: string, index: number) => `${name}_${index}`;
@@ -71,7 +72,7 @@ function workflowsTogether(told: Told, alike: Alike): void {
   });
 }
 
-/** The Worker gets the name of the queue from the reference. */
+/** The merged Worker gets the queue's name from the properties of a reference. */
 function queuesTogether(told: Told, alike: Alike): void {
   const [{ worker: of }] = alike;
   const names = alike.map(({ worker }) => worker.bindings?.find((one) => one.name === NAMED)?.text);

@@ -21,7 +21,7 @@ export interface Binding {
   wrapped?: { moduleName: string; innerBindings: Inner[] };
 }
 
-/** The bindings within a binding that a module provides. */
+/** A binding inside a wrapped binding, which a module provides. */
 interface Inner {
   name: string;
   text?: string;
@@ -33,7 +33,7 @@ export interface ObjectClass {
   className: string;
 }
 
-/** A reference to a service, with its entrypoint or class, and its properties. */
+/** A reference of a binding to a service, with the service's entrypoint or class, and properties. */
 export interface Asked {
   name?: unknown;
   serviceName?: unknown;
@@ -42,5 +42,5 @@ export interface Asked {
   props?: { json: string };
 }
 
-/** The binding in which miniflare passes the name of a Worker's object. */
+/** The binding in which miniflare passes the name of a queue. */
 export const NAMED = "MINIFLARE_NAMESPACE";

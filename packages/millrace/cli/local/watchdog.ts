@@ -4,10 +4,10 @@ import type { Engine } from "./wrangler-dev.ts";
 const ASK_EVERY_MS = 5000;
 /** The timeout of a health check: far longer than a request takes, also on a busy machine. */
 const PATIENCE_MS = { first: 30_000, most: 240_000 };
-/** An answer within this time resets the timeout. */
+/** A health check that is answered within this time resets the timeout of the next checks. */
 const PROMPT_MS = 3000;
 
-/** Checks the health of an engine. After a timeout, the next one is twice as long, until an answer is prompt. */
+/** Checks the health of an engine. Each timeout doubles the next timeout, until the engine answers promptly. */
 export class Watchdog {
   readonly #askEveryMs: number;
   readonly #patience: { first: number; most: number };
@@ -22,8 +22,8 @@ export class Watchdog {
   }
 
   /**
-   * Resolves with the time without an answer, in ms, when it is too long: the process may run without serving. Never resolves after `over`
-   * aborts or wrangler ends.
+   * Resolves with the time in ms for which an engine gave no answer, when that is too long: the process may run without serving. Never
+   * resolves after `over` aborts or wrangler ends.
    */
   async untilUnresponsive(engine: Pick<Engine, "answers"> & { ended: Promise<unknown> }, over: AbortSignal): Promise<number> {
     let ended = false;
@@ -49,7 +49,7 @@ export class Watchdog {
 
 const LOOK_EVERY_MS = 250;
 
-/** Polls a condition without an event, such as a removed folder. Never resolves after `over` aborts. */
+/** Polls a condition that causes no event, such as a removed folder. Never resolves after `over` aborts. */
 export async function untilSeen(isSo: () => boolean, over: AbortSignal): Promise<void> {
   while (!over.aborted) {
     await sleep(LOOK_EVERY_MS, undefined, { signal: over }).catch(() => undefined);

@@ -3,7 +3,7 @@ import { oneLine } from "../terminal.ts";
 import { errorOf } from "./wrangler.ts";
 
 const LOOK_EVERY_MS = 250;
-/** A larger log is renamed at the next start. The previous renamed one is deleted. */
+/** A log file above this size is renamed at the next start. The log that was renamed before is deleted. */
 const LARGE_BYTES = 10 * 1024 * 1024;
 
 export function openLog(file: string): number {
@@ -12,14 +12,15 @@ export function openLog(file: string): number {
 }
 
 /**
- * Passes each new line of a file to `onLine`, from its end or an offset. An error of `onLine` is ignored. Returns a function that stops it.
+ * Passes each new line of a log file to `onLine`, from the end of the file or from an offset. An error of `onLine` is ignored. Returns a
+ * function that stops the reading.
  */
 export function followLog(file: string, onLine: (line: string) => void, from = sizeOf(file)): () => void {
   let at = from;
   let rest = "";
   const timer = setInterval(() => {
     const size = sizeOf(file);
-    // Another start has renamed it.
+    // Another start has renamed the log file and created a new one.
     if (size < at) at = 0;
     if (size === at) return;
     const added = Buffer.alloc(size - at);
@@ -32,7 +33,7 @@ export function followLog(file: string, onLine: (line: string) => void, from = s
       try {
         onLine(line);
       } catch {
-        // A line with a tenant's text may only look like a line of the Worker.
+        // A tenant's text in the log may look like a line of the Worker and be no valid one.
       }
     }
   }, LOOK_EVERY_MS);
@@ -43,18 +44,18 @@ export function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Errors that wrangler lists after the error of the Worker, as a consequence of it. */
+/** Errors that follow from an error of the Worker. Wrangler lists them after it. */
 const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
 
 /**
- * Wrangler's heading before errors of the bundler, and errors about its own folder while it is replaced. Neither is of use: each save was
- * bundled before.
+ * Wrangler's heading before errors of the bundler, and errors about its own folder while it is replaced. An operator needs neither: each
+ * save was bundled before.
  */
 const ITS_OWN = /^Build failed with \d+ errors?:?$|Could not resolve "[^"]*\/\.wrangler\/tmp\//;
 
 export type LogLine = Record<string, unknown> & { log: string };
 
-/** The JSON in a line, without wrangler's mark for warnings and errors. Undefined for other lines. */
+/** The JSON in a log line, without wrangler's prefix for warnings and errors. Undefined if the line has no JSON. */
 export function eventIn(line: string): LogLine | undefined {
   const said = /^(?:\S \[(?:WARNING|ERROR)\] )?(\{"log":.*)$/.exec(oneLine(line))?.[1];
   try {
@@ -64,7 +65,7 @@ export function eventIn(line: string): LogLine | undefined {
   }
 }
 
-/** A line of the log for the user. Undefined for lines that are only for searches. */
+/** The sentence that a log line becomes for the user. Undefined for lines that serve only searches in the log. */
 export function humanLine(line: string): string | undefined {
   const event = eventIn(line);
   const words = event ? eventWords(event) : runtimeWords(line);
@@ -87,7 +88,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
       if (level === "info") return `${queue}: ${message(rest)} ${rest.outcome}, waited ${rest.waited_ms} ms`;
       return `${queue}: ${message(rest)} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
     case "attempt":
-      // A success is reported at the end of the run.
+      // A successful step is reported at the end of its run.
       if (level === "info") return undefined;
       return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
     case "ended":
@@ -114,7 +115,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
   }
 }
 
-/** For example `20 of night-order, not_retryable`: the subject of an alert, without fields for programs. */
+/** The subject of an alert in words, such as `20 of night-order, not_retryable`, without fields for programs. */
 function alertWords({ change, alert_id, rule, severity, value, count, since, ...labels }: Record<string, unknown>, queue: unknown): string {
   if (change === "spoiled") return `alert: the row of ${rule} could not be read and is reset (${alert_id})`;
   const about = Object.values({ queue, ...labels }).filter((label) => label !== undefined && label !== null);
@@ -149,7 +150,7 @@ function instance({ workflow, subject }: Record<string, unknown>): string {
   return `${workflow} ${subject}`;
 }
 
-/** The retention removes rows in rounds: only a round with removed rows is printed. */
+/** The retention removes rows in rounds. A round that removed no row is not printed. */
 function removedWords(removed: unknown): string | undefined {
   const words = counts((removed ?? {}) as Record<string, unknown>);
   return words === "" ? undefined : `retention: removed ${words}`;

@@ -17,13 +17,13 @@ export interface Engine {
   /** The id of the first process and of its process group, which contains the whole engine. */
   pid: number;
   logFile: string;
-  /** The offset of this engine's first line in that file, in bytes. */
+  /** The offset of this engine's first line in the log file, in bytes. */
   logFrom: number;
   /** Resolves with the exit code or the signal of the first process. */
   ended: Promise<unknown[]>;
-  /** The ids of the workerd that runs the Worker and its state. Wrangler restarts it if it dies. */
+  /** The ids of the workerd that runs the Worker and its state. Wrangler restarts the workerd if it dies. */
   runtime(): number[];
-  /** The ids of the workerd that owns the public port. Without it, the engine does not answer. */
+  /** The ids of the workerd that owns the public port. Without that workerd, the engine does not answer. */
   front(): number[];
   /** Waits for an answer of the Worker. False after a timeout, or if the first process ends. */
   answers(withinMs: number): Promise<boolean>;
@@ -48,7 +48,7 @@ interface Running {
  * Runs an engine in its own process group, so that Ctrl-C reaches this process alone, which ends the engine in order.
  * Measured with wrangler 4.156, which runs a proxy on the public port and a runtime for the Worker:
  * - `kill -9` of the runtime: wrangler starts another on the same state within 0.4 to 0.8 s.
- * - `kill -9` of the proxy: a new one listens after 0.4 to 2 s, but never answers. Only a new wrangler helps.
+ * - `kill -9` of the proxy: a new proxy listens after 0.4 to 2 s, but never answers. Only a restart of wrangler helps.
  * - `kill -9` of the first process: both workerds keep running, with the port and the state. Kill the whole group.
  * - SIGTERM or SIGINT: the first process ends after 0.05 s, the last of the group after 0.1 to 0.2 s. The engine has stopped when the group
  *   is gone.
@@ -70,11 +70,11 @@ export function runDev({ url, token, folder, cwd, args, lock }: Running): Engine
   const pid = first.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
   lock.holds(pid);
-  // If the process ends without stop().
+  // Ends the engine also if this process ends without stop().
   process.once("exit", killAll);
 
   const workerds = () => groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command));
-  /** Matches the workerd with the public port: the proxy of wrangler, or the only one of `serve.ts`. */
+  /** Matches the workerd that listens on the public port: wrangler's proxy, or the single workerd of `serve.ts`. */
   const isFront = ({ command }: { command: string }) => command.includes(`entry=127.0.0.1:${new URL(url).port} `);
   const runtime = () => workerds().filter((one) => args[0] === SERVE || !isFront(one));
   const released = () => {
@@ -116,8 +116,8 @@ interface Told {
 }
 
 /**
- * The arguments of `wrangler dev` for a Worker that is reloaded when it changes: loopback only, without questions and inspector. A version
- * that was not tried starts unchanged: the faster start changes the configuration of its runtime.
+ * The arguments of `wrangler dev` for a Worker that is reloaded when it changes: loopback only, without questions and inspector. A
+ * version of wrangler that was not tried starts without the faster start, which changes the runtime's configuration.
  */
 export function devArgs(wrangler: string, told: Told, { script, config }: { script: string; config: string }): string[] {
   const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];
@@ -130,7 +130,7 @@ export function serveArgs(told: Told, bundle: string): string[] {
 }
 
 const SERVE = besideOf(import.meta.filename, "serve");
-/** As a URL, because `#` and `?` in a folder's name would end the path of a module. */
+/** The file is named by a URL, because `#` and `?` in a folder's name would end the path of a module. */
 const LIGHTER_START = pathToFileURL(besideOf(import.meta.filename, "lighter-start")).href;
 
 function toldArgs({ folder, port, secrets, vars }: Told): string[] {

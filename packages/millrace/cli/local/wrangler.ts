@@ -10,14 +10,14 @@ export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 /** The versions of wrangler that Millrace was tried with, from the oldest that it accepts. */
 export const TRIED = { oldest: "4.156.0", newest: "4.164.0" };
 
-/** Exact, because npm resolves a range or a tag to an old version on a Node that is older than wrangler needs. */
+/** An exact version, because npm resolves a range or a tag to an old version on a Node that is older than wrangler needs. */
 export const INSTALL_WRANGLER = `npm install --save-dev wrangler@${TRIED.newest}`;
 
 export function wranglerVersion(wrangler: string): string {
   return (JSON.parse(readFileSync(join(dirname(wrangler), "../package.json"), "utf8")) as { version: string }).version;
 }
 
-/** The reason why a version of wrangler cannot run or deploy an engine. Undefined if it can. */
+/** The reason why a version of wrangler cannot run or deploy an engine. Undefined if the version can do both. */
 export function wranglerRefusal(version: string): string | undefined {
   if (!isOlder(version, TRIED.oldest)) return undefined;
   return `wrangler ${version} is too old: Millrace needs ${TRIED.oldest} or newer. Install it: ${INSTALL_WRANGLER}`;
@@ -55,9 +55,9 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
     WRANGLER_LOG_PATH: join(folder, "wrangler-logs"),
     WRANGLER_REGISTRY_PATH: join(folder, "registry"),
     WRANGLER_SEND_METRICS: "false",
-    // It serves the whole database on the public port, without a token.
+    // The local explorer serves the whole database on the public port, without a token.
     X_LOCAL_EXPLORER: "false",
-    // It stores a trace of every request and statement, which only the explorer shows.
+    // Observability stores a trace of every request and statement, which only the local explorer shows.
     X_LOCAL_OBSERVABILITY: "false",
   };
   return { ...process.env, ...settings };
@@ -73,7 +73,7 @@ export function runWrangler(
   return runNode(folder, doing, [of.wrangler, ...args], of.root);
 }
 
-/** As `runWrangler`, for a file that loads wrangler. */
+/** Like `runWrangler`, for a Node script that loads wrangler. */
 export function runNode(folder: string, doing: string, args: readonly string[], cwd = ROOT): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [...args], { cwd, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
@@ -83,7 +83,9 @@ export function runNode(folder: string, doing: string, args: readonly string[], 
   });
 }
 
-/** The error that the Worker threw while loading, or the last error of wrangler, or its last line. Accepts JSON output too. */
+/**
+ * The error that the Worker threw while loading, or the last error of wrangler, or the last line of the output. The output may be JSON.
+ */
 export function lastError(output: string): string {
   return errorIn(output) ?? jsonErrorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
 }
@@ -94,7 +96,9 @@ function jsonErrorIn(output: string): string | undefined {
   return text && oneLine(JSON.parse(text));
 }
 
-/** The error that the Worker threw while loading, or the last error line of wrangler or a program. Undefined if there is none. */
+/**
+ * The error that the Worker threw while loading, or the last error line of wrangler or a program. Undefined if the output has no error.
+ */
 export function errorIn(output: string): string | undefined {
   const lines = linesOf(output);
   const errors = lines.flatMap((line, at) => wholeError(line, lines.slice(at + 1)) ?? []);
@@ -103,7 +107,7 @@ export function errorIn(output: string): string | undefined {
   return error?.replace(LOADING, "");
 }
 
-/** An error of wrangler, with the items of a list that follow an error with a colon at its end. */
+/** An error of wrangler. If the error ends with a colon, the items of the list after it are included. */
 function wholeError(line: string, after: readonly string[]): string | undefined {
   const error = errorOf(line);
   if (!error?.endsWith(":")) return error;
@@ -111,7 +115,10 @@ function wholeError(line: string, after: readonly string[]): string | undefined 
   return [error, ...after.slice(0, end < 0 ? undefined : end)].join(" ");
 }
 
-/** The text of an error line of wrangler, without its mark. Undefined for other lines, also for requests with the mark in their path. */
+/**
+ * The text of an error line of wrangler, without its prefix. Undefined for other lines, also for a request whose path contains the
+ * prefix.
+ */
 export function errorOf(line: string): string | undefined {
   return /^\S \[ERROR\]\s*(.*)$/.exec(oneLine(line))?.[1];
 }

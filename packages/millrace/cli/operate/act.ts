@@ -1,7 +1,7 @@
 import { Misuse } from "../command.ts";
 import type { Asked } from "./verb.ts";
 
-/** The reason that a dry run sends. It is not stored. */
+/** The reason that a dry run sends. The engine does not store the reason of a dry run. */
 const LOOKING = "a dry run";
 
 const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;

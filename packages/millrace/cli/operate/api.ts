@@ -2,9 +2,9 @@ import pRetry from "p-retry";
 import { ApiRefusal, askerOf } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
-/** Repeats of a request without an answer, where a repeat is safe. */
+/** How often a request without an answer is repeated, if a repeat is safe. */
 const AGAIN = 2;
-/** Time limit for all attempts. */
+/** Time limit for all attempts of a request. */
 const WITHIN_MS = 60_000;
 
 export interface Request {
@@ -12,7 +12,7 @@ export interface Request {
   readonly path: string;
   readonly body?: object | undefined;
   readonly headers?: Record<string, string>;
-  /** True if a repeat has no second effect: without an answer, the request is repeated. Others are sent once. */
+  /** True if a repeat of the request has no second effect: without an answer, the request is repeated. Other requests are sent once. */
   readonly isSafe: boolean;
 }
 
@@ -27,7 +27,7 @@ class NotAnswered extends ApiRefusal {
   override readonly exitCode = 4;
 }
 
-/** Errors: an `ApiRefusal` with the problem; `NotReached`; `NotAnswered`. */
+/** Sends requests to an engine. Errors: an `ApiRefusal` with the engine's problem; `NotReached`; `NotAnswered`. */
 export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   const ask = askerOf(engine.url, engine.token);
   const send = <Answer>({ method, path, body, headers, isSafe }: Request): Promise<Answer> =>
@@ -44,7 +44,7 @@ export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   return { engine, send, get: (path) => send({ method: "GET", path, isSafe: true }) };
 }
 
-/** True if a repeat may succeed: there was no answer, or the engine is temporarily unavailable. */
+/** True if a repeated request may succeed: there was no answer, or the engine is temporarily unavailable. */
 function mayPass(error: ApiRefusal): boolean {
   if (error.status === undefined) return !wasNotHeard(error);
   return error.status === 503 && error.problem?.retryable === true;

@@ -11,7 +11,7 @@ export interface Typed {
   values: Readonly<Record<string, string | boolean | undefined>>;
 }
 
-/** The verb of a noun, and its arguments. Errors: a `Misuse` that lists the verbs. */
+/** Finds the verb of a noun in typed arguments, and the arguments of the verb. Errors: a `Misuse` that lists the noun's verbs. */
 export function verbIn(name: string, noun: Noun, args: readonly string[]): { name: string; verb: Verb; rest: readonly string[] } {
   const alone = noun[NO_VERB];
   if (alone) return { name, verb: alone, rest: args };
@@ -24,7 +24,7 @@ export function verbIn(name: string, noun: Noun, args: readonly string[]): { nam
   throw new Misuse(`${what}.${meant(first, there)} Verbs: ${there.join(", ")}. More: ${callOf(name)} --help`);
 }
 
-/** False for a verb that is neither of the noun nor a misspelt one of it: an app may have it. */
+/** False for a verb that the app may define: the noun has no such verb, and it is not misspelt. */
 export function mayHave(noun: Noun, typed = ""): boolean {
   const isNone = NO_VERB in noun || typed === "" || typed.startsWith("-");
   return isNone || Object.hasOwn(noun, SAME[typed] ?? typed) || nearest(typed, Object.keys(noun)) !== undefined;
@@ -36,7 +36,7 @@ export function readTyped(name: string, verb: Verb, args: readonly string[]): Ty
   const { values, positionals } = parsed(name, options, args);
   const takes = verb.takes?.split(" ").filter(Boolean) ?? [];
   const words = [...positionals];
-  // `latest WORKFLOW` is one id.
+  // `latest WORKFLOW` is one instance id in two words.
   if (words[0] === "latest" && words.length === takes.length + 1) words.splice(0, 2, `latest ${words[1]}`);
   const lacking = takes[words.length];
   if (lacking !== undefined) throw new Misuse(`${lacking} is missing: ${callOf(name, ...takes)}.${howOf(name)}`);
@@ -45,7 +45,7 @@ export function readTyped(name: string, verb: Verb, args: readonly string[]): Ty
   return { words, values };
 }
 
-/** Other names of verbs. */
+/** Synonyms of verbs. */
 const SAME: Readonly<Record<string, string>> = { get: "show", ls: "list" };
 
 function parsed(name: string, options: Readonly<Record<string, Option>>, args: readonly string[]) {

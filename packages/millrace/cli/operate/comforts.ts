@@ -6,14 +6,14 @@ import { sayInstance } from "./show-instance.ts";
 import type { Asked, Option } from "./verb.ts";
 import { sayJson } from "./words.ts";
 
-/** Additions to the declaration of an operation. */
+/** What a CLI command adds to the operation that the API declares. */
 interface Comfort extends Shown {
   readonly options?: Readonly<Record<string, Option>>;
-  /** The status to which the action brings its instance: the command has `--wait`. */
+  /** The status that the instance has after the action. Only an action with this status has the option `--wait`. */
   readonly ends?: Instance["status"];
-  /** Changes the body before it is sent. */
+  /** Changes the request body before it is sent. */
   readonly correct?: (body: Record<string, unknown>, asked: Asked, ids: readonly string[]) => Promise<void>;
-  /** Prints the answer. */
+  /** Prints the answer of the operation. */
   readonly says?: (answer: never, asked: Asked) => Promise<void> | void;
 }
 

@@ -12,7 +12,7 @@ export function sayLetter(letter: Letter): void {
   if (letter.state === "open") for (const line of nextLines(letter)) tell(line);
 }
 
-/** Puts the payload of `--payload` into the message. The engine fills in redacted values. */
+/** Replaces the payload of the dead letter's message by the value of `--payload`. The engine fills in redacted values. */
 export async function correctLetter(body: Record<string, unknown>, { api, text }: Asked, [id = ""]: readonly string[]): Promise<void> {
   const payload = text("payload");
   if (payload === undefined) return;
@@ -33,7 +33,7 @@ export function sayReplayed({ sent, why, instance_id: id }: Replayed): void {
 
 export type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
 
-/** Reasons that only a corrected message can fix: its envelope is unreadable or its type unknown. */
+/** Reasons of dead letters that only a corrected message can fix: its envelope is unreadable or its type unknown. */
 const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
 
 function nextLines({ id, replay: { refused }, body }: Letter): string[] {

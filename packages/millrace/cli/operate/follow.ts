@@ -8,14 +8,14 @@ import type { Asked, Verb } from "./verb.ts";
 import { instanceId } from "./which.ts";
 import { sayJson, shownJson, tell } from "./words.ts";
 
-/** Exit code: the run ended without success, or waits for an operator. */
+/** Exit code of `--wait` when the run ended without success, or waits for an operator. */
 export const NOT_COME_TO_IT = 3;
 
 export const WAIT = {
   wait: { says: "print its steps until it ends or needs an operator, then its output; exit code 3 if it failed" },
 };
 
-/** Yields the events of an instance until it ends. Errors: as `heardOf`. */
+/** Yields the events of an instance until it ends. Has the errors of `heardOf`. */
 async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): AsyncGenerator<StreamEvent[]> {
   for await (const events of heardOf(api.engine, `/v1/instances/${encodeURIComponent(id)}/stream`, stop)) {
     yield events;
@@ -52,7 +52,7 @@ export async function waitFor(asked: Asked, id: string, wanted: Instance["status
   return instance.status === wanted ? 0 : NOT_COME_TO_IT;
 }
 
-/** True if an operator must act. A question is void while the instance is undone. */
+/** True if an instance needs an operator. While an instance is undone, its question needs no answer. */
 function standsStill({ status, undo, waiting_for: waits }: Instance): boolean {
   return status === "in_doubt" || status === "paused" || (undo === null && waits.some(({ approval_id }) => approval_id !== null));
 }

@@ -13,7 +13,7 @@ import type { Asked, Option, Verb } from "./verb.ts";
 import { instanceId, timeOf } from "./which.ts";
 import { sayJson, tell, typedJson } from "./words.ts";
 
-/** The answer of an operation, as far as it is read here. */
+/** The fields of an operation's answer that the CLI reads. */
 export type Answer = Readonly<Record<string, unknown>>;
 
 const PLACES: Readonly<Record<Field["type"], string | undefined>> = {
@@ -21,7 +21,7 @@ const PLACES: Readonly<Record<Field["type"], string | undefined>> = {
 };
 const WHOLE = { value: "JSON", says: "the whole body; other options replace its fields; @FILE, -" };
 
-/** The verb that calls an operation. */
+/** The CLI verb that calls an operation of the API. */
 export function verbOf(operation: Operation): Verb {
   const { command, fields, does, page, hasBody } = operation;
   const { options, ends } = COMFORTS[command] ?? {};
@@ -44,12 +44,12 @@ function isOfInstance({ path }: Operation): boolean {
   return path.startsWith("/v1/instances/{id}");
 }
 
-/** A part of the path is an argument, and so is the text of a search. */
+/** True for a field that is typed as an argument: a part of the path, or the text of a search. */
 function isArgument({ name, in: place, needed }: Field): boolean {
   return place === "path" || (place === "query" && needed === true && name !== "reason");
 }
 
-/** A body field with the name of a common option is set with `--body`. */
+/** True for a field that has its own option. A body field with the name of a common option is set with `--body`. */
 function isOption(field: Field): boolean {
   return !isArgument(field) && !(optionOf(field) in COMMON);
 }
@@ -102,14 +102,14 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
 }
 
 interface Typed {
-  /** The arguments, by which the path names its object. */
+  /** The arguments that fill the parameters of the operation's path. */
   readonly ids: readonly string[];
   readonly query: URLSearchParams;
   readonly body: Record<string, unknown>;
   readonly headers?: Record<string, string>;
 }
 
-/** The parts of a request, from the arguments and options of a call. Errors: a `Misuse` for a missing or wrong one. */
+/** Builds a request of an operation from typed arguments and options. Errors: a `Misuse` for a missing or wrong value. */
 async function requestOf(operation: Operation, asked: Asked, isDryRun: boolean): Promise<Typed> {
   const { fields } = operation;
   const whole = fields.some(({ name }) => name === "body") ? undefined : asked.text("body");
@@ -161,7 +161,7 @@ function pathOf(path: string, ids: readonly string[]): string {
   return path.replaceAll(/\{\w+\}/g, () => encodeURIComponent(rest.shift() ?? ""));
 }
 
-/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end it. */
+/** Writes a key as an RFC 8941 string, so that a comma or a quote does not end the key. */
 export function quoted(key: string): string {
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }

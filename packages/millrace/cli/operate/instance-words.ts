@@ -9,7 +9,7 @@ export function standing(instance: Instance): string {
   return oneLine(`${workflow} of ${subject} is ${status}${why === "" ? "." : `: ${why}`}`);
 }
 
-/** The reason for the status, from the row of the instance. */
+/** The reason for an instance's status, from the instance's row. */
 export function whyOf({ status, error, waiting_for: [wait], held, retrying, sleeping, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
@@ -39,12 +39,12 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
 }
 
-/** The decisions for an unknown outcome. An effect that is known to have happened cannot be rejected. */
+/** The decisions that an operator has for an unknown outcome. An effect that is known to have happened cannot be rejected. */
 function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["doubts"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
   if (answered !== null) {
     const known = answered.output_ref === null ? shownJson(answered.output) : "";
-    // Redacted output cannot be confirmed.
+    // An output with redacted values cannot be confirmed.
     const output = known === "" || known.includes("[redacted]") ? "…" : shellWord(known);
     return [
       oneLine(`“${step}” happened, but the rows recorded with it were refused. ${why ?? ""}`),

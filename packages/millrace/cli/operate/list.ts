@@ -9,16 +9,16 @@ export interface Page {
   readonly next_cursor?: string | null;
 }
 
-/** How a list is printed, if not by the columns of its operation. */
+/** How the CLI prints a list, if the columns of its operation are not sufficient. */
 export interface Shown {
   readonly columns?: readonly string[];
-  /** One more column. */
+  /** The text of an additional column without a title. */
   readonly why?: (item: Row) => string;
-  /** Printed for an empty list. */
+  /** The sentence that is printed for an empty list. */
   readonly none?: string;
 }
 
-/** Prints a page as a table, and the option for the next page. */
+/** Prints a page of a list as a table, and the option for its next page. */
 export function sayPage({ items, next_cursor: cursor = null }: Page, { columns = [] }: Shown, shown: Shown = {}): void {
   if (items.length > 0) sayTable(items, shown.columns ?? columns, shown.why);
   else if (cursor === null) tell(shown.none ?? "None.");
@@ -51,7 +51,7 @@ function titleOf(name: string): string {
   return name.replace(/_at$/, "").replaceAll("_", " ");
 }
 
-/** An unknown value is a dash, as in the console. */
+/** The text of a table cell. An unknown value is a dash, as in the console. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "number") return String(Math.round(value * 100) / 100);

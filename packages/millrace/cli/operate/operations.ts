@@ -10,15 +10,15 @@ export interface Field {
 
 /** An operation of the API that has a command. */
 export interface Operation {
-  /** Its noun and verb: `schedules pause`. */
+  /** The noun and verb of the operation's command: `schedules pause`. */
   readonly command: string;
   readonly method: string;
   readonly path: string;
   readonly does: string;
   readonly fields: readonly Field[];
-  /** The columns of its list. */
+  /** The columns of the list that the operation returns. */
   readonly columns?: readonly string[];
-  /** The longest page of its list. */
+  /** The largest page of the list that the operation returns. */
   readonly page?: number;
   /** The result of an action, without its full stop. */
   readonly done?: string;
@@ -28,7 +28,10 @@ export interface Operation {
 // biome-ignore lint/suspicious/noExplicitAny: a part of a document, which its reader knows
 type Json = Record<string, any>;
 
-/** The operations of an OpenAPI document that have a command, in its order. operations.json has those of the engine. */
+/**
+ * The operations of an OpenAPI document that have a command, in the document's order. operations.json contains the operations of the
+ * engine.
+ */
 export function operationsIn({ paths, components }: Json): Operation[] {
   const resolved = (schema: Json = {}): Json => {
     const { $ref, anyOf, allOf } = schema;
@@ -88,7 +91,7 @@ function typeOf({ type, format }: Json, values: readonly unknown[] | undefined, 
   return kind === "array" && items.type === "integer" ? "numbers" : "json";
 }
 
-/** Up to six of an item's properties: its identity, its state, more values, a time, a text. */
+/** Chooses up to six properties of a list's item as columns: id, status, further values, a time, a text. */
 function columnsOf(properties: Json): string[] {
   const all = Object.keys(properties);
   const first = (...patterns: RegExp[]) => patterns.flatMap((pattern) => all.find((name) => pattern.test(name)) ?? []).slice(0, 1);

@@ -5,7 +5,7 @@ import { stepName } from "./words.ts";
 
 export type Plan = Extract<RetryAnswer, { effects: unknown }>;
 
-/** The meaning of each verdict, in the words of the API's document. A test compares both. */
+/** The meaning of each verdict of a dry run, in the words of the API's document. A test compares both texts. */
 export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], string>> = {
   kept: "it happened and is kept",
   runs: "it runs, or runs again",

@@ -24,14 +24,14 @@ export function problemLines({ title, detail, issues = [], did_you_mean: meant }
   ];
 }
 
-/** The hint for programs at the end of a detail. */
+/** Matches the hint for HTTP clients at the end of an error's detail. */
 const BY_HTTP = /( (?:List|Search)[\w ]*? with GET (\/v1\/[\w-]+)(?:\?\S*|;[^.]*)?\.?)$/;
 
 export function issueLines(issues: NonNullable<Problem["issues"]>, detail: string): string[] {
   return issues.map(({ path, message }) => `${path} ${message}`).flatMap((said) => (detail.includes(said) ? [] : [`  ${oneLine(said)}`]));
 }
 
-/** The next step for a refused token or an unknown outcome. */
+/** The next command for an operator after a refused token or an unknown outcome. */
 function nextLines({ code }: Problem, { tokenFrom, url }: AskedEngine): string[] {
   if (code === "unauthorized") {
     const from = /^(MILLRACE_TOKEN|--token)$/.test(tokenFrom) ? tokenFrom : shown(tokenFrom);

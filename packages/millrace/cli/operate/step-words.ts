@@ -5,16 +5,16 @@ import { lasting, moment } from "./words.ts";
 export interface StepEvent {
   type: string;
   step: string;
-  /** Distinguishes calls with the same name. */
+  /** Distinguishes calls of a step with the same name. */
   count: number;
   at: string;
   attempt?: number;
   /** For a failed attempt: the first attempt and all retries; null if unknown. */
   max_attempts?: number | null;
-  /** For a completed attempt: the state of its step, unless that is done. */
+  /** For a completed attempt: the status of its step, unless the step is done. */
   state?: "in_doubt" | "paused" | "stopped" | "waiting";
   error?: { name: string; message: string } | null;
-  /** Null if no further attempt follows. */
+  /** Delay before the next attempt in ms. Null if no further attempt follows. */
   retry_delay_ms?: number | null;
   until?: string | null;
   event_type?: string | null;
@@ -25,7 +25,10 @@ export interface StepEvent {
 export class StepTeller {
   readonly #began = new Map<string, number>();
 
-  /** The lines for new events. The start of an attempt is left out if its end is known, and a failed step if its attempt is printed. */
+  /**
+   * The lines for new step events. The start of an attempt is left out if its end is known, and so is a failed step if its last attempt
+   * is printed.
+   */
   lines(events: readonly StepEvent[]): string[] {
     return events.flatMap((event, at) => {
       const { type } = event;
@@ -36,7 +39,7 @@ export class StepTeller {
       else this.#began.delete(name);
       if (type === "attempt_started" && events.slice(at).some(isAttempt)) return [];
       if (type === "step_errored" && events.slice(0, at).some(isAttempt)) return [];
-      // The event of the wait has the reason.
+      // A second event, for the wait itself, has the reason for the wait.
       if (event.state === "waiting") return [];
       const took = began === undefined ? undefined : lasting(Date.parse(event.at) - began);
       return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event, took)}`)];
@@ -91,7 +94,7 @@ function failure({ attempt = 1, max_attempts: most, error, retry_delay_ms: delay
   return `${nth}: ${error ? plain(error.message).replace(/\.$/, "") : "no message"}; ${next}`;
 }
 
-/** The thrown message, without the text that the platform and the engine add. */
+/** The message of an error that a step threw, without the text that the platform and the engine add. */
 function plain(message: string): string {
   const [, thrown = message] = /^Step threw an? \w+ with message "(.*)"$/s.exec(message) ?? [];
   return thrown.replace(/^(?:\w*Error: )+/, "").replace(/ \(millrace: \w+\)$/, "");

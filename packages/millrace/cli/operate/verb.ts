@@ -1,26 +1,26 @@
 import type { AskedApi } from "./api.ts";
 
-/** An option of a verb. Without `value` it is a flag. */
+/** An option of a verb. An option without `value` is a flag. */
 export interface Option {
   readonly value?: string;
-  /** The possible values, if they are few and known. */
+  /** The possible values of the option, if they are few and known. */
   readonly values?: readonly string[];
   readonly says: string;
 }
 
 export interface Verb {
-  /** The placeholders of its arguments, such as `LANE KEY`. */
+  /** The placeholders of the verb's arguments, such as `LANE KEY`. */
   readonly takes?: string;
-  /** One sentence without its full stop, for the help. */
+  /** One sentence for the help, without its full stop. */
   readonly does: string;
-  /** A sentence about its arguments. */
+  /** A sentence about the verb's arguments, for the help. */
   readonly note?: string;
   readonly options?: Readonly<Record<string, Option>>;
   run(asked: Asked): Promise<number>;
 }
 
 export interface Asked {
-  /** The values of the arguments `takes`. */
+  /** The typed arguments, in the order of `takes`. */
   readonly words: readonly string[];
   readonly api: AskedApi;
   readonly isJson: boolean;
@@ -31,7 +31,7 @@ export interface Asked {
   flag(option: string): boolean | undefined;
 }
 
-/** Verbs of one kind. A noun without verbs has its command under NO_VERB. */
+/** Verbs of one kind. A noun without verbs has its only command under the key NO_VERB. */
 export type Noun = Readonly<Record<string, Verb>>;
 
 export const NO_VERB = "";

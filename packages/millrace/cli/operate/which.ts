@@ -4,7 +4,10 @@ import type { InstancePage } from "./answers.ts";
 import type { Asked } from "./verb.ts";
 import { tell } from "./words.ts";
 
-/** The id of an instance. `latest` is the newest one, `latest WORKFLOW` of a workflow. Errors: a `Refusal` if there is none. */
+/**
+ * The id of the instance that the user names. `latest` is the newest instance, `latest WORKFLOW` the newest of a workflow. Errors: a
+ * `Refusal` if there is no such instance.
+ */
 export async function instanceId({ api, isJson }: Pick<Asked, "api" | "isJson">, typed = ""): Promise<string> {
   const [, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
   if (workflow === undefined && typed !== "latest") return typed;
@@ -18,7 +21,10 @@ export async function instanceId({ api, isJson }: Pick<Asked, "api" | "isJson">,
 
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Converts a time or a length, such as `12h`, to a time for the API: a length ago, or with `sign` 1 from now. Errors: a `Misuse`. */
+/**
+ * Converts a time, or a length such as `12h`, to a time for the API. A length means that long ago, or with `sign` 1 from now. Errors: a
+ * `Misuse`.
+ */
 export function timeOf(option: string, typed: string, sign: 1 | -1): string {
   const [, count, unit = ""] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];
   if (count !== undefined) return new Date(Date.now() + sign * Number(count) * (UNITS[unit] ?? 0)).toISOString();

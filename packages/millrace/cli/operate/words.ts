@@ -18,7 +18,7 @@ export function shellWord(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** Prints on stderr, so that stdout has the answer alone. */
+/** Prints on stderr, so that stdout contains only the answer of the command. */
 export function tell(sentence: string): void {
   process.stderr.write(`${sentence}\n`);
 }
@@ -27,7 +27,7 @@ export function sayJson(answer: unknown): void {
   say(shownJson(answer));
 }
 
-/** The age of a time, at least 1 s; or the length until then. */
+/** The age of a past time, at least 1 s; for a future time, the duration until then. */
 export function ago(time: string): string {
   const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
   return seconds < 0 ? `in ${lasting(-seconds * 1000)}` : `${lasting(Math.max(1, seconds) * 1000)} ago`;
@@ -53,7 +53,8 @@ export function stepName({ step, item }: { step: string; item: string }): string
 }
 
 /**
- * Parses JSON from the argument, a file (`@…`) or standard input (`-`), within the engine's limits. Errors: a `Misuse` with the mistake.
+ * Parses JSON from the argument, a file (`@…`) or standard input (`-`), within the engine's size limits. Errors: a `Misuse` with the
+ * mistake.
  */
 export async function typedJson(option: string, typed: string): Promise<unknown> {
   const read = await textOf(option, typed);

@@ -7,7 +7,7 @@ export function asText(...statements: readonly Statement[]): string {
     .join("; ");
 }
 
-/** A text as hex, so that no shell or parser on the way sees a quote or semicolon. */
+/** Writes a text as a hex literal, so that no shell or parser interprets a quote or semicolon in it. */
 function literal(value: Statement["params"][number] | undefined): string {
   if (typeof value !== "string") return String(value ?? "NULL");
   return PLAIN.test(value) ? `'${value}'` : `CAST(x'${Buffer.from(value, "utf8").toString("hex")}' AS TEXT)`;

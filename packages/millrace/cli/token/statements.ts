@@ -20,7 +20,7 @@ export function listStatement(tenant: string): string {
   return asText(selectTokensOf(tenant, MOST_LISTED));
 }
 
-/** SQL that finds the tenant and actor of a token. With `descendants`, also if the token has been deleted and its descendants remain. */
+/** SQL that finds the tenant and actor of a token. With `descendants`, the SQL also finds a deleted token whose descendants remain. */
 export function findStatement({ id, descendants }: Pick<Revoke, "id" | "descendants">): string {
   return asText(descendants ? selectFamilyOwner(id) : selectOwner(id));
 }

@@ -2,11 +2,11 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The poll interval. A poll takes 5 ms of a processor. */
+/** The interval between polls of the sources. A poll takes 5 ms of a processor. */
 const LOOK_EVERY_MS = 250;
-/** Time without a further change, after which a change is complete. */
+/** A change of the sources is complete when no further change follows within this time. */
 const WHOLE_AFTER_MS = 50;
-/** How long to wait for an empty file to be written: some editors empty it first. */
+/** How long to wait until an empty file is written again: some editors empty a file before they save it. */
 const EMPTY_MS = 2000;
 
 /** The size and modification time of each file. */

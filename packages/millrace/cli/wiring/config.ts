@@ -5,7 +5,7 @@ import { Refusal } from "../command.ts";
 import { settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 
-/** A consumer in the configuration. Missing numbers have the defaults of the platform. */
+/** A queue consumer in the configuration. For a missing number the platform's default applies. */
 export interface ConfiguredConsumer {
   queue: string;
   max_batch_size?: number;
@@ -51,14 +51,14 @@ export interface Config {
   [other: string]: unknown;
 }
 
-/** How long a file that ends too early is read again, because some editors empty it first. */
+/** For how long an incomplete file is read again, because some editors empty a file before they save it. */
 const WRITTEN_WITHIN_MS = 2000;
 const READ_EVERY_MS = 100;
 
-/** The file ends before its text is complete. */
+/** The error for a configuration file that ends before its text is complete. */
 class CutShort extends Refusal {}
 
-/** As `readConfig`, for a file that an editor may be writing. */
+/** Like `readConfig`, for a file that an editor may be writing. */
 export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS): Promise<Config> {
   for (const until = Date.now() + withinMs; ; await sleep(READ_EVERY_MS)) {
     try {
@@ -74,7 +74,7 @@ export const formatOf = (file: string) => (file.endsWith(".toml") ? "toml" : "js
 /** Reads a configuration in JSON with comments, or in TOML. Errors: a `Refusal` with the line of the first mistake. */
 export const readConfig = (file: string): Config => configIn(file, settingsIn(file));
 
-/** Parses the text of a configuration. Errors: as `readConfig`. */
+/** Parses the text of a configuration. Has the errors of `readConfig`. */
 export function configIn(file: string, text: string): Config {
   const wrong = (what: string, line: number, isCut: boolean) =>
     new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Look there, or at the line before.`);
@@ -98,7 +98,7 @@ export function configIn(file: string, text: string): Config {
   throw wrong(`JSON: ${says}.`, text.slice(0, first.offset).split("\n").length, isCut);
 }
 
-/** Fields that an environment does not inherit. */
+/** Fields that wrangler's environments do not inherit from the top level. */
 const NOT_INHERITED = [
   ...["vars", "define", "secrets", "durable_objects", "workflows", "queues", "d1_databases", "r2_buckets", "kv_namespaces", "services"],
   ...["ratelimits", "analytics_engine_datasets", "ai", "browser", "images", "media", "vectorize", "hyperdrive", "send_email", "pipelines"],

@@ -13,9 +13,8 @@ export interface Known {
 
 /** The fields of the engine's `ConsumerDefinition` that the wiring reads. */
 export interface KnownConsumer {
-  /** The queue's own name. */
   queue: string;
-  /** The declared name, if one definition declares several queues. */
+  /** The queue name in the definition, if one definition declares several queues. */
   declaredAs?: string | undefined;
   retries: { limit: number };
   batch: { size: number; waitSeconds: number };
@@ -35,9 +34,8 @@ export interface KnownMessage {
   name: string;
   kind: "command" | "event";
   type: string;
-  /** The queue's own name. */
   queue: string;
-  /** False for a command without a workflow, and for an event without a route. */
+  /** True if the message has a receiver. False for a command without a workflow, and for an event without a route. */
   known: boolean;
   /** True for an event that wakes waiting instances. */
   signals: boolean;
@@ -55,7 +53,7 @@ export interface KnownWorkflow {
 /** The result of loading the sources. `thrown` is the class of an error that the sources threw. */
 export type Look = { known: Known } | { error: string; at: string | undefined; thrown?: string | undefined };
 
-/** The innermost frame of a stack in the sources: `file:line`. */
+/** The innermost stack frame that is in the sources, as `file:line`. */
 export function placeIn(stack: string, sources: string): string | undefined {
   const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s():]+:\d+)(?::\d+)?\)?$/gm)].map(([, place = ""]) => place);
   return places.find((place) => place.startsWith(`${sources}/`) && !/\/(?:node_modules|\.millrace)\//.test(place));

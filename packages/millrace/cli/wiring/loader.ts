@@ -26,7 +26,7 @@ export class Loader {
     return this.#next.pid;
   }
 
-  /** Loads `bundle`, a file. `within` has a timeout in ms for each attempt. */
+  /** Loads the definitions of a bundle file. `within` has a timeout in ms for each attempt. */
   async load(bundle: string, within: readonly number[] = LOAD_WITHIN_MS): Promise<Look> {
     for (const ms of within) {
       const said = await this.#hear(bundle, ms);
@@ -69,7 +69,7 @@ export class Loader {
   }
 }
 
-/** Starts a process that waits for a bundle, and does not keep this one alive. */
+/** Starts a process that waits for a bundle. This process can end while the started one still waits. */
 function started(sources: string): ChildProcess {
   const child = fork(besideOf(import.meta.filename, "look"), [sources], {
     execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],

@@ -1,4 +1,4 @@
-// A separate process that loads the sources and returns their definitions, so that their side effects stay in it.
+// A separate process that loads the sources and returns their definitions, so that side effects of the sources stay in that process.
 import { once } from "node:events";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -11,7 +11,7 @@ import {
   type Look,
   placeIn,
 } from "./known.ts";
-// Loaded in advance, because most sources import it.
+// zod is loaded in advance, because most sources import it.
 import "zod";
 
 /** Stand-ins for the platform's modules, sufficient to load the sources. */
@@ -41,7 +41,7 @@ type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & {
   routes?: { targets: { workflow?: { name: string } }[] }[];
 };
 
-/** The fields of a catalog that are read here. */
+/** The fields of a catalog that the wiring check reads. */
 interface App {
   workflows: { name: string }[];
   consumers: Consumer[];
@@ -61,7 +61,7 @@ process.exit = (code) => {
   throw new Error(`process.exit(${code ?? ""}) is called as they are loaded.`);
 };
 const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded) => ({ known: knownOf(loaded) }), refusalOf);
-// Exits although timers and sockets of the sources are open.
+// Exits even if the sources have open timers and sockets.
 process.send?.(said, () => exit());
 
 /** The catalog of the Worker's classes. Empty for a Worker without the engine. */
@@ -134,7 +134,7 @@ function isConsumer(value: unknown): value is Consumer {
 
 function refusalOf(error: unknown): Look {
   const { message = String(error), stack = "", name = "value" } = error instanceof Error ? error : {};
-  // Messages of the engine contain no values of the environment.
+  // Error messages of the engine contain no values of the environment.
   return {
     error: message,
     at: placeIn(stack, sources),

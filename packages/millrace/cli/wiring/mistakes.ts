@@ -5,14 +5,14 @@ import { camel, isLane, pascal, pathFrom, upper } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 import { unconsumed } from "./unconsumed.ts";
 
-/** A mistake, as a sentence that ends with its fix. */
+/** A mistake in the wiring of a Worker, as a sentence that ends with its fix. */
 export interface Mistake {
   readonly says: string;
-  /** True if the runtime could not start, or would run the wrong class. */
+  /** True if the mistake keeps the runtime from starting, or makes it run the wrong class. */
   readonly stops: boolean;
 }
 
-/** Compares the sources with the configuration. `set` are variables that are set elsewhere. */
+/** Compares the sources with the configuration, and returns the mistakes. `set` has the names of variables that are set elsewhere. */
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
     ...[...classes(config, known, sources), ...objects(config, known)].map((says) => ({ says, stops: true })),
@@ -26,7 +26,7 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
   ];
 }
 
-/** Classes that the configuration names and the Worker does not export, or exports for another workflow. */
+/** Reports classes that the configuration names, but that the Worker does not export, or exports for another workflow. */
 function classes(config: Config, known: Known, sources: readonly Source[]): string[] {
   const { name, workflows = [], durable_objects, services = [], exports = {}, main = "src/worker.ts" } = config;
   const entry = sources.find(({ file }) => file === main)?.text ?? "";
@@ -55,7 +55,7 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
         const add = isStarted || ofEngine.includes(name) ? line(name, class_name) : exporting(class_name);
         return [`The class of "${name}" is not exported. Add this line to ${main}: ${add}`];
       }
-      // The engine finds a workflow by its binding. Another class is the Worker's own Workflow.
+      // The engine finds a workflow by its binding. A class without an engine's workflow is a Workflow of the app.
       if (runs ? runs === name || upper(runs) === binding : !isStarted) return [];
       const what = runs ? `runs "${runs}"` : "runs no workflow";
       return [`${class_name} ${what}, but it is bound as "${name}" in wrangler.jsonc. In ${main}: ${line(name, class_name)}`];
@@ -131,7 +131,7 @@ function objects({ exports = {}, durable_objects, migrations }: Config, known: K
   });
 }
 
-/** The default queue. Its binding has another name. */
+/** The name of the default queue, which has a special binding. */
 const DEFAULT_QUEUE = "millrace";
 const bindingOf = (queue: string) => (queue === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : upper(queue));
 
@@ -175,7 +175,7 @@ const lostLetters = (queue: string, retries: number | undefined, letters: string
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
   `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
 
-/** Lanes need the object `Lanes`, and no queue. */
+/** Reports queues with lanes without the Durable Object `Lanes`. Lanes need no platform queue. */
 function lanes({ durable_objects, exports = {}, migrations }: Config, known: Known): string[] {
   const [lane] = known.consumers.filter(({ queue, isElsewhere }) => isLane(queue) && !isElsewhere);
   if (!lane || exports.Lanes) return [];
@@ -195,7 +195,7 @@ function lanes({ durable_objects, exports = {}, migrations }: Config, known: Kno
   return [`The messages of "${lane.queue}" have no object to wait in. Add in wrangler.jsonc ${missing.join(" and ")}`];
 }
 
-/** Numbers of a consumer that differ between the sources and the configuration. */
+/** The numbers of a queue consumer that differ between the sources and the configuration. */
 function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, known: Known): string[] {
   const { queue, dead_letter_queue, ...numbers } = consumerOf(declared, configured.queue);
   const { declaredAs = declared.queue } = declared;
@@ -240,7 +240,7 @@ export function unloaded({ secrets, vars = {} }: Config, names: readonly string[
     });
 }
 
-/** The required bindings. `set` is as in `mistakesIn`. */
+/** Required bindings that the configuration lacks. `set` has the same meaning as in `mistakesIn`. */
 export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], vars = {} }: Config, set: readonly string[]): Mistake[] {
   const lacks = (list: string, what: string, binding: string, line: object) =>
     `wrangler.jsonc binds no ${what} as ${binding}. Add to "${list}": ${json({ binding, ...line })}`;

@@ -9,7 +9,7 @@ import type { Config } from "./config.ts";
 import type { Known } from "./known.ts";
 import type { Loader } from "./loader.ts";
 
-/** A source file of the project. Tests are left out. */
+/** A source file of the project. Test files are left out. */
 export interface Source {
   file: string;
   text: string;
@@ -24,7 +24,7 @@ export interface Output {
 
 /** The result of a check of the sources. The Worker's entry, `worker.js`, is the last file of its bundle. */
 export type Seen = ({ known: Known; sources: Source[]; worker: Output[] } | { mistake: string }) & {
-  /** The sources in the bundle. Empty if it was not built. */
+  /** Paths of the sources in the bundle. Empty if no bundle was built. */
   inputs: string[];
 };
 
@@ -48,13 +48,16 @@ interface Plugged {
   onLoad(which: { filter: RegExp; namespace: string }, answer: () => object): void;
 }
 
-/** The esbuild of wrangler, so that both accept the same sources. */
+/** The esbuild that wrangler uses, so that both accept the same sources. */
 const bundler = ({ wrangler }: Project): Bundler => createRequire(wrangler)("esbuild");
 
 /** The folders of the sources, and the process that loads them. */
 export interface Place {
   readonly project: Project;
-  /** A folder in the project, to resolve its packages. Bundles that run elsewhere must have the same depth, for their source maps. */
+  /**
+   * A folder in the project, from which packages are resolved. A bundle that runs elsewhere must have the same depth, for its source
+   * map.
+   */
   readonly folder: string;
   readonly loader: Loader;
   /** True omits the text of an error that the sources throw: it may contain a secret, and the output is stored or sent. */
@@ -92,7 +95,7 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
         keepNames: true,
         chunkNames: `${SHARED}[name]-[hash]`,
       },
-      // The map contains the sources: otherwise wrangler would watch the files and reload each unchecked save.
+      // The source map contains the sources. Otherwise wrangler would watch their files and reload each unchecked save.
       ...{ sourcemap: "linked", sourcesContent: true, loader: LOADERS, write: false, metafile: true, logLevel: "silent" },
     })
     .catch((error: Partial<Built>): Built => ({ errors: error.errors ?? [{ id: "", text: String(error), location: null }], warnings: [] }));
@@ -111,7 +114,7 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
   return { mistake: `The sources cannot be loaded: ${error}`, inputs };
 }
 
-/** Files that a Worker imports as text or bytes: wrangler's rules, and `.md`. */
+/** How esbuild loads files that a Worker imports as text or bytes: wrangler's rules, and `.md`. */
 const LOADERS = { ".md": "text", ".txt": "text", ".html": "text", ".sql": "text", ".bin": "binary" };
 
 /** A virtual entry that imports every source. */
@@ -139,7 +142,7 @@ export function writeBundle(folder: string, files: readonly Output[], kept: read
 /** The prefix of chunks: code that several entries share, or that import() loads. */
 const SHARED = "chunk-";
 
-/** Replaces a file by a rename, and only if its text has changed, because other processes watch it. */
+/** Replaces a watched file by a rename, and only if its text has changed, because other processes watch the file. */
 export function replace(file: string, text: string): void {
   if (existsSync(file) && readFileSync(file, "utf8") === text) return;
   writeFileSync(`${file}.new`, text);
@@ -148,7 +151,7 @@ export function replace(file: string, text: string): void {
 
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
 
-/** Folders without sources, in a root that has the main source file. */
+/** Folders that the search for sources skips, in a project whose main source file is in the root. */
 const WITHOUT_SOURCES = /^(?:\..*|node_modules|dist|build|coverage|public|tests?|__tests__)$/;
 const IS_SOURCE = /(?<!\.d|\.test|\.spec)\.[mc]?[jt]sx?$/;
 const IS_TOOL = /\.config\.[mc]?[jt]s$/;
@@ -161,7 +164,7 @@ function sourcesIn(root: string, folder: string): Source[] {
   });
 }
 
-/** The first error, or the first import without an export. */
+/** The first error of esbuild, or its first warning about an import without an export. */
 function firstOf(errors: readonly Message[], warnings: readonly Message[]): string | undefined {
   const [found] = [...errors, ...warnings.filter(({ id }) => id === "import-is-undefined")];
   if (!found) return undefined;

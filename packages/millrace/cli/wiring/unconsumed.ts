@@ -11,7 +11,7 @@ const entryIn = (sources: readonly Source[]) => sources.find(({ text }) => /\bmi
 export function unconsumed(known: Known, sources: readonly Source[]): string[] {
   const entry = entryIn(sources);
   const unlisted = known.declared.filter(({ queue }) => !known.consumers.some((one) => one.queue === queue));
-  // The workflows and routes of an unlisted consumer are found once it is listed.
+  // The workflows and routes of an unlisted consumer are reported once the consumer is listed.
   const isPending = ({ queue }: { queue: string }) => unlisted.some((one) => one.queue === queue);
   const left = {
     ...known,
@@ -51,7 +51,7 @@ function workflows(known: Known, entry: string | undefined): string[] {
     });
 }
 
-/** Messages without a consumer. A command whose workflow has no start is reported with the workflow. */
+/** Messages without a consumer. A command whose workflow has no start is reported with its workflow. */
 function messages(known: Known, sources: readonly Source[], entry: string | undefined): string[] {
   const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
   const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
@@ -71,7 +71,7 @@ function messages(known: Known, sources: readonly Source[], entry: string | unde
 
 const importOf = (entry: string, file: string) => (file === entry ? "" : `, from "${pathFrom(entry, file)}"`);
 
-/** The instruction to add a line to the consumer of a queue. `why` ends the sentence about an existing consumer. */
+/** The instruction to add a line to the consumer of a queue. `why` is the end of the sentence if the queue has a consumer. */
 function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string, entry: string | undefined): string {
   if (entry !== undefined && !known.declared.some((one) => one.queue === queue)) {
     const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;

@@ -30,7 +30,7 @@ export class Wiring {
   readonly #loader: Loader;
   #used: Good | undefined;
 
-  /** `folder`, in the project's root, contains the running bundle. `set` are the variables of the start. */
+  /** `folder`, in the project's root, contains the running bundle. `set` has the variables that were set when the command started. */
   constructor(options: { folder: string; project: Project; secrets: string; set: readonly string[] }) {
     this.#folder = options.folder;
     this.#project = options.project;
@@ -44,7 +44,7 @@ export class Wiring {
     return { script: join(this.#folder, "run", "worker.js"), config: join(this.#folder, "run", "wrangler.json") };
   }
 
-  /** Reads the sources and the configuration, and returns the mistakes of the wiring. Errors: those of the disk. */
+  /** Reads the sources and the configuration, and returns the mistakes of the wiring. Throws only errors of the disk. */
   async look(): Promise<Verdict> {
     try {
       const project = this.#project;
@@ -83,7 +83,10 @@ export class Wiring {
     replace(this.files.config, this.#asRun(config));
   }
 
-  /** The configuration of the bundle, which is in another folder. Another tool, such as Vite, makes the assets if they name no folder. */
+  /**
+   * The configuration for the bundle, which is in another folder than the sources. If the assets name no folder, another tool such as
+   * Vite makes them.
+   */
   #asRun({ $schema: _, build: __, alias: ___, base_dir: ____, assets, ...config }: Config): string {
     const directory = assets?.directory && resolve(this.#project.root, assets.directory);
     return JSON.stringify({ ...config, main: "worker.js", ...(directory && { assets: { ...assets, directory } }) });

@@ -18,12 +18,12 @@ type Query<In> = In extends { query: infer Query } ? Query : Record<string, neve
 export type Answer<At extends Path, How extends Method<At> = "$get" & Method<At>> = Good<Of<At, How>["out"]>;
 export type Item<At extends Path> = Answer<At> extends { items: (infer One)[] } ? One : never;
 
-/** A refusal is a value, not an exception. */
+/** The result of a request. A refusal is a value, not an exception. */
 export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
 
 interface Sent {
   param?: Record<string, string>;
-  /** A `Written` value is sent with its original text. */
+  /** The JSON body of a request. A `Written` value is sent with its original text. */
   body?: unknown;
   key?: string;
   signal?: AbortSignal;
@@ -44,7 +44,7 @@ export function post<At extends Path>(path: At, sent: Sent): Promise<Result<Answ
 /** Timeout of a request: a lost connection may raise no error. */
 const ANSWER_WITHIN_MS = 30_000;
 
-/** Any request to the API; `path` may have parameters. Returns the JSON or the problem. */
+/** Sends a request to the API; `path` may have parameters. Returns the JSON or the problem. */
 export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
   const { param = {}, query = {}, body, key, signal } = sent;
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
@@ -80,7 +80,7 @@ function isQuestion(path: string, body: unknown): boolean {
   return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;
 }
 
-/** Undefined if a value is not valid in a header. */
+/** The headers of a request. Undefined if a value is not valid in a header. */
 function headersOf(said: Record<string, string>): Headers | undefined {
   try {
     return new Headers(said);
@@ -89,7 +89,7 @@ function headersOf(said: Record<string, string>): Headers | undefined {
   }
 }
 
-/** A key as an RFC 8941 string: in quotes it may hold any printable ASCII. */
+/** A key as an RFC 8941 string: a quoted key may contain any printable ASCII. */
 export function quoted(key: string): string {
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }

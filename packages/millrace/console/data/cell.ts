@@ -24,7 +24,7 @@ export function cell<T>(value: T): Cell<T> {
   };
 }
 
-/** A part of a cell. The component is rendered again only if that part has changed. */
+/** Subscribes a component to a part of a cell. The component is rendered again only if that part has changed. */
 export function useCell<T, Shown = T>(from: Cell<T>, pick: (value: T) => Shown = (value) => value as unknown as Shown): Shown {
   const [, draw] = useState({});
   const shown = pick(from.get());
@@ -36,7 +36,7 @@ export function useCell<T, Shown = T>(from: Cell<T>, pick: (value: T) => Shown =
       last = next;
       draw({});
     };
-    // The value may have changed between the render and the effect.
+    // The cell's value may have changed between the render and the effect.
     look();
     return from.listen(look);
   }, [from, shown]);

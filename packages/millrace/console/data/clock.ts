@@ -2,10 +2,10 @@ import { cell } from "./cell.ts";
 
 let ahead = 0;
 
-/** The engine's time: events have times of its clock. */
+/** The current time of the engine's clock, in ms. Events have times of that clock. */
 export const timeNow = () => Date.now() + ahead;
 
-/** The displayed time, to the second. Not updated while the page is hidden. */
+/** The displayed time, to the second. The clock stops while the page is hidden. */
 export const clock = cell(timeNow());
 
 /** Sets the difference of the clocks from a response. Small differences are ignored: they are the network's latency. */

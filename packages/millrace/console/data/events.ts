@@ -4,7 +4,7 @@ export interface ServerEvent {
   data: Record<string, unknown>;
 }
 
-/** Reads server-sent events until the stream ends. Calls `tell` for each chunk, with undefined for one without an event. */
+/** Reads server-sent events until the stream ends. Calls `tell` for each chunk, and passes undefined for a chunk without an event. */
 export async function readEvents(body: ReadableStream<Uint8Array>, tell: (event: ServerEvent | undefined) => void): Promise<void> {
   const reader = body.getReader();
   const decoder = new TextDecoder();

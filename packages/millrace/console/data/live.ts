@@ -11,7 +11,7 @@ export interface Live {
   behindSince: number;
 }
 
-/** An event of the stream: docs/live.md. */
+/** An event of the live stream (docs/live.md). */
 export interface LiveEvent {
   kind: string;
   data: Record<string, unknown>;
@@ -106,9 +106,9 @@ async function follow(over: AbortSignal): Promise<void> {
           if (event) tell(event);
         });
       } else pauseMs = Math.max(pauseMs, askedMs(answer));
-      // An event id that the engine does not know: continue with new events.
+      // The engine does not know the id of the last event: continue with new events.
       if (answer.status === 422) lastId = "";
-      // The engine ends a stream from time to time. The delay before the next request avoids a loop behind a proxy that ends it at once.
+      // The engine ends a stream from time to time. The delay before the next request avoids a loop if a proxy ends each stream at once.
       if (!over.aborted) live.set({ ...live.get(), state: answer.ok ? "connecting" : "off" });
     } catch {
       if (!over.aborted) live.set({ ...live.get(), state: "off" });

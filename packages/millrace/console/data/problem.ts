@@ -2,11 +2,11 @@ export interface Problem {
   code: string;
   title: string;
   detail: string;
-  /** 0 without a response. */
+  /** The HTTP status of the response; 0 without a response. */
   status: number;
   retryable: boolean;
   issues?: { path: string; message: string }[];
-  /** Extension members, such as the id of a conflicting instance. */
+  /** Extension members of the problem document, such as the id of a conflicting instance. */
   [more: string]: unknown;
 }
 

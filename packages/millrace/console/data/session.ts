@@ -12,12 +12,12 @@ export interface Caller {
 
 /** The token is kept in the page's memory only. */
 export interface Session {
-  /** `in` and `again` show the screens; `again` asks for a token over them. */
+  /** `in` and `again` show the screens; `again` also shows a dialog that asks for a token. */
   state: "asking" | "out" | "in" | "again";
   token?: string;
   caller?: Caller;
   why?: Problem;
-  /** Increases with each sign-in, so that data is loaded again. */
+  /** The number of sign-ins. A change of it loads all data again. */
   nth: number;
 }
 
@@ -28,7 +28,7 @@ export function may(scope: string): boolean {
   return session.get().caller?.scopes.includes(scope) ?? false;
 }
 
-/** The last attempt to sign in. Keeps its code or token if no response arrived. */
+/** The last attempt to sign in. The attempt keeps its code or token if no response arrived. */
 let attempt: () => Promise<void> = begin;
 
 export function tryAgain(): Promise<void> {
@@ -51,7 +51,7 @@ async function trade(code: string): Promise<void> {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ code }),
     });
-    // A used link does not end an existing session.
+    // A sign-in link that was used before does not end an existing session.
     if (!answer.ok) return isOpen ? undefined : out(await problemIn(answer));
     const { token, ...caller } = (await answer.json()) as Caller & { token: string };
     enter({ token, caller });

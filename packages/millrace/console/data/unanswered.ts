@@ -1,6 +1,6 @@
 import { session } from "./session.ts";
 
-/** An action that was sent without a response. Repeated in another dialog, it has the same key. */
+/** An action that was sent without a response. A repeat of the action in another dialog has the same key. */
 export interface Sent {
   key: string;
   reason: string;

@@ -1,7 +1,7 @@
 import { get } from "./api.ts";
 import { useData } from "./use-data.ts";
 
-/** Not updated by events; loaded when the screen is opened. */
+/** Loads the catalog when a screen is opened. Events do not update the catalog. */
 export function useCatalog() {
   return useData(
     () => get("/v1/catalog"),

@@ -6,12 +6,12 @@ import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
 
 export interface Data<T> {
-  /** Kept during and after a failed reload. */
+  /** The loaded data, kept during and after a failed reload. */
   data: T | undefined;
   problem: Problem | undefined;
   isLoading: boolean;
   again: () => void;
-  /** Reloads after a delay, once for several calls. */
+  /** Reloads the data after a delay, once for several calls. */
   soon: () => void;
 }
 
@@ -21,8 +21,8 @@ const LOOK_EVERY_MS = 700;
 export const AGAIN_MS = 5000;
 
 /**
- * Loads data now, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live is paused,
- * only the user's actions load it. Loads do not overlap: a change during a load starts another one after it.
+ * Loads data now, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live updates
+ * are paused, only the user's actions load it. Loads do not overlap: a change during a load starts another one after it.
  */
 export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], isAbout: (event: LiveEvent) => boolean): Data<T> {
   const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined; isLoading: boolean }>({ isLoading: true });
@@ -38,7 +38,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
   latest.current.load = load;
   latest.current.isAbout = isAbout;
 
-  /** Loads now and discards the result of a running load, which may be for former values. */
+  /** Loads data now and discards the result of a running load, which may be for former values. */
   const look = useCallback(async () => {
     const turn = ++latest.current.turn;
     Object.assign(latest.current, { isOut: true, isAsked: false });

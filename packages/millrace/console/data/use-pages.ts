@@ -11,9 +11,9 @@ interface Page<Row> {
 
 export interface Pages<Row> extends Omit<Data<unknown>, "data"> {
   rows: Row[] | undefined;
-  /** Loads the next page; undefined on the last one. */
+  /** Loads the next page of a list; undefined on the last page. */
   more: (() => void) | undefined;
-  /** Reloads from the newest row; undefined if the rows include it. */
+  /** Reloads the list from the newest row; undefined if the rows include the newest one. */
   newest: (() => void) | undefined;
 }
 
@@ -26,7 +26,7 @@ interface Shown<Row> {
 
 /**
  * Loads a list by its cursor. The first page is kept up to date and merged with the later ones. `rowIn` replaces a changed row from an
- * event. If more than a page is new, the rows remain until the newest are requested.
+ * event. If more than a page is new, the rows remain until the user requests the newest.
  */
 export function usePages<Row>(
   load: (cursor: string | undefined) => Promise<Result<Page<Row>>>,
@@ -89,7 +89,7 @@ export function usePages<Row>(
   };
 }
 
-/** Merges a reloaded first page: it replaces the rows down to its last common row. */
+/** Merges a reloaded first page with the shown rows: it replaces the rows down to their last common row. */
 function joined<Row>(page: readonly Row[], shown: Shown<Row>, nameOf: (row: Row) => string): Shown<Row> {
   if (shown.isTorn) return shown;
   const anew = new Set(page.map(nameOf));

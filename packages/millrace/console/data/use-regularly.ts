@@ -5,7 +5,7 @@ import { live } from "./live.ts";
 /** Metrics are collected every 10 seconds. */
 const EVERY_MS = 10_000;
 
-/** Reloads every 10 seconds while live is on and the page is visible. For values without events, such as rates. */
+/** Reloads values without events, such as rates, every 10 seconds while live updates are on and the page is visible. */
 export function useRegularly(again: () => void): void {
   const latest = useRef(again);
   latest.current = again;

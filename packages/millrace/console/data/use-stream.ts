@@ -7,7 +7,10 @@ import { session } from "./session.ts";
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 
-/** Follows the stream of one instance while it is running and the page is live. Calls `hear` for each event. Resumes with the next run. */
+/**
+ * Follows the event stream of one instance while it is running and live updates are on. Calls `hear` for each event. The stream resumes
+ * with the instance's next run.
+ */
 export function useStream(path: string, isUnderWay: boolean, hear: (event: string) => void): void {
   const latest = useRef(hear);
   latest.current = hear;
@@ -34,7 +37,7 @@ async function follow(
     try {
       const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(lastId.current && { "last-event-id": lastId.current }) };
       const answer = await fetch(path, { headers, signal: over });
-      // The stream has ended or is refused: the stream of the tenant reports later changes.
+      // The stream of the instance has ended or is refused. The stream of the tenant reports later changes.
       if (answer.status === 204 || (answer.status >= 400 && answer.status < 500 && answer.status !== 429)) return;
       if (answer.ok && answer.body) {
         await readEvents(answer.body, (event) => {

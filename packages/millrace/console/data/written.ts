@@ -1,4 +1,4 @@
-/** JSON text as typed. It is sent unchanged, and the engine validates it. */
+/** JSON text as typed. The text is sent unchanged, and the engine validates it. */
 export class Written {
   readonly text: string;
   readonly wrong: string | undefined;
@@ -29,7 +29,7 @@ export function writtenJson(text: string): Written {
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
-/** A typed number. Refused if JSON cannot represent it, or would read it as another number. */
+/** A typed number. A number is refused if JSON cannot represent it, or would read it as another number. */
 export function writtenNumber(text: string): Written {
   const said = text.trim();
   if (!NUMBER.test(said)) return new Written(text, "This is not a number. Examples: 5, -0.5, 1e6.");
@@ -39,7 +39,7 @@ export function writtenNumber(text: string): Written {
   return new Written(text, `The number would be stored as ${read}: a number has 15 digits that are kept, or a few more.`);
 }
 
-/** The significant digits, independent of the notation. */
+/** The significant digits of a number, which do not depend on its notation. */
 function digitsOf(text: string): string {
   const [, sign = "", whole = "", part = "", power = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
   const digits = `${whole}${part}`.replace(/^0+/, "");
@@ -68,10 +68,10 @@ export function wrongIn(value: unknown, path: string): { path: string; wrong: st
 }
 
 const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
-/** The engine's limit of nesting. */
+/** The deepest nesting of JSON that the engine accepts. */
 const DEEPEST = 64;
 
-/** Parses JSON for a form and keeps the text of each number. Returns `why` if a form would change the text. */
+/** Parses JSON for a form and keeps the text of each number. Returns the reason in `why` if a form would change the text. */
 export function readJson(text: string): { value: unknown } | { why: string } {
   if (!isJson(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];

@@ -11,7 +11,7 @@ interface Failed {
   at?: Place | undefined;
 }
 
-/** Limits a rendering error to its screen. */
+/** Catches a rendering error, so that only one screen fails. */
 export class Boundary extends Component<Props, Failed> {
   override componentDidCatch(error: unknown): void {
     console.error(error);

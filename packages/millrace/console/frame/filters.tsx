@@ -9,7 +9,7 @@ export interface Filter {
   /** Suggestions for a text filter, loaded when the user begins to type. */
   known?: () => Promise<readonly string[]>;
   unset?: string;
-  /** True for a filter that is shown only if the URL has it. */
+  /** True for a filter that is shown only if the URL contains it. */
   isRare?: boolean;
 }
 
@@ -22,13 +22,13 @@ export function useFilters<F extends Filters>(filters: F): { [Name in keyof F]?:
   };
 }
 
-/** A text field that applies its value when it is complete. A render does not change the typed text. */
+/** A text field that applies a filter when its text is complete. A render does not change the typed text. */
 function TextFilter({ name, value, known }: { name: string; value: string; known: Filter["known"] }) {
   const field = useRef<HTMLInputElement>(null);
   const list = useId();
   const [names, setNames] = useState<readonly string[]>([]);
   const offer = async () => known && names.length === 0 && setNames(await known());
-  // Before the first paint, so that early input is not overwritten.
+  // The value is set before the first paint, so that early input is not overwritten.
   useLayoutEffect(() => {
     if (field.current) field.current.value = value;
   }, [value]);
@@ -69,7 +69,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
           {options ? (
             <select value={set[name] ?? ""} onChange={(event) => setFilters({ [name]: event.currentTarget.value })}>
               <option value="">{unset}</option>
-              {/* A value from a link that is not an option, such as a time. */}
+              {/* The value of a filter in a link may not be an option, such as a time. */}
               {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{set[name]}</option>}
               {Object.entries(options).map(([value, text]) => (
                 <option key={value} value={value}>
@@ -95,7 +95,7 @@ export const SINCE = { "15m": "15 minutes", "1h": "1 hour", "24h": "24 hours", "
 
 const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** The time of an age in `SINCE`, rounded to the minute. A time is returned unchanged. */
+/** The time of an age in `SINCE`, rounded to the minute. Another text is returned unchanged. */
 export function sinceOf(age: string | undefined): string | undefined {
   const [, count, unit] = /^(\d+)([mhd])$/.exec(age ?? "") ?? [];
   if (!count) return age;

@@ -18,7 +18,7 @@ let beforeAt = 0;
 export function useKeys(keys: Keys): void {
   const layer = useRef(keys);
   layer.current = keys;
-  // Before the paint, because the user may press a key for a visible row.
+  // Runs before the paint, because the user may press a key for a visible row.
   useLayoutEffect(() => {
     layers.push(layer);
     return () => void layers.splice(layers.indexOf(layer), 1);

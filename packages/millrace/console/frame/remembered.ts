@@ -1,6 +1,6 @@
 import { type Cell, cell } from "../data/cell.ts";
 
-/** A setting in the browser's storage. Never engine data, never a token. */
+/** A setting in the browser's storage. The storage never contains engine data or a token. */
 export function remembered<Value extends string>(name: string, usual: Value): Cell<Value> {
   const key = `millrace ${name}`;
   const held = cell<Value>((read(key) as Value | null) ?? usual);
@@ -21,6 +21,6 @@ function write(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // As in `read`.
+    // Storage may be disabled.
   }
 }

@@ -42,13 +42,13 @@ export function hrefOf(...parts: (string | Readonly<Record<string, string | unde
   return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");
 }
 
-/** `replace` adds no entry to the history. */
+/** Navigates to a place of the console. With `replace`, the history gets no entry. */
 export function go(href: string, { replace = false } = {}): void {
   history[replace ? "replaceState" : "pushState"](null, "", href);
   place.set(placeNow());
 }
 
-/** Sets filters of the current place; undefined and "" remove one. Other filters remain. */
+/** Sets filters in the URL of the current screen; undefined and "" remove a filter. Other filters remain. */
 export function setFilters(filters: Readonly<Record<string, string | undefined>>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(filters)) {

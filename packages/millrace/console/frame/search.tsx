@@ -95,7 +95,7 @@ export function Search() {
   const isShort = q !== "" && q.length < SHORTEST;
   const isOpen = isHere && (isShort || found !== undefined || problem !== undefined);
   const items = found?.items ?? [];
-  // The text remains when the focus leaves; only the list is hidden.
+  // When the search box loses the focus, its text remains and only the list is hidden.
   const stay = ({ currentTarget, relatedTarget }: { currentTarget: EventTarget; relatedTarget: EventTarget | null }) =>
     setHere((currentTarget as Node).contains(relatedTarget as Node | null));
 

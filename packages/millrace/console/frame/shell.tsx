@@ -67,7 +67,7 @@ export function Shell() {
         </nav>
       </header>
       <main id="main" tabIndex={-1}>
-        {/* The key gives each object, tenant and set of scopes a fresh screen, without former state. */}
+        {/* The key gives the screen of each object, tenant and set of scopes a new state. */}
         <Boundary key={`${caller?.tenant} ${caller?.scopes.join(" ")} ${screen.name} ${param ?? ""}`} at={place}>
           <screen.component param={param ?? ""} />
         </Boundary>

@@ -5,7 +5,7 @@ import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ProblemNote } from "../parts/problem.tsx";
 
-/** The token is kept in memory and removed from the field. */
+/** A form for a token. The token is kept in memory and removed from the field. */
 function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   const [isAsking, setAsking] = useState(false);
   const { why } = useCell(session);

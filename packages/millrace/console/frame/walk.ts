@@ -8,7 +8,7 @@ export function useWalk(list: RefObject<HTMLElement>): void {
     const at = rows.findIndex((row) => row.contains(document.activeElement));
     const next = rows[at < 0 ? 0 : Math.min(Math.max(at + by, 0), rows.length - 1)];
     next?.querySelector("a")?.focus();
-    // An empty list passes the key on.
+    // The keys of an empty list go to the next handler.
     return next !== undefined;
   };
   useKeys({ j: () => walk(1), k: () => walk(-1) });

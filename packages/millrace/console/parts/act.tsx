@@ -16,34 +16,37 @@ import { usePlan } from "./use-plan.ts";
 interface ActProps<Plan, Done> {
   title: string;
   verb: string;
-  /** The title and button once the dry run has returned, with the number of items. Default `title` and `verb`. */
+  /** The dialog's title and button after the dry run, with the number of items. Default: `title` and `verb`. */
   titled?: (plan: Plan) => string;
   /** A warning that the action cannot be undone, shown in red before the button. Default none. */
   final?: string | null | ((plan: Plan) => string | null);
-  /** Loads the plan that is shown first. If the API has no dry run, `show` describes the action. */
+  /** Loads the plan of the action that is shown first. If the API has no dry run, `show` describes the action. */
   dryRun?: () => Promise<Result<Plan>>;
   show: (plan: Plan) => ComponentChildren;
-  /** The reason for a refusal, from the plan; null if it would be accepted. Default null. */
+  /** The reason why the API would refuse the action, from the plan; null if it would accept the action. Default null. */
   refusal?: (plan: Plan) => string | null;
   showRefused?: (plan: Plan) => ComponentChildren;
-  /** Performs the action. The key remains the same until a response arrives, so a repeated request has no second effect. */
+  /** Performs the action. The idempotency key remains the same until a response arrives, so a repeated request has no second effect. */
   act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
-  /** Identifies the action besides `title` and `depends`: another dialog for the same action uses the same key. */
+  /** Further text that identifies the action, besides `title` and `depends`. A dialog for the same action uses the same key. */
   on?: string;
   ask?: string;
   done?: (done: Done) => void;
-  /** The next screen, unless the user has left this one. */
+  /** The screen that is opened after the action, unless the user has left this screen. */
   leadsTo?: (done: Done) => string;
   close: () => void;
-  /** Further fields, with their values in `depends`: a change repeats the dry run. */
+  /** Further fields of the dialog. Their values are in `depends`, so a changed value repeats the dry run. */
   children?: ComponentChildren;
   depends?: readonly unknown[];
-  /** False while a field is invalid. Default true. */
+  /** False while a field of the dialog is invalid. Default true. */
   isReady?: boolean;
   missing?: string;
 }
 
-/** A dialog for one action: the plan, the reason, then the button. It needs more than one key, and a double click acts once. */
+/**
+ * A dialog for one action: the plan, the reason, then the button. One key alone cannot start the action, and a double click starts it
+ * once.
+ */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const {
     title,
@@ -74,7 +77,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
   useEffect(() => firstField(reason.current)?.focus(), []);
   const name = JSON.stringify([title, on, of]);
-  // The pending action, also after its response has arrived while the dialog is open.
+  // The action that was sent from this dialog, kept after its response while the dialog is open.
   const seen = useRef<{ name: string; sent: Sent } | undefined>();
   const known = on === undefined || isActing ? undefined : sentBefore(name);
   if (known) seen.current = { name, sent: known };
@@ -90,7 +93,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const confirm = async () => {
     const why = reason.current?.value.trim() ?? "";
     if (why === "") return reason.current?.reportValidity();
-    // A ref, because a second click may come before the next render.
+    // A ref instead of a state, because a second click may come before the next render.
     if (isUnderWay.current || !isReady || !plan?.ok || refused !== null) return;
     isUnderWay.current = true;
     setActing(true);
@@ -187,7 +190,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   );
 }
 
-/** The first empty field, or else the reason. */
+/** The first empty field of the dialog, or else the field of the reason. */
 function firstField(reason: HTMLInputElement | null): HTMLElement | null {
   const fields = reason?.closest("dialog")?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input[type="text"], textarea') ?? [];
   return [...fields].find((one) => one.value === "" && one.checkVisibility()) ?? reason;

@@ -2,7 +2,9 @@ import { hrefOf } from "../frame/router.tsx";
 
 interface Rule {
   says: string;
-  /** True for a rule about new failures: `resolved` means that no more occurred, not that these are fixed. */
+  /**
+   * True for a rule about new failures. The status `resolved` means that no more failures occurred, not that the earlier ones are fixed.
+   */
   isOfArrivals?: boolean;
   to?: (labels: Readonly<Record<string, string>>) => string;
 }
@@ -13,7 +15,7 @@ const toLetters = ({ queue, reason }: Readonly<Record<string, string>>) => hrefO
 const toQueues = () => hrefOf("queues");
 const toQuestions = () => hrefOf("settings", "questions");
 
-/** The engine's rules (docs/alerts.md). An app's rules are shown by name. */
+/** The engine's rules (docs/alerts.md). Alert rules of an app are shown by their name. */
 const RULES: Readonly<Record<string, Rule>> = {
   dead_letter_arrived: { says: "Dead letters arrived", isOfArrivals: true, to: toLetters },
   dead_letter_escalated: { says: "A dead letter is escalated", to: ({ dead_letter: id }) => hrefOf("dead-letters", ...(id ? [id] : [])) },

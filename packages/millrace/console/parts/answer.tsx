@@ -58,7 +58,7 @@ const TO_DOUBTS = { confirm: "It happened", reject: "It did not happen", retry: 
 
 export type DoubtVerb = keyof typeof TO_DOUBTS;
 
-/** The consequence of each resolution, from the API; null if it would be refused. */
+/** The consequence of each resolution, from the API; null if the API would refuse the resolution. */
 export type Follows = Readonly<Record<DoubtVerb, string | null>>;
 
 /** Without `reject`, the effect is known to have happened, so a retry executes it a second time. */
@@ -83,7 +83,7 @@ export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (v
   );
 }
 
-/** A resolution in progress. Without `follows`, it replaces the output of an effect. */
+/** A resolution in progress. Without `follows`, the resolution replaces the output of an effect. */
 export interface AskedOfDoubt {
   doubt: Doubt;
   verb: DoubtVerb;
@@ -98,7 +98,7 @@ const ANOTHER = [
 export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
   const { key, step, item, input, answered } = doubt;
   const known = answered?.output_ref === null ? JSON.stringify(answered.output, null, 2) : "";
-  // A redacted output is not usable.
+  // An output with redacted values is not usable.
   const isKnown = known !== "" && !known.includes("[redacted]");
   const [text, setText] = useState(isKnown ? known : "");
   const output = writtenJson(text.trim() === "" ? "null" : text);

@@ -13,13 +13,13 @@ interface DialogProps {
 export function Dialog({ title, close, confirm, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const name = useId();
-  // Before the paint, because the next key may be Esc.
+  // Opens the dialog before the paint, because the next key may be Esc.
   useLayoutEffect(() => {
     const { activeElement } = document;
     const dialog = box.current;
     dialog?.showModal();
     return () => {
-      // First, because no element outside an open dialog can have the focus.
+      // Closes the dialog first, because no element outside an open dialog can have the focus.
       dialog?.close();
       if (activeElement instanceof HTMLElement && activeElement !== document.body && activeElement.isConnected) activeElement.focus();
       else (document.querySelector<HTMLElement>("tr[data-current]") ?? document.getElementById("main"))?.focus();

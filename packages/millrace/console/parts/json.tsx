@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { copied } from "./id.tsx";
 import "./json.css";
 
-/** Longer texts are shown on request. */
+/** A JSON text with more characters is shown only on request. */
 const SHOWN = 20_000;
-/** The members of one object or array, and the characters of one string, that are shown at first. */
+/** How many members of an object or array, and how many characters of a string, are shown at first. */
 const MEMBERS = 100;
 const CHARACTERS = 2000;
-/** Levels are open at first as long as they show at most this number of lines. */
+/** A level of JSON is open at first if all open levels have at most this number of lines. */
 const LINES = 200;
 
 export function Json({ value, label }: { value: unknown; label: string }) {
@@ -38,7 +38,7 @@ export function JsonText({ text, label, others = {} }: { text: string; label: st
 
 interface FramedProps {
   label: string;
-  /** The text that each button copies. */
+  /** The text that each copy button copies, by the button's label. */
   copies: Readonly<Record<string, string>>;
   children: ComponentChildren;
 }
@@ -62,7 +62,7 @@ function Framed({ label, copies, children }: FramedProps) {
 
 const membersOf = (value: unknown) => (typeof value === "object" && value !== null ? Object.entries(value) : []);
 
-/** The number of levels that are open at first. */
+/** The number of levels of a JSON value that are open at first. */
 function openLevels(value: unknown): number {
   let level = [value];
   let lines = 0;
@@ -78,11 +78,11 @@ interface NodeProps {
   value: unknown;
   depth: number;
   levels: number;
-  /** Names the node to screen readers. */
+  /** The path of the node, which names it to screen readers. */
   path: string;
 }
 
-/** A value as formatted JSON. The text is that of `JSON.stringify(value, null, 2)` where all is open. */
+/** A value as formatted JSON. If all levels are open, the text equals `JSON.stringify(value, null, 2)`. */
 function Node({ name, value, ...place }: NodeProps) {
   const members = membersOf(value);
   const named = name !== undefined && `${JSON.stringify(name)}: `;

@@ -9,7 +9,7 @@ export interface Plan {
   effects: { step: string; item: string; verdict: string }[];
 }
 
-/** The meaning of each verdict, as in the API's document. */
+/** The meaning of each verdict of a dry run, as in the API's document. */
 const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> = {
   kept: ["green", "it happened and is kept"],
   runs: ["blue", "it runs, or runs again"],
@@ -27,7 +27,7 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   needs_output: ["orange", "it happened, and an operator must give its output"],
 };
 
-/** The effects of a refused action, because they remain. */
+/** Shows the effects of a refused action, because they remain. */
 export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   if (effects.length === 0) return null;
   return (

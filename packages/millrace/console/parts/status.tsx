@@ -1,7 +1,7 @@
 import type { Item } from "../data/api.ts";
 import { Ago } from "./time.tsx";
 
-/** One shape per tone, so that color is not the only difference. On a grid of 12 by 12. */
+/** One shape per tone, so that color is not the only difference. The shapes are drawn on a grid of 12 by 12. */
 const SHAPES = {
   green: "M2 6.5 5 9.5 10 3",
   blue: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -60,7 +60,7 @@ type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" |
 
 const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
 
-/** The status, or the current retry, sleep or wait. */
+/** The status of an instance in words, or its current retry, sleep or wait. */
 export function standing({ status, retrying, sleeping, waiting_for }: Instance): string {
   if (!UNDER_WAY.has(status)) return status;
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;

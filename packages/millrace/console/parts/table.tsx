@@ -8,9 +8,9 @@ import { zone } from "./time.tsx";
 export interface Column<Row> {
   head: string;
   cell: (row: Row) => ComponentChildren;
-  /** A CSS grid width such as `2fr` or `96px`. Default `1fr`. */
+  /** The column's width as a CSS grid width, such as `2fr` or `96px`. Default `1fr`. */
   width?: string;
-  /** The width in a narrow window. Default `width`. */
+  /** The column's width in a narrow window. Default `width`. */
   narrow?: string;
   /** True for a column that narrow windows hide. */
   isMinor?: boolean;
@@ -24,7 +24,7 @@ interface TableProps<Row extends object> {
   nameOf: (row: Row) => string;
   hrefOf?: (row: Row) => string;
   below?: (row: Row) => ComponentChildren;
-  /** Names of the selected rows; `x` selects. Undefined without selection. */
+  /** Names of the selected rows; `x` selects. Undefined if the rows cannot be selected. */
   selected?: ReadonlySet<string>;
   select?: (names: ReadonlySet<string>) => void;
 }
@@ -32,7 +32,10 @@ interface TableProps<Row extends object> {
 const ROW_PX = 32;
 const TWO_LINES_PX = 52;
 const NARROW = matchMedia("(max-width: 720px)");
-/** Longer lists render only the visible rows and some around them. At twice this length, tasks are longer: docs/console.md. */
+/**
+ * Longer lists render only the visible rows and some around them. At twice this length, rendering blocks the page longer
+ * (docs/console.md).
+ */
 const VIRTUAL_FROM = 100;
 const BESIDE = 8;
 /** The rendered range moves in steps of this many rows, so most scrolling renders nothing. */
@@ -54,7 +57,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     const { top = 0 } = body.current?.getBoundingClientRect() ?? {};
     const y = top + index * rowPx;
     if (rows.length > VIRTUAL_FROM && (y < 0 || y > innerHeight - rowPx)) scrollBy({ top: y - innerHeight / 2 });
-    // Synchronous, because the next key may be Enter. A row must be rendered before it can be focused.
+    // Renders synchronously, because the next key may be Enter, and only a rendered row can be focused.
     const drawn = () => body.current?.querySelector<HTMLElement>(`tr[data-at="${index}"]`);
     const there = drawn();
     if (there) there.focus();
@@ -67,7 +70,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     if (!next.delete(nameOf(row))) next.add(nameOf(row));
     select(next);
   };
-  // With several tables, keys go to the focused one, or else to the first.
+  // If the screen has several tables, keys go to the focused table, or else to the first.
   const isMeant = () =>
     body.current === (document.activeElement?.closest("tbody") ?? document.querySelector("main table[aria-rowcount] tbody"));
   useKeys({
@@ -76,7 +79,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     ...(select && { x: () => isMeant() && turn(rows[at]) }),
   });
 
-  // Cached cells: an unchanged row is not rendered again.
+  // Caches the cells of each row, so that an unchanged row is not rendered again.
   const shownIn = useCell(zone);
   const made = useMemo(() => new WeakMap<Row, ComponentChildren>(), [columns, shownIn]);
   const cellsOf = (row: Row) => {
@@ -164,7 +167,7 @@ function useNarrow(): boolean {
   return isNarrow;
 }
 
-/** The range of rendered rows: all of a short list. */
+/** Computes the range of rows that are rendered. A short list is rendered whole. */
 function useWindow(body: { readonly current: HTMLElement | null }, count: number, rowPx: number): readonly [first: number, last: number] {
   const [first, setFirst] = useState(0);
   const isLong = count > VIRTUAL_FROM;

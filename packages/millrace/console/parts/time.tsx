@@ -2,7 +2,7 @@ import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { remembered } from "../frame/remembered.ts";
 
-/** The zone of all shown times. The frame renders the screen again when it changes. */
+/** The zone of all shown times. When the zone changes, the frame renders the screen again. */
 export const zone = remembered<"local" | "utc">("zone", "local");
 
 /** The browser's time zone: `Europe/Berlin`. */
@@ -32,14 +32,14 @@ function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {
   return `${Math.floor(ms / large)} ${word}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
 
-/** The distance from now in one rounded unit: `12 s ago`, `in 3 min`. */
+/** The difference between a time and now in one rounded unit: `12 s ago`, `in 3 min`. */
 function distance(at: number, now: number): string {
   const ms = Math.abs(now - at);
-  // Clocks differ slightly.
+  // The clocks of the browser and the engine differ slightly.
   if (ms < 2 * SECOND) return "now";
   const [seconds, minutes, hours] = [SECOND, MINUTE, HOUR].map((unit) => Math.round(ms / unit)) as [number, number, number];
   const said = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;
-  // The displayed clock is up to 1 s late, so a smaller difference is not in the future.
+  // The displayed clock is up to 1 s late, so a time up to 1 s ahead is not in the future.
   return at - now >= SECOND ? `in ${said}` : `${said} ago`;
 }
 

@@ -7,8 +7,8 @@ import { AGAIN_MS } from "../data/use-data.ts";
 const LOOK_BEHIND_MS = 250;
 
 /**
- * The dry run of an action or a message. Repeated when its fields (`of`) change, after a sign-in, and after a failed request. Undefined
- * until the response is for the current fields.
+ * The dry run of an action or a message. The dry run is repeated when its fields (`of`) change, after a sign-in, and after a failed
+ * request. The plan is undefined until a response for the current fields arrives.
  */
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
   const [answer, setAnswer] = useState<{ of: string; plan: Result<Plan> } | undefined>();
@@ -33,6 +33,6 @@ export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined,
     const timer = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [answer]);
-  // Drop a response for former fields.
+  // A response for former fields is dropped.
   return { plan: answer?.of === of ? answer.plan : undefined, again };
 }

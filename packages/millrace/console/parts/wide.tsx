@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "./wide.css";
 
-/** Smallest scale. A wider picture scrolls. */
+/** The smallest scale of a picture. A picture that is still too wide scrolls. */
 const SMALLEST = 0.7;
 
 interface WideProps {

@@ -11,16 +11,16 @@ import { noteUsed, USED_WITHIN_MS } from "../store/tokens.ts";
  */
 export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull", "observe", "reveal"] as const;
 
-/** The engine's scopes and an app's own: lower case letters, digits and `_ : . -`, at most 64, the first a letter. */
+/** A scope of the engine or of an app: lower case letters, digits and `_ : . -`, at most 64 characters, the first a letter. */
 export type Scope = (typeof SCOPES)[number] | (string & {});
 
-/** The rights of a token. */
+/** The rights that a token grants. */
 export interface Grant {
   tenantId: string;
-  /** The name of the holder, in the audit and as the source of messages. 1 to 100 characters. */
+  /** The name of the token's holder, in the audit and as the source of messages. 1 to 100 characters. */
   actor: string;
   scopes: readonly Scope[];
-  /** Milliseconds since the epoch; default never. */
+  /** When the token expires, in milliseconds since the epoch; default never. */
   expiresAt?: number | undefined;
 }
 
@@ -50,7 +50,7 @@ const TOKEN_CACHE_ENTRIES = 1000;
 const UNKNOWN_CACHE_ENTRIES = 10_000;
 
 const cache = new Map<string, { row: StoredToken; until: number }>();
-/** Unknown ids and the end of their cache time, oldest first. */
+/** Token ids that are unknown, with the end of their cache time, oldest first. */
 const unknown = new Map<string, number>();
 
 /**
@@ -73,8 +73,8 @@ export async function findToken(
 }
 
 /**
- * The token with an id that comes from a text signed by this engine; undefined if the token is gone or expired. `beforeLook` has the same
- * meaning as in `findToken`.
+ * The token with an id that comes from a text signed by this engine; undefined if the token is gone or expired. `beforeLook` is called
+ * as by `findToken`.
  */
 export async function findTokenById(
   env: Pick<EngineEnv, "DB">,
@@ -85,7 +85,7 @@ export async function findTokenById(
   return row && !isOver(row) ? asToken(row) : undefined;
 }
 
-/** The first token of the chain of mints, if this isolate has it cached; otherwise the id itself. */
+/** The id of the first token of the chain of mints, if this isolate has cached the token; otherwise the id itself. */
 export function knownRoot(id: string): string {
   const known = cache.get(id);
   return known ? rootOf(known.row) : id;

@@ -4,7 +4,7 @@ import type { Operator } from "../store/actions.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Scope } from "./tokens.ts";
 
-/** An external caller: a person or a program with a token. */
+/** An external caller of the API: a person or a program with a token. */
 export interface Asker extends Operator {
   /** The token's scopes. */
   readonly scopes: readonly Scope[];
@@ -15,7 +15,7 @@ export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: 
   assertMaySay(by, catalog.performer(type).on);
 }
 
-/** Refuses a message of any kind that the token may not send. Errors: `forbidden`. */
+/** Refuses a message of any kind (command, event) that the token may not send. Errors: `forbidden`. */
 export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: Pick<MessageDefinition, "type" | "door">): void {
   if (door === undefined || scopes.some((scope) => scope === door.scope)) return;
   if (door.scope === null) throw new MillraceError("forbidden", `No token can send ${type} directly: use ${door.route}.`);

@@ -11,7 +11,7 @@ export interface AccessEnv {
   ACCESS_AUD?: string;
   /** The rights of each person or domain, as JSON: `{ "ada@example.com": { "tenant": "acme", "scopes": ["read"] }, "@example.com": … }`. */
   ACCESS_GRANTS?: string | Record<string, unknown>;
-  /** The URL of the team's keys. Set it for development only. */
+  /** The URL of the Access team's public keys. Set it for development only. */
   ACCESS_CERTS_URL?: string;
 }
 
@@ -25,7 +25,7 @@ export interface AccessSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly certsUrl: string;
-  /** By e-mail address, or by `@` and its domain, in lower case. */
+  /** Rights by e-mail address, or by `@` and its domain, in lower case. */
   readonly grants: ReadonlyMap<string, PersonGrant>;
 }
 
@@ -34,8 +34,8 @@ const AUDIENCE = /^[0-9a-f]{64}$/;
 const WHO = /^[^@\s]*@[^@\s]+\.[^@\s]+$/;
 
 /**
- * The settings of Access; undefined if it is not used. `scopes`: all known scopes. Errors: `config_invalid` with the invalid variable;
- * Access then admits no person.
+ * The settings of Cloudflare Access; undefined if Access is not used. `scopes`: all known scopes. Errors: `config_invalid` with the
+ * invalid variable; Access then admits no person.
  */
 export function accessSettings(env: AccessEnv, scopes: readonly string[]): AccessSettings | undefined {
   const { ACCESS_TEAM: team = "", ACCESS_AUD: audience = "", ACCESS_GRANTS: grants, ACCESS_CERTS_URL: certs } = env;

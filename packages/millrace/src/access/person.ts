@@ -23,12 +23,12 @@ const VERIFIED_FOR_MS = 60_000;
 const MAX_VERIFIED = 1000;
 const MAX_ACTOR = 100;
 
-/** Key sets of teams by URL. */
+/** Key sets of Access teams, by the URL of the keys. */
 const keysAt = new Map<string, ReturnType<typeof createRemoteJWKSet>>();
-/** Verified assertions, oldest first. */
+/** Verified Access assertions, oldest first. */
 const verified = new Map<string, { payload: JWTPayload; until: number }>();
 
-/** Errors of the assertion itself. Other errors do not mean that the assertion is invalid. */
+/** Errors that mean that an Access assertion is invalid. Other errors say nothing about the assertion. */
 const BAD: ReadonlySet<unknown> = new Set([
   "ERR_JWT_EXPIRED",
   "ERR_JWT_CLAIM_VALIDATION_FAILED",
@@ -42,9 +42,9 @@ const BAD: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * The person of an Access assertion (`Cf-Access-Jwt-Assertion`) with their rights; undefined if it is invalid, expired or for another
- * application. `beforeLook` is called before the verification of an assertion that is not cached; its error is thrown. Errors: `forbidden`
- * for a person without a grant in this deployment; `unavailable` if the team's keys cannot be read.
+ * The person of an Access assertion (`Cf-Access-Jwt-Assertion`) with their rights; undefined if the assertion is invalid, expired or for
+ * another application. `beforeLook` is called before the verification of an assertion that is not cached; its error is thrown. Errors:
+ * `forbidden` for a person without a grant in this deployment; `unavailable` if the team's keys cannot be read.
  */
 export async function findPerson(
   settings: AccessSettings,

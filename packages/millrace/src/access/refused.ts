@@ -6,11 +6,11 @@ import { query } from "../store/d1/retry.ts";
 
 /** A refused request and its reason. */
 export interface Attempt {
-  /** The route as in the OpenAPI document. */
+  /** The refused route, named as in the OpenAPI document. */
   readonly route: string;
   readonly path: string;
   readonly code: string;
-  /** The HTTP status of the response. */
+  /** The HTTP status of the refusal. */
   readonly status: number;
 }
 
@@ -20,7 +20,7 @@ const MAX_COUNTS = 10_000;
 /** Maximum characters of an audited path, because a path may contain ids of any length. */
 const MAX_PATH = 300;
 
-/** Refusals per caller, route and minute in this isolate. */
+/** Numbers of refusals in this isolate, per caller, route and minute. */
 const counts = new Map<string, number>();
 
 /**

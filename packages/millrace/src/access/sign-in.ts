@@ -11,17 +11,17 @@ import { insertCode, removeOldCodes, type StoredCode, selectCode, takeCode, toke
 import { insertHeir, removeOldHeirs, selectOwner } from "../store/tokens.ts";
 import { TokenRow, tokenGone } from "./tokens.ts";
 
-/** How long a code can be exchanged. */
+/** How long a sign-in code can be exchanged. */
 const CODE_VALID_MS = 10 * 60_000;
 /** How long a browser is signed in. */
 const SIGNED_IN_MS = 12 * 3_600_000;
 /** Maximum number of browsers signed in by one token or its descendants. The next sign-in signs out the oldest browser. */
 const MAX_BROWSERS = 50;
 
-/** A code's text: `mc_` and 256 random bits. */
+/** The format of a sign-in code: `mc_` and 256 random bits. */
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 
-/** The advice in errors about an invalid code. */
+/** The advice in errors about an invalid sign-in code. */
 const ANOTHER = "Get another one: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
 
 /**

@@ -42,8 +42,8 @@ export function mintStreamToken(
 }
 
 /**
- * The caller of a stream token. `expired` after its 60 seconds, `revoked` if the minter's token is gone, undefined for a token of another
- * path. `beforeLook` has the same meaning as in `findToken`.
+ * The caller of a stream token. Returns `expired` after the token's 60 seconds, `revoked` if the minter's token is gone, undefined for a
+ * token of another path. `beforeLook` is called as by `findToken`.
  */
 export async function readStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY" | "DB">,

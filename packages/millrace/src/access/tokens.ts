@@ -44,7 +44,7 @@ export type TokenRow = z.infer<typeof TokenRow>;
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
-/** Most tokens of one tenant, without browsers'. Expired tokens count for 30 days. */
+/** The maximum number of a tenant's tokens, without tokens of browsers. Expired tokens count for 30 days. */
 const MAX_TOKENS = 1000;
 
 /**
@@ -120,7 +120,8 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 
 /**
  * Revokes a token of the tenant; with `descendants` also all tokens minted from it, directly or indirectly, even if the token itself is
- * gone. Effective at once in this isolate, within 30 seconds in others. Returns false, without audit, if there is none.
+ * gone. A revocation takes effect at once in this isolate, within 30 seconds in others. Returns false, without audit, if the token does
+ * not exist.
  */
 export async function revokeToken(
   env: Pick<EngineEnv, "DB">,
@@ -155,12 +156,15 @@ function tokenAction(verb: Action["verb"], id: string, reason: string, detail: R
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
 }
 
-/** Each scope once, the engine's first. */
+/** Removes duplicate scopes and sorts them, the engine's scopes first. */
 function inOrder(scopes: readonly Scope[]): Scope[] {
   return [...new Set<Scope>([...SCOPES, ...scopes])].filter((scope) => scopes.includes(scope));
 }
 
-/** Errors: `config_invalid`, worded for the operator who mints, because no HTTP request leads here with such a grant. */
+/**
+ * Validates the rights of a new token. Errors: `config_invalid`, worded for the operator who mints, because no HTTP request has such
+ * rights.
+ */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
   assertThat(isVisible(actor) && characterCount(actor) <= 100, "The actor must have 1 to 100 visible characters.");

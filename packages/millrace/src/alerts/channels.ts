@@ -3,33 +3,33 @@ import { MillraceError } from "../contract/errors.ts";
 import { assertSecret } from "../contract/ids.ts";
 import { isHttpAddress } from "../contract/settings.ts";
 
-/** The channels of alerts. */
+/** The channels to which alerts are sent. */
 export const CHANNELS = ["webhook", "slack", "telegram"] as const;
 export type ChannelName = (typeof CHANNELS)[number];
 
 /** The variables and secrets that configure the channels of alerts. Without a configured channel, alerts are only listed and logged. */
 export interface AlertVars {
   MILLRACE_KEY: string;
-  /** A receiver of signed webhooks. */
+  /** The URL of a receiver of signed webhooks for alerts. */
   ALERTS_WEBHOOK_URL?: string;
-  /** `whsec_` and base64; default: derived from `MILLRACE_KEY`. */
+  /** The secret that signs alert webhooks: `whsec_` and base64; default: derived from `MILLRACE_KEY`. */
   ALERTS_WEBHOOK_SECRET?: string;
-  /** An incoming webhook of Slack. The URL is a secret. */
+  /** The URL of an incoming webhook of Slack. The URL is a secret. */
   ALERTS_SLACK_URL?: string;
   /** The token of a Telegram bot, and the chat that it writes to. */
   ALERTS_TELEGRAM_TOKEN?: string;
   ALERTS_TELEGRAM_CHAT?: string;
   /** Default `https://api.telegram.org`. */
   ALERTS_TELEGRAM_URL?: string;
-  /** The public URL of this deployment, for links in notices. */
+  /** The public URL of this deployment, for links in alert notices. */
   PUBLIC_URL?: string;
-  /** The tenant of alerts' messages and instances. */
+  /** The tenant to which messages and instances of alerts belong. */
   ALERTS_TENANT?: string;
 }
 
 const TELEGRAM_URL = "https://api.telegram.org";
 
-/** A channel with everything that a request to it needs. */
+/** A channel for alerts, with all values that a request to it needs. */
 export type Channel =
   | { readonly name: "webhook"; readonly url: string; readonly secret: string }
   | { readonly name: "slack"; readonly url: string }
@@ -49,7 +49,7 @@ function whatIsWrong(address: string): string | undefined {
   return username || password ? "must not contain a user or a password" : undefined;
 }
 
-/** The variable with each channel's URL. */
+/** The variable that has the URL of each alert channel. */
 const URLS = { webhook: "ALERTS_WEBHOOK_URL", slack: "ALERTS_SLACK_URL", telegram: "ALERTS_TELEGRAM_URL" } as const;
 
 function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {

@@ -7,13 +7,16 @@ import type { AlertRule } from "./rule.ts";
 export const ALERT_CHANGES = ["firing", "escalated", "eased", "repeated", "resolved"] as const;
 export type AlertChange = (typeof ALERT_CHANGES)[number];
 
-/** The result for one alert: the alert's next row and the notice to send. `gone`: the alert ended before a notice was sent. */
+/**
+ * The result of an evaluation for one alert: the alert's next row and the notice to send. `gone` means that the alert ended before a
+ * notice was sent.
+ */
 export type Step = { readonly alert: Alert; readonly notice: AlertChange | undefined } | { readonly gone: Alert };
 
-/** Interval at which the value of a continuing alert is written. */
+/** Interval at which the value of a continuing alert is written to the database. */
 const REFRESH_MS = 60_000;
 
-/** Longest pause between two readings. After a longer pause it is unknown whether the bound was exceeded all the time. */
+/** Longest pause between two readings. After a longer pause it is unknown whether an alert's bound was exceeded the whole time. */
 const LONGEST_GAP_MS = 180_000;
 
 /**
@@ -40,7 +43,7 @@ export function evaluate(rules: readonly AlertRule[], readings: readonly Reading
 
 interface Moved {
   readonly before: Alert | undefined;
-  /** Undefined if a pending alert has ended. */
+  /** The alert after the evaluation. Undefined if a pending alert has ended. */
   readonly after: Alert | undefined;
 }
 
@@ -66,7 +69,7 @@ function stepOf(
     if (before === undefined) return undefined;
     return { before, after: before.state === "pending" ? undefined : fading(rule, before, now) };
   }
-  // If the clock was set back, the duration is unknown, as after a long pause between readings.
+  // If the clock was set back, the alert's duration is unknown, as after a long pause between readings.
   const lasts = before !== undefined && !(before.state === "pending" && Math.abs(now - before.updatedAt) > LONGEST_GAP_MS);
   const row = before && { id: before.id, version: before.version };
   const refreshed = lasts ? refresh(before, seen, now) : { ...begun(rule, seen, level, known, now), ...row };
@@ -118,7 +121,7 @@ function refresh(alert: Alert, { value, count, examples, lastAt }: Observation, 
   return { ...alert, value, count: count === undefined ? null : (alert.count ?? 0) + count, examples: all, lastAt: lastAt ?? now };
 }
 
-/** A pending alert fires when one of its bounds was exceeded for long enough. */
+/** Makes a pending alert fire when one of its bounds was exceeded for long enough. */
 function ripened(rule: AlertRule, alert: Alert, now: number): Alert {
   const severity = isHeld(rule.critical, alert.criticalSince, now)
     ? "critical"
@@ -133,8 +136,8 @@ function isHeld(threshold: AlertRule["warning"], since: number | null, now: numb
 }
 
 /**
- * A continuing alert becomes critical when the critical bound was exceeded for long enough, and a warning again when it was not for
- * `clearMs`.
+ * A continuing alert becomes critical when the critical bound was exceeded for long enough, and a warning again when that bound was not
+ * exceeded for `clearMs`.
  */
 function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now: number): Alert {
   if (alert.severity === "warning") return isHeld(rule.critical, alert.criticalSince, now) ? { ...alert, severity: "critical" } : alert;

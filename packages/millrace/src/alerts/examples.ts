@@ -2,7 +2,7 @@ import { query } from "../store/d1/retry.ts";
 import { EXAMPLES } from "../store/health.ts";
 import type { Reading } from "./observations.ts";
 
-/** Adds the ids of affected instances to gauges above 0, where the database can list them. */
+/** Adds example ids of affected instances to gauges above 0, where the database can list such instances. */
 export async function withExamples(db: D1Database, gauges: readonly Reading[]): Promise<Reading[]> {
   const names = (Object.keys(EXAMPLES) as (keyof typeof EXAMPLES)[]).filter((one) =>
     gauges.some(({ name, value }) => name === one && value > 0),

@@ -2,13 +2,13 @@ import { characterCount, shortened } from "../contract/text.ts";
 import type { AlertNotice } from "./notice.ts";
 import type { Place } from "./place.ts";
 
-/** Longest message of Telegram; Slack shows as many characters at once. */
+/** The longest message that Telegram accepts. Slack shows as many characters at once. */
 const TELEGRAM_CHARACTERS = 4096;
 const SLACK_CHARACTERS = 4000;
-/** Longest label or example in a notice. */
+/** The longest label or example id in an alert notice. */
 const MAX_WORD = 100;
 const MAX_NOTE = 500;
-/** Longest description of a rule. */
+/** The longest description of a rule in an alert notice. */
 const MAX_MEANING = 300;
 const MAX_LABELS = 8;
 
@@ -17,7 +17,7 @@ export function webhookBody({ channels: _, ...notice }: AlertNotice, place?: Pla
   return JSON.stringify({ type: `alert.${notice.change}`, timestamp: notice.changed_at, data: { ...notice, url: place?.url ?? null } });
 }
 
-/** The body for an incoming webhook of Slack: `mrkdwn`, in which only three characters need escapes. */
+/** The body of an alert notice for an incoming webhook of Slack: `mrkdwn`, in which only three characters need escapes. */
 export function slackBody(notice: AlertNotice, place?: Place): string {
   const marks: Marks = {
     safe: (said) => escaped(said).replaceAll(/[*_~`]/g, "\u200b$&"),
@@ -28,7 +28,7 @@ export function slackBody(notice: AlertNotice, place?: Place): string {
   return JSON.stringify({ text, unfurl_links: false, unfurl_media: false });
 }
 
-/** The body of Telegram's `sendMessage`, as its HTML. */
+/** The body of an alert notice for Telegram's `sendMessage`, in Telegram's HTML. */
 export function telegramBody(notice: AlertNotice, chat: string, place?: Place): string {
   const link = (url: string, text: string) => `<a href="${escaped(url)}">${text}</a>`;
   const text = written(notice, place, { safe: escaped, bold: (said) => `<b>${said}</b>`, link }, TELEGRAM_CHARACTERS);
@@ -55,7 +55,10 @@ const WORDS: Record<AlertNotice["change"], string> = {
 /** Added to the resolved notice of an alert about recent events: the end of the alert does not repair the earlier events. */
 const NO_MORE = ": no more came";
 
-/** A notice in a few lines. If it is too long for the channel, whole lines are dropped from the end, so that no markup is cut. */
+/**
+ * An alert notice in a few lines. If the notice is too long for the channel, whole lines are dropped from the end, so that no markup is
+ * cut.
+ */
 function written(notice: AlertNotice, place: Place | undefined, { safe, bold, link }: Marks, most: number): string {
   const { severity, rule, change, labels, count, examples, since, last_at, meaning, doc, alert_id, note } = notice;
   const word = (text: string) => safe(shortened(text, MAX_WORD));
@@ -86,7 +89,7 @@ function howMuch({ change, count, value, above }: AlertNotice): string {
   const bound = above === null || isOver ? "" : `, bound ${rounded(above)}`;
   if (count === null) return `${isOver ? "last " : ""}at ${rounded(value)}${bound}`;
   const times = count === 1 ? "once" : `${count} times`;
-  // A bound of 0 is not shown, because the count already implies that it was exceeded.
+  // A bound of 0 is not shown, because the count already implies that the bound was exceeded.
   return isOver || !above ? times : `${times}, ${rounded(value)} in the last five minutes${bound}`;
 }
 

@@ -11,8 +11,8 @@ export function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
 }
 
 /**
- * True if alerts' messages have a receiver: a channel, or a consumer of the deployment. Missing parts are logged once in each environment:
- * an unbound queue or workflow, and channels without a sending workflow.
+ * True if alerts' messages have a receiver: a channel, or a consumer of the deployment. Each missing part is logged once in each
+ * environment: an unbound queue or workflow, and channels without a sending workflow.
  */
 export function isHeard(env: object, catalog: Catalog | undefined, channels: readonly ChannelName[]): boolean {
   const targets = targetsOf(catalog);
@@ -20,14 +20,14 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
     if (channels.length > 0) sayUnmeant(env, UNSENT);
     return false;
   }
-  // A message without a bound workflow is kept, and becomes a dead letter in the end.
+  // A message of an alert whose workflow is not bound is kept, and becomes a dead letter in the end.
   for (const workflow of startedOf(catalog).filter((name) => !isElsewhere(env, name, catalog?.elsewhere)))
     said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow, catalog?.elsewhere));
   if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }
 
-/** True if a binding exists; otherwise logs the missing part. */
+/** True if a binding for alerts exists; otherwise logs what is missing. */
 function said(env: object, what: string, find: () => unknown): boolean {
   try {
     find();

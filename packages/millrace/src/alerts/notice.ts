@@ -16,7 +16,7 @@ import type { AlertRule } from "./rule.ts";
 /** The tenant of alerts' messages and of the instances that send them. The variable `ALERTS_TENANT` names another tenant. */
 const ALERTS_TENANT = "millrace";
 
-/** An invalid name must not prevent notices: it is logged, and the default applies. */
+/** An invalid tenant name must not prevent notices of alerts: the name is logged, and the default tenant applies. */
 export function alertsTenant(env: AlertVars): string {
   const said = env.ALERTS_TENANT || ALERTS_TENANT;
   if (isTenant(said)) return said;
@@ -43,11 +43,11 @@ export const AlertChanged = defineEvent({
     severity: z.enum(SEVERITIES),
     labels: z.record(z.string(), z.string()),
     value: z.number(),
-    /** The bound for the alert's severity; null if the rule no longer has one. */
+    /** The bound that the alert's value exceeded, for its severity; null if the rule no longer has a bound. */
     above: z.number().nullable(),
-    /** The number of events; null for a rule about a current value. */
+    /** The number of counted events; null for a rule about a current value. */
     count: z.int().nullable(),
-    /** At most three ids of instances or dead letters. */
+    /** At most three ids of affected instances or dead letters. */
     examples: z.array(z.string()),
     since: at,
     last_at: at,
@@ -75,7 +75,7 @@ export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet
 
 type Note = NonNullable<AlertNotice["note"]>;
 
-/** The notice of an alert. */
+/** Builds the notice of an alert. */
 export function noticeOf(
   alert: Alert,
   change: AlertChange,
@@ -104,7 +104,10 @@ export function noticeOf(
   };
 }
 
-/** The message of a notice. The same version of an alert gives the same message id, so repeated sends start one instance. */
+/**
+ * Builds the message that carries a notice. The same version of an alert gives the same message id, so repeated sends start one
+ * instance.
+ */
 export async function messageOfNotice(env: EngineEnv, tenantId: string, alert: Alert, notice: AlertNotice): Promise<Outgoing> {
   const name = `${alert.id}-${alert.version}`;
   const envelope = await address(env.PAYLOADS, AlertChanged.from(notice), {

@@ -2,31 +2,34 @@ import type { Sample } from "../observe/metrics/sample.ts";
 import { type Alert, groupOf, OTHERS } from "../store/alerts.ts";
 import type { AlertRule } from "./rule.ts";
 
-/** A sample, with details of the events that it counts. */
+/** A sample of a metric, with details of the events that it counts. */
 export interface Reading extends Sample {
-  /** Events since the alert's last evaluation. */
+  /** The number of events since the alert's last evaluation. */
   readonly fresh?: number;
-  /** Ids of affected instances or letters. */
+  /** Ids of affected instances or dead letters. */
   readonly examples?: readonly string[];
-  /** Time of the last event. */
+  /** Time of the last counted event. */
   readonly lastAt?: number;
 }
 
-/** The values of one group under a rule. */
+/** The values of one group that an alert rule evaluates. */
 export interface Observation {
   readonly group: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
-  /** Events since the last evaluation; undefined for a rule about a current value. */
+  /** The number of events since the last evaluation; undefined for a rule about a current value. */
   readonly count: number | undefined;
   readonly examples: readonly string[];
   readonly lastAt: number | undefined;
 }
 
-/** Most alerts of one rule at the same time. The rest is one more alert with the label `others`, so that an outage produces few notices. */
+/**
+ * Most alerts of one rule at the same time. All further alerts of the rule are one alert with the label `others`, so that an outage
+ * produces few notices.
+ */
 export const MAX_GROUPS = 20;
 
-/** The samples of a rule by group: groups with an open alert first, then the highest values. */
+/** Groups the samples of an alert rule: groups with an open alert first, then the highest values. */
 export function observationsOf(
   { gauge, per, across = "sum", warning, critical }: AlertRule,
   readings: readonly Reading[],
@@ -49,7 +52,7 @@ export function observationsOf(
     .filter(({ value }) => value > least)
     .map(asReading);
   const others = groupsOf(rest, () => Object.fromEntries(per.map((label) => [label, OTHERS])), across);
-  // Samples of `others` with an open alert are counted once, as part of the groups beyond the maximum.
+  // Samples of the group `others` with an open alert are counted once, as part of the groups beyond the maximum.
   const present = grouped.filter(({ group, labels }) => known.has(group) && !isOthers(labels));
   return [...present, ...ranked.slice(0, room), ...others];
 }

@@ -10,7 +10,7 @@ import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED, WORKFLOWS_TRIPPE
 /** The event gauges count the events of the last five minutes. */
 const WINDOW_MS = 300_000;
 
-/** Maximum number of escalated dead letters with one sample each; all further ones share one alert. */
+/** Maximum number of escalated dead letters with one sample each; all further escalated dead letters share one alert. */
 const MAX_ESCALATED = 1000;
 
 interface Escalated {
@@ -82,7 +82,7 @@ const ERRORED = grouped(
     WHERE status = 'errored' AND updated_at > ${now} - ${WINDOW_MS} ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}`,
 );
 
-/** Groups events. Events later than the last one that the group's open alert has counted are fresh. */
+/** Groups events. Events that the group's open alert has not counted yet are fresh. */
 function grouped(rule: string, [one, other]: readonly [string, string], happened: Statement): Statement {
   const labels = fragment(
     [one, other]

@@ -2,7 +2,7 @@ import { isHttpAddress, sayUnmeant } from "../contract/settings.ts";
 import type { AlertVars } from "./channels.ts";
 import type { AlertNotice } from "./notice.ts";
 
-/** The console pages for an alert. */
+/** The links to the console in an alert notice. */
 export interface Place {
   /** The deployment's host, which identifies it. */
   readonly host: string;
@@ -12,13 +12,15 @@ export interface Place {
   readonly ofExample: (id: string) => string;
 }
 
-/** The console's address from `PUBLIC_URL`; undefined if it is not set. An invalid value is logged and does not delay alerts. */
+/**
+ * The console's address from `PUBLIC_URL`; undefined if the variable is not set. An invalid value is logged and does not delay alerts.
+ */
 export function consoleOf(env: Pick<AlertVars, "PUBLIC_URL">): { host: string; base: string } | undefined {
   const said = env.PUBLIC_URL?.trim();
   if (!said) return undefined;
   const url = URL.parse(said);
   if (url && isHttpAddress(said) && !url.username && !url.password) {
-    // A `|` would end a link in Slack.
+    // In Slack's markup, a `|` in a URL would end the link.
     const path = url.pathname.replaceAll("|", "%7C").replace(/\/+$/, "");
     return { host: url.host, base: `${url.origin}${path}/console` };
   }
@@ -41,7 +43,7 @@ function isOfLetters(rule: string): boolean {
   return rule.startsWith("dead_letter") || rule === "dlq_depth";
 }
 
-/** The console list of the alert's subject; without one, the alert itself. */
+/** The console page that lists the alert's subjects; without a list, the page of the alert itself. */
 function listOf(rule: string, { queue, reason, workflow }: AlertNotice["labels"]): string {
   if (isOfLetters(rule)) return `dead-letters${queryOf({ queue, reason })}`;
   if (rule === "instances_errored" || rule === "errored_depth") return `instances${queryOf({ status: "errored", workflow })}`;

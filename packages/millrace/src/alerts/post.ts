@@ -9,13 +9,13 @@ import type { AlertNotice } from "./notice.ts";
 import { type Place, placeOf } from "./place.ts";
 
 interface Posting {
-  /** The notice's id, which is the same in every attempt, restart and retry. */
+  /** The id of an alert notice, which is the same in every attempt, restart and retry. */
   readonly id: string;
   readonly channel: ChannelName;
   readonly notice: AlertNotice;
 }
 
-/** `off`: the channel is no longer configured. */
+/** The result of a post. `off` means that the channel is no longer configured. */
 interface Posted {
   readonly state: "sent" | "off";
   readonly status: number | null;

@@ -35,14 +35,14 @@ import { LETTER_ESCALATED } from "./rules.ts";
 interface Round {
   readonly rules: readonly AlertRule[];
   readonly catalog: Catalog | undefined;
-  /** The gauges of this round. */
+  /** The gauges that the keeper has read in this round. */
   readonly gauges: readonly Reading[];
 }
 
 /**
  * Evaluates the rules with the gauges. Changes are committed in one batch with their messages, then sent and logged. If the process dies
- * before sending, the messages stay in the outbox. If a concurrent round has written first, this one writes nothing, and the next round
- * evaluates again.
+ * before sending, the messages stay in the outbox. If a concurrent round has written first, this round writes nothing, and the next
+ * round evaluates again.
  */
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
   const { rules, gauges } = given;
@@ -51,7 +51,7 @@ export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now())
   const to = { channels, tenantId: alertsTenant(env as EngineEnv & AlertVars), isHeard: isHeard(env, given.catalog, channels) };
   const [known, happened, seen] = await Promise.all([readKnown(env), readOccurrences(env.DB), withExamples(env.DB, gauges)]);
   const { queues, workflows } = given.catalog?.elsewhere ?? NOWHERE;
-  // The keeper of another Worker evaluates the other groups.
+  // The keeper of another Worker evaluates the groups of that Worker's queues and workflows.
   const isOurs = ({ labels: { queue = "", workflow = "" } }: Pick<Alert, "labels">) => !queues.has(queue) && !workflows.has(workflow);
   const steps = evaluate(rules, [...seen, ...happened].filter(isOurs), known.filter(isOurs), at);
   if (steps.length === 0) return { did: 0, more: false };
@@ -104,7 +104,7 @@ async function messagesOf(
   );
 }
 
-/** The notes of escalated letters, by the ids of their alerts. */
+/** The notes that operators wrote for escalated dead letters, by the ids of their alerts. */
 async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyMap<string, { by: string; text: string }>> {
   const about = told.filter(({ alert }) => alert.rule === LETTER_ESCALATED);
   if (about.length === 0) return new Map();

@@ -1,15 +1,15 @@
 import { MillraceError } from "../contract/errors.ts";
 import { nearest } from "../contract/nearest.ts";
 
-/** A bound, and how long it must be exceeded without a break. */
+/** A bound of an alert rule, and how long it must be exceeded without a break. */
 export interface Threshold {
-  /** The bound: exceeded by a greater value, not by an equal one. */
+  /** The bound of a gauge: exceeded by a greater value, not by an equal one. */
   readonly above: number;
-  /** Milliseconds. 0 fires at the first evaluation. */
+  /** For how many milliseconds the bound must be exceeded. 0 fires at the first evaluation. */
   readonly forMs: number;
 }
 
-/** When a gauge raises alerts. */
+/** A rule that decides when a gauge raises alerts. */
 export interface AlertRule {
   readonly name: string;
   readonly gauge: string;

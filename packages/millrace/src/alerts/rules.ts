@@ -3,22 +3,22 @@ import type { AlertRule } from "./rule.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
-/** Interval between notices of a continuing alert. */
+/** Milliseconds between two notices of a continuing alert. */
 const REPEAT_MS = 4 * HOUR_MS;
-/** Time without exceeding the bound before an alert is resolved: twelve rounds of the keeper. */
+/** How long a bound must not be exceeded before its alert is resolved: twelve rounds of the keeper. */
 const CLEAR_MS = 2 * MINUTE_MS;
 const DAY_S = 86_400;
 
 const usual = { repeatMs: REPEAT_MS, clearMs: CLEAR_MS } as const;
 
-/** The gauges of events in the last five minutes. */
+/** The name of the gauge of dead letters that arrived in the last five minutes. */
 export const LETTERS_ARRIVED = "dead_letters_arrived";
 export const INSTANCES_ERRORED = "instances_errored";
-/** The gauge of letters that an operator has escalated: one sample for each. */
+/** The gauge of dead letters that an operator has escalated: one sample for each dead letter. */
 export const LETTERS_ESCALATED = "dead_letters_escalated";
 /** The rule about escalated dead letters. */
 export const LETTER_ESCALATED = "dead_letter_escalated";
-/** The gauge of workflows that a breaker has paused: the number of tenants. */
+/** The gauge of workflows that a breaker has paused. The value is the number of tenants. */
 export const WORKFLOWS_TRIPPED = "workflows_tripped";
 /** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";

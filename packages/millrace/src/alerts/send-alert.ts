@@ -11,7 +11,7 @@ export interface AlertSenderOptions {
 
 /**
  * The workflow that sends alerts to the configured channels, one step each. A channel that fails does not delay the others, and an
- * operator's retry sends only to it. A consumer starts the workflow: `on(AlertChanged, start(sendAlert))`.
+ * operator's retry sends only to the failed channel. A consumer starts the workflow: `on(AlertChanged, start(sendAlert))`.
  */
 export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinition<AlertNotice, "alert.changed"> {
   const post = postAlert(guard);
@@ -22,7 +22,7 @@ export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinit
       const posts = notice.channels.map((channel) =>
         step.effect("post alert", post, { id: `${id}-${channel}`, channel, notice }, { key: channel }),
       );
-      // Waits for all: a permanent error of one channel would otherwise end the run during another one's back-off.
+      // Waits until all channels have ended: a permanent error of one channel would otherwise end the run during the back-off of another.
       const refused = (await Promise.allSettled(posts)).find(({ status }) => status === "rejected");
       if (refused) throw (refused as PromiseRejectedResult).reason;
     },

@@ -34,7 +34,7 @@ export const InstanceEnded = defineEvent({
   queue: defineQueue({ name: "callbacks" }),
 });
 
-/** The id of an end: the idempotency key of its callback, and the receiver's `webhook-id`. */
+/** The id of an instance's end: the idempotency key of its callback, and the receiver's `webhook-id`. */
 export function nameOfEnd({ id, run, status }: { readonly id: string; readonly run: number; readonly status: string }): string {
   return `${id}-${run}-${status}`;
 }

@@ -11,7 +11,7 @@ import { takeIn } from "../store/instances/accept.ts";
 import { noteCalled, type OwedCall, selectOwed } from "../store/instances/callback.ts";
 import { InstanceEnded, nameOfEnd } from "./instance-ended.ts";
 
-/** Maximum number of callbacks accepted in one write. */
+/** Maximum number of callbacks that are accepted in one write. */
 const CALLS = 100;
 
 /**
@@ -30,7 +30,7 @@ export async function callOwed(env: EngineEnv, elsewhere: Elsewhere): Promise<Po
   return { did: owed.length, more: owed.length === CALLS };
 }
 
-/** Tenant and correlation come from the accepted row, not from the instance's message. */
+/** The tenant and the correlation id of a callback come from the instance's row, not from its message. */
 async function callOf(env: EngineEnv, owed: OwedCall): Promise<Acceptance> {
   const { id, run, status, error, undone, callback_url, tenant_id, traceparent, tracestate, accepted_at, ended_at, ...named } = owed;
   const { step = "", code = "" } = error === null ? {} : (JSON.parse(error) as { step?: string; code?: string });

@@ -5,7 +5,7 @@ import { wordOf } from "../limits/upstream.ts";
 
 /** Maximum delay before the next attempt, even if the receiver asks for more. */
 const MAX_PUT_OFF_MS = 300_000;
-/** Maximum characters of a response that are read, and the time limit for that. */
+/** Maximum characters of a receiver's response that are read, and the time limit for reading. */
 const ANSWER_CHARACTERS = 4096;
 const ANSWER_READ_MS = 2000;
 
@@ -19,26 +19,29 @@ export function signatureOf(secret: string, id: string, body: string): Record<st
   };
 }
 
-/** The URL of a checked address. `what` names the address in the error. Errors: `not_retryable` for an address that may not be called. */
+/**
+ * The URL of a checked address. `what` is the name of the address in the error. Errors: `not_retryable` for an address that may not be
+ * called.
+ */
 export function guardedUrl(guarded: Guarded, what: string): URL {
   if (guarded.verdict === "refused") throw notRetryable(`Not sent: ${what} ${guarded.reason}.`);
   if (guarded.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${guarded.reason}.`);
   return guarded.url;
 }
 
-/** Interpretation of a receiver's refusal. */
+/** How a receiver's refusal is interpreted. */
 interface Refusals {
   /** True when a retry is useless until an operator has fixed the cause. */
   readonly isFinal: (status: number) => boolean;
   /** The advice to the operator after a final refusal. */
   readonly next: string;
-  /** Finds a refusal in the body of a 2xx. Default: only the status counts, and the body is not read. */
+  /** Finds a refusal in the body of a response with status 2xx. Default: only the status counts, and the body is not read. */
   readonly refusedIn?: (body: string) => BodyRefusal | undefined;
 }
 
 /**
- * Returns for a 2xx without a refusal by `refusedIn`. Errors: `unavailable` or `upstream_refused` for a refusal to retry, after the delay
- * that the receiver asks for; `not_retryable` for a final one.
+ * Returns if the status is 2xx and `refusedIn` finds no refusal. Errors: `unavailable` or `upstream_refused` for a refusal to retry,
+ * after the delay that the receiver asks for; `not_retryable` for a final one.
  */
 export async function assertTaken(name: string, response: Response, { isFinal, next, refusedIn }: Refusals): Promise<void> {
   const body = response.status === 429 || (refusedIn && response.ok) ? await beginningOf(response) : "";
@@ -52,7 +55,8 @@ export async function assertTaken(name: string, response: Response, { isFinal, n
   const asked = wordOf({ status: limited, headers: response.headers })?.refusedForMs ?? (status === 429 ? waitIn(body) : undefined);
   if (asked !== undefined) {
     const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
-    // `unavailable` uses up no tries: a receiver that asks for one second each time would otherwise use up all tries within seconds.
+    // The error `unavailable` uses up no retries: a receiver that asks for one second each time would otherwise use up all retries within
+    // seconds.
     const message = `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`;
     throw new MillraceError("unavailable", message, { delayMs: putOffMs, upstreamStatus: status });
   }

@@ -21,7 +21,7 @@ export interface CallbackOptions {
 const RETRIES = { limit: 18, delay: "10 seconds", backoff: "exponential" } as const;
 
 interface Calling {
-  /** The id of the end: the same for every attempt, restart and retry. */
+  /** The id of the instance's end: the same for every attempt, restart and retry. */
   readonly id: string;
   readonly tenantId: string;
   readonly notice: EndNotice;

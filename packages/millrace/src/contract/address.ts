@@ -15,9 +15,9 @@ export interface Address extends TraceContext {
   source: string;
   correlationId: string;
   causationId: string;
-  /** Idempotency key, for a definition without a `key` or in place of the derived one. */
+  /** The message's idempotency key, for a definition without a `key` or in place of the derived key. */
   idempotencyKey?: string | undefined;
-  /** The sender's own sequence number, where order matters. */
+  /** The sender's own sequence number of the message, if the order of messages matters. */
   sequence?: number;
   /** The outbox that stores the message until it is confirmed; default: the engine's own. */
   outbox?: "sender";
@@ -27,7 +27,7 @@ export interface Address extends TraceContext {
   mustEndBy?: string | undefined;
   /** The address to call at each end of a command's instance. */
   callbackUrl?: string | undefined;
-  /** Unique name under which a large payload is stored in R2. */
+  /** The unique name under which a large payload is stored in R2. */
   owner: string;
 }
 

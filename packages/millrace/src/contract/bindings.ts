@@ -11,13 +11,13 @@ import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
 export interface EngineEnv {
   /** The only database, with the tables of the engine and of the app. */
   DB: D1Database;
-  /** Large payloads and outputs. */
+  /** The R2 bucket for large payloads and outputs. */
   PAYLOADS: R2Bucket;
-  /** Default: the exported class `Recorder`. */
+  /** The Durable Object `Recorder`. Default: the exported class `Recorder`. */
   RECORDER?: DurableObjectNamespace;
   /** Number of recorders that share the instances, 1 to 256; default 2. The number may change at any time. */
   RECORDER_SHARDS?: string | number;
-  /** Default: the exported class `Keeper`. */
+  /** The Durable Object `Keeper`. Default: the exported class `Keeper`. */
   KEEPER?: DurableObjectNamespace;
   /** Prefix of this environment's queue names in the account, such as "staging-". Default: empty. */
   QUEUE_PREFIX?: string;
@@ -31,7 +31,7 @@ export interface EngineEnv {
   LOG_GOOD_PER_SECOND?: string | number;
   /** The full URL to which spans are posted by OTLP/HTTP. Default: unset, no spans. */
   OTLP_ENDPOINT?: string;
-  /** Secret headers of that request, in OpenTelemetry's format: `name=value,name=value`, values percent-encoded. */
+  /** Secret headers of the requests to `OTLP_ENDPOINT`, in OpenTelemetry's format: `name=value,name=value`, values percent-encoded. */
   OTLP_HEADERS?: string;
   /** The share of the sampled traces whose spans are exported, 0 to 1, chosen by the trace's id; default 1. */
   OTLP_RATIO?: string | number;
@@ -52,7 +52,7 @@ export function bindingName(name: string): string {
   return name === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : name.replaceAll("-", "_").toUpperCase();
 }
 
-/** The lists of `wrangler.jsonc` with the engine's own bindings, and their entries. */
+/** For each list in `wrangler.jsonc`: the entries of the engine's own bindings. */
 const OWN = {
   DB: ["d1_databases", { binding: "DB", database_name: "<the Worker's name>" }],
   PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "<the Worker's name>-payloads" }],
@@ -61,8 +61,8 @@ const OWN = {
 const OBJECTS = ["RECORDER", "KEEPER"] as const;
 
 /**
- * Refuses an env without one of the engine's own bindings. Called at the entry of requests, batches and replays, so that none fails
- * half-way. Errors: `config_invalid`, with the missing line.
+ * Refuses an env without one of the engine's own bindings. Called at the entry of requests, batches and replays, so that no request or
+ * batch fails half-way. Errors: `config_invalid`, with the missing line.
  */
 export function assertBound(env: EngineEnv): void {
   for (const [binding, [list, line]] of Object.entries(OWN)) {
@@ -114,8 +114,8 @@ function lanesNotBound(queue: string): MillraceError {
 }
 
 /**
- * The Workflow binding for a definition: its own, else the exported class of its name, else the exported class `Runs`. Errors:
- * `config_invalid`, with the missing line.
+ * The Workflow binding for a definition: the binding of the workflow, else the exported class of the workflow's name, else the exported
+ * class `Runs`. Errors: `config_invalid`, with the missing line.
  */
 export function workflowBinding(env: object, workflow: string, by?: Elsewhere): Workflow {
   const found = boundWorkflow(env, workflow, by);
@@ -132,7 +132,7 @@ export function workflowBinding(env: object, workflow: string, by?: Elsewhere): 
   );
 }
 
-/** True for a workflow of another Worker that this one does not bind. */
+/** True for a workflow that another Worker runs and this Worker does not bind. */
 export function isElsewhere(env: object, workflow: string, by?: Elsewhere): boolean {
   return leftBy(by).has(workflow) && !isBound(env, workflow, by);
 }
@@ -172,7 +172,7 @@ export function objectBinding<T extends Rpc.DurableObjectBranded | undefined = u
   throw new MillraceError("config_invalid", `${binding} is not bound. ${exporting}. ${toAdd(name)}.`);
 }
 
-/** A Worker has its Durable Objects under one of two keys: wrangler refuses a configuration with both. */
+/** A Worker declares its Durable Objects under one of two keys in `wrangler.jsonc`: wrangler refuses a configuration with both. */
 function toAdd(name: string): string {
   const line = inner(written({ [name]: { type: "durable-object", storage: "sqlite" } }));
   return `Add this line to "exports" in wrangler.jsonc: ${line}. Where that file has "migrations", add "${name}" to the "new_sqlite_classes" of a new one instead`;
@@ -186,17 +186,17 @@ function written(line: object): string {
   return JSON.stringify(line).replaceAll(/[:,](?=["{])/g, "$& ");
 }
 
-/** An entry of a map, without the braces of the map. */
+/** An entry of a JSON object, without the braces around it. */
 function inner(map: string): string {
   return map.slice(1, -1);
 }
 
-/** `publish-article` is exported as `PublishArticle`. */
+/** The class name of a workflow: `publish-article` is exported as `PublishArticle`. */
 function className(workflow: string): string {
   return workflow.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** The class of a binding: `RateLimit` for `RATE_LIMIT`. */
+/** The class name for the binding of a Durable Object: `RateLimit` for `RATE_LIMIT`. */
 function objectClass(binding: string): string {
   return className(binding.toLowerCase().replaceAll("_", "-"));
 }

@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import { codeOf, MillraceError, messageOf } from "./errors.ts";
 import { within } from "./within.ts";
 
-/** Time limit of one call of R2. After it the call counts as failed, and its message or step is retried. */
+/** Time limit of one call of R2. After this limit the call has failed, and its message or step is retried. */
 const CALL_LIMIT_MS = 10_000;
 
 /**

@@ -1,13 +1,13 @@
 import { digest } from "./ids.ts";
 import { beginning, shortened } from "./text.ts";
 
-/** Maximum characters of an error's message that are read, and that remain after normalization. */
+/** Maximum characters of an error's message that are read to find its cause, and that remain after normalization. */
 const MAX_READ = 1000;
 const MAX_SAID = 200;
 
 const ID_CHARACTERS = 16;
 
-/** Minimum length of a word of letters and digits that counts as an id. */
+/** Minimum length of a word of letters and digits that counts as an id in an error's message. */
 const LEAST_ID = 8;
 
 /**
@@ -21,7 +21,7 @@ export function normalized(message: string): string {
 
 const QUOTED = '"…"';
 
-/** The order matters: an outer pattern is replaced before an inner one. */
+/** The patterns of variable parts. The order matters: an outer pattern is replaced before an inner one. */
 const VARYING: readonly (readonly [RegExp, string | ((...found: string[]) => string)])[] = [
   [/\bhttps?:\/\/[^\s"'`<>)\]}]+/gi, ofUrl],
   [/"[^"]*"/g, QUOTED],
@@ -34,12 +34,12 @@ const VARYING: readonly (readonly [RegExp, string | ((...found: string[]) => str
   [/\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?/g, "#"],
   [/[A-Za-z0-9]+/g, (word: string) => (word.length >= LEAST_ID && /\d/.test(word) ? "#" : word)],
   [/\d+(?:[.,]\d+)*/g, "#"],
-  // A repeated marker becomes one, because the number of repetitions varies too.
+  // A repeated marker of a variable part becomes one marker, because the number of repetitions varies too.
   [/#(?:\s*[,/]\s*#)+/g, "#"],
   [/"…"(?:\s*,\s*"…")+/g, QUOTED],
 ];
 
-/** Scheme, host and the words of the path, without port, query and variable segments. */
+/** A URL in an error message, reduced to scheme, host and the words of its path. */
 function ofUrl(url: string): string {
   const [, scheme = "", authority = "", path = ""] = /^(https?:\/\/)([^/?#]*)([^?#]*)/i.exec(url) ?? [];
   const host = (authority.split("@").at(-1) ?? "").replace(/:\d*$/, "");

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** The crash points within one instance's work. A test that ends the code there names the instances. */
+/** The crash points within the work of one instance. A test that ends the code at such a point names the instances. */
 const OF_INSTANCES = [
   "W01 claimed, effect not started",
   "W03 effect done, not recorded",
@@ -18,7 +18,7 @@ const OF_INSTANCES = [
   "B03 chunk ended, next run not started",
 ] as const;
 
-/** The points around messages and operator actions, which belong to no single instance. */
+/** The crash points around messages and operator actions, which belong to no single instance. */
 const AROUND = [
   "A01 before accept commits",
   "A02 accept committed, not answered",
@@ -52,21 +52,21 @@ export type CrashPoint = InstancePoint | PointAround;
 type InstancePoint = (typeof OF_INSTANCES)[number];
 export type PointAround = (typeof AROUND)[number];
 
-/** Data of a point: the step, and the messages committed with its outcome. */
+/** Data for a test at a crash point: the step, and the messages committed with its outcome. */
 export interface AboutPoint {
   readonly step?: string | undefined;
   readonly messages?: readonly { readonly body: string }[];
 }
 
-/** Running workflow code, for tests: between its steps, or an attempt of one of them. */
+/** The workflow code that runs, for tests: code between steps, or an attempt of one step. */
 export interface CodeAtWork {
   readonly instanceId: string;
   /** The step in progress; undefined between the steps. */
   readonly step?: string;
   readonly class?: string | undefined;
-  /** The upstream idempotency key of an effect. */
+  /** The upstream idempotency key of the running effect. */
   readonly key?: string;
-  /** True while a `lookup` checks for the effect of an earlier attempt. */
+  /** True while a `lookup` checks whether an earlier attempt had its effect. */
   readonly asks?: boolean;
 }
 
@@ -81,12 +81,12 @@ declare global {
   var millraceSkipsPauses: boolean | undefined;
 }
 
-/** True in a bundle with crash points, which defines MILLRACE_CRASH_POINTS as true. */
+/** True if this bundle has crash points. Such a bundle defines MILLRACE_CRASH_POINTS as true. */
 export function hasCrashPoints(): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS;
 }
 
-/** Runs the hook of a test at this point. Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
+/** Calls a test's hook at a crash point. The call compiles to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
 export async function crashPoint(
   ...at: [point: InstancePoint, instanceId: string, about?: AboutPoint] | [point: PointAround]
 ): Promise<void>;
@@ -100,7 +100,10 @@ export function isSimulatedDeath(error: unknown): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && error instanceof Error && error.name === "SimulatedDeath";
 }
 
-/** All points. `ofInstance`: true for a point of one instance. A function, so that a deployment's bundle does not contain the names. */
+/**
+ * All crash points. `ofInstance` is true for a point of one instance. The names are in a function, so that a deployment's bundle does
+ * not contain them.
+ */
 export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolean }> {
   const all = (points: readonly string[], ofInstance: boolean) => points.map((point) => [point, { ofInstance }] as const);
   return new Map([...all(OF_INSTANCES, true), ...all(AROUND, false)]);
@@ -111,17 +114,17 @@ export function asCodeOf<T>(code: CodeAtWork, run: () => T): T {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS ? codes.run(code, run) : run();
 }
 
-/** Records data about the present attempt, for tests. */
+/** Records data about the running attempt, for tests. */
 export function noteEffect(effect: Pick<CodeAtWork, "class" | "key" | "asks">): void {
   if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) Object.assign(codes.getStore() ?? {}, effect);
 }
 
-/** The calling workflow code; undefined outside of one. */
+/** The workflow code that calls this function; undefined if no workflow code does. */
 export function codeAtWork(): CodeAtWork | undefined {
   return codes.getStore();
 }
 
-/** The duration of a pause: shortened if a test skips pauses. */
+/** The duration of a pause in milliseconds, shortened if a test skips pauses. */
 export function pauseMs(ms: number): number {
   const skips = typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && globalThis.millraceSkipsPauses === true;
   return skips ? Math.min(ms, 1) : ms;

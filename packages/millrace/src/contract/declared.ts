@@ -1,6 +1,6 @@
 import { type ErrorDetail, MillraceError } from "./errors.ts";
 
-/** Refuses an invalid declaration. `otherwise` contains the fix. Errors: `config_invalid`. */
+/** Refuses an invalid declaration. `otherwise` is the error's message, with the fix. Errors: `config_invalid`. */
 export function assertDeclared(isRight: boolean, otherwise: string, detail?: ErrorDetail): asserts isRight {
   if (!isRight) throw new MillraceError("config_invalid", otherwise, detail);
 }

@@ -13,7 +13,7 @@ export function isNoLength(duration: Duration): duration is number {
   return typeof duration === "number" && !(duration >= 0);
 }
 
-/** Errors: `config_invalid` for an unknown unit, and for a value that is no duration. */
+/** Converts a duration to milliseconds. Errors: `config_invalid` for an unknown unit, and for a value that is no duration. */
 export function durationMs(duration: Duration): number {
   const [, amount, unit = ""] = /^(\S+) ([a-z]+?)s?$/.exec(String(duration)) ?? [];
   const ms = typeof duration === "number" ? duration : Number(amount) * (UNIT_MS[unit] ?? Number.NaN);

@@ -8,14 +8,16 @@ const own = new Set<string>();
 
 /**
  * Notes the workflows of a catalog with `elsewhere`, for functions that get an env and no catalog. An isolate may have several such
- * catalogs: a workflow that one of them runs is not of another Worker.
+ * catalogs: a workflow that one of these catalogs runs does not belong to another Worker.
  */
 export function noteElsewhere(others: Iterable<string>, its: Iterable<string>): void {
   for (const name of others) left.add(name);
   for (const name of its) own.add(name);
 }
 
-/** The workflows that a catalog leaves to other Workers; without `by`, that the catalogs of this isolate leave. */
+/**
+ * The workflows that a catalog leaves to other Workers; without `by`, the workflows that the catalogs of this isolate leave to others.
+ */
 export function leftBy(by: Elsewhere | undefined): ReadonlySet<string> {
   return by?.workflows ?? left.difference(own);
 }

@@ -8,7 +8,7 @@ import { shortened } from "./text.ts";
 /** R2's limit for object names is 1,024 bytes. */
 const MAX_REF_BYTES = 1024 + "r2://".length;
 
-/** Maximum number of instances in a message's chain. */
+/** Maximum number of instances in the chain that led to a message. */
 export const MAX_PATH = 100;
 
 /** A name chosen by a caller: bounded, well-formed, and without NUL, because SQL functions read a text up to its first NUL. */
@@ -74,7 +74,7 @@ export const envelopeSchema = z
     acceptance: z.string().max(64).optional(),
     /** `sender`: the event's sender stores it until it gets a confirmation; the engine's outbox has no row. */
     outbox: z.literal("sender").optional(),
-    /** The deadline of a command's instance: later it is overdue. */
+    /** The deadline of a command's instance: after the deadline the instance is overdue. */
     must_end_by: z.iso.datetime().optional(),
     /** The address to call at each end of a command's instance. */
     callback_url: z
@@ -150,7 +150,7 @@ function bounded(issues: readonly Issue[]): Issue[] {
   return issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({ path: cut(path), message: cut(message) }));
 }
 
-/** The first issue as text, with the number of further ones. */
+/** The first issue of a refused value as text, with the number of further issues. */
 export function firstOf(issues: readonly Issue[], root = "it"): string {
   const [first, ...others] = issues;
   if (!first) return `${root} does not fit`;

@@ -11,26 +11,26 @@ export function messageOf(thrown: unknown): string {
   return messageBeside(thrown, "") || nameOf(thrown);
 }
 
-/** The part of a thrown value's messages that `text`, which is shown next to it, does not contain; "" if there is none. */
+/** The part of a thrown value's messages that `text`, which is shown beside the part, does not contain; "" if there is none. */
 export function messageBeside(thrown: unknown, text: string): string {
   return wordsOf(thrown, text, new Set());
 }
 
-/** Maximum number of errors shown for one error with nested errors and causes. */
+/** Maximum number of messages shown for an error with nested errors and causes. */
 const MAX_ERRORS_SAID = 8;
-/** Maximum number of directly nested errors shown. */
+/** Maximum number of directly nested errors whose messages are shown. */
 const MAX_HELD_SAID = 3;
-/** Maximum depth of the search for the innermost cause. */
+/** Maximum length of the chain in which the innermost cause is searched. */
 const MAX_CAUSES = 100;
-/** Messages with this many equal first characters count as the same: one may be shortened. */
+/** Error messages with this many equal first characters count as the same message: one may be shortened. */
 const ALIKE_CHARACTERS = 100;
-/** Maximum characters shown. A long message leaves room for its causes. */
+/** Maximum characters of an error text that are shown. A long message leaves room for its causes. */
 const SHOWN_CHARACTERS = 1000;
 
 /** A text as the platform transmits it in an error: the platform ends it at a NUL, trims it, and cannot encode half of a surrogate pair. */
 const asSent = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD").trim();
 
-/** The messages that `outer` does not contain, in at most `room` characters. */
+/** The messages of an error that `outer` does not contain, in at most `room` characters. */
 function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>, room = SHOWN_CHARACTERS): string {
   if (seen.has(thrown)) return "";
   seen.add(thrown);
@@ -44,12 +44,12 @@ function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>, room = SHOW
   return `${said}${/[.:!?…]$/.test(said) ? " " : ": "}${within}`;
 }
 
-/** Shortens a text to leave room for the next texts, of `next` characters. */
+/** Shortens an error text, so that there is room for `next` further characters. */
 export function beforeWords(text: string, next: number, room = SHOWN_CHARACTERS): string {
   return shortened(text, Math.max(ALIKE_CHARACTERS, room - next));
 }
 
-/** The messages of nested errors and of the cause, and the number of omitted ones. */
+/** The messages of nested errors and of the cause, and the number of omitted messages. */
 function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: number): string {
   const { held, cause } = heldBy(thrown);
   const words: string[] = [];
@@ -58,7 +58,7 @@ function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: numb
     if (index >= MAX_HELD_SAID || seen.size >= MAX_ERRORS_SAID) left++;
     else words.push(wordsOf(one, outer, seen, room));
   }
-  // Of too many causes the innermost is shown: it is the origin of the failure.
+  // If an error has too many causes, the innermost cause is shown: it is the origin of the failure.
   const causes = seen.size < MAX_ERRORS_SAID - 1 ? [cause] : causesFrom(cause, seen);
   const last = seen.size < MAX_ERRORS_SAID ? causes.pop() : undefined;
   left += causes.length;
@@ -67,7 +67,7 @@ function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: numb
   return words.filter(Boolean).join("; ");
 }
 
-/** A cause, its own cause, and so on to the innermost. */
+/** A cause of an error, the cause's own cause, and so on to the innermost. */
 function causesFrom(cause: unknown, seen: ReadonlySet<unknown>): unknown[] {
   const causes = new Set<unknown>();
   for (let one = cause; one !== undefined && !seen.has(one) && !causes.has(one) && causes.size < MAX_CAUSES; ) {
@@ -122,20 +122,20 @@ function heldBy(thrown: unknown): { readonly held: readonly unknown[]; readonly 
   }
 }
 
-/** The class name, for an error without a message. */
+/** The text for an error without a message: its class name. */
 function nameOf(thrown: unknown): string {
   try {
     const name: unknown = isObject(thrown) ? (thrown instanceof Error && thrown.name) || thrown.constructor?.name : undefined;
     if (typeof name === "string" && name !== "") return thrown instanceof Error ? name : `A thrown ${name} that has no text.`;
   } catch {
-    // A getter of the thrown object threw.
+    // A getter of the thrown object has thrown.
   }
   return `A thrown ${typeof thrown} that has no text.`;
 }
 
 /**
- * The cause itself if Workers RPC can transmit it. If RPC cannot transmit it, a plain error with the name and message of the cause. The
- * cause of that cause is converted in the same way.
+ * Returns the cause of an error itself if Workers RPC can transmit it, otherwise a plain error with the cause's name and message. The
+ * cause of the cause is converted in the same way.
  */
 export function carried(cause: unknown, depth = 0): unknown {
   try {

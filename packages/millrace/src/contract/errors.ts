@@ -56,7 +56,7 @@ export type EngineCode = (typeof ENGINE_CODES)[number];
 /** An engine code, or an app's own: up to 64 lower case letters, digits and underscores. */
 export type ErrorCode = EngineCode | (string & {});
 
-/** True for a valid code. An invalid code could contain data that must not be shown. */
+/** True for a valid error code. An invalid error code could contain data that must not be shown. */
 export function isCode(code: unknown): code is ErrorCode {
   return typeof code === "string" && /^[a-z][a-z0-9_]{0,63}$/.test(code);
 }
@@ -65,7 +65,7 @@ export function isEngineCode(code: ErrorCode): code is EngineCode {
   return (ENGINE_CODES as readonly ErrorCode[]).includes(code);
 }
 
-/** Codes of failures that a further attempt cannot fix. */
+/** Error codes of failures that a further attempt cannot fix. */
 const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
   "not_retryable",
   "output_too_large",
@@ -84,7 +84,7 @@ export interface Issue {
 }
 
 export interface ErrorDetail {
-  /** The invalid fields. */
+  /** The invalid fields of the input, with a message for each. */
   issues?: Issue[];
   /** Delay before the next attempt, in milliseconds. */
   delayMs?: number;
@@ -92,9 +92,9 @@ export interface ErrorDetail {
   terminal?: boolean;
   /** The HTTP status of the upstream's response. */
   upstreamStatus?: number;
-  /** A similar known name. */
+  /** A known name that is similar to the unknown one. */
   didYouMean?: string;
-  /** The step in which the code threw. */
+  /** The step in which the app's code threw the error. */
   step?: string;
   from?: string;
   to?: string;
@@ -125,30 +125,34 @@ export class MillraceError extends Error {
 }
 
 /**
- * The upstream asked to retry later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12 hours, and at least
- * the delay in the step's `retries`, which 0 selects. This error means that the effect did not happen.
+ * The error for an upstream that asked to retry later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12
+ * hours, and at least the delay in the step's `retries`. With `delayMs` 0 that delay alone applies. The error means that the effect did
+ * not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
 }
 
 /**
- * The upstream is still processing an earlier attempt with the same key (409, 425); its outcome is unknown. The next attempt waits
- * `delayMs`; a `lookup` checks first then, and a `once` effect waits for an operator.
+ * The error for an upstream that still processes an earlier attempt with the same key (409, 425): the outcome is unknown. The next
+ * attempt waits `delayMs`. Before that attempt a `lookup` checks the effect; a `once` effect waits for an operator.
  */
 export function inProgress(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("in_progress", message, { delayMs, upstreamStatus });
 }
 
 /**
- * The upstream reported that the request had no effect (most 4xx). Retried by the step's policy; a `once` effect may run again, because
- * nothing happened.
+ * The error for an upstream that reported that the request had no effect (most 4xx). The step's retries apply. Even a `once` effect may
+ * run again, because nothing happened.
  */
 export function upstreamRefused(message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("upstream_refused", message, { upstreamStatus });
 }
 
-/** A retry is useless (bad credentials, a rejected request). Ends the step at once; the effect did not happen. */
+/**
+ * The error for a failure that no retry can fix (bad credentials, a rejected request). The error ends its step at once and means that
+ * the effect did not happen.
+ */
 export function notRetryable(message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("not_retryable", message, { upstreamStatus });
 }
@@ -183,12 +187,12 @@ export function codeOf(error: unknown): ErrorCode | undefined {
   }
 }
 
-/** Errors of other libraries also have a `code`, possibly with the same value. */
+/** Errors of other libraries also have a `code`, which may equal a code of the engine. */
 function isOurs(error: unknown): error is Error & { readonly code?: unknown; readonly detail?: ErrorDetail } {
   return error instanceof Error && error.name === "MillraceError";
 }
 
-/** The thrown value, or a plain error with the same message if it cannot be inspected or is too large. Idempotent. */
+/** The thrown value, or a plain error with the same message if the thrown value cannot be inspected or is too large. */
 export function readable(thrown: unknown): unknown {
   let isFinal = false;
   try {
@@ -198,7 +202,7 @@ export function readable(thrown: unknown): unknown {
     const size = name.length + message.length + String("code" in thrown ? thrown.code : "").length;
     if (size <= MAX_ERROR_CHARACTERS) return thrown;
   } catch {
-    // A getter of the thrown value threw.
+    // A getter of the thrown value has thrown.
   }
   const said = beginning(messageOf(thrown), KEPT_ERROR_CHARACTERS);
   const code = codeOf(thrown);
@@ -236,7 +240,7 @@ const isText = (value: unknown) => typeof value === "string";
 const isNumber = (value: unknown) => typeof value === "number";
 const isFlag = (value: unknown) => typeof value === "boolean";
 
-/** The fields of a detail, and their types. */
+/** The fields of an error's detail, each with a check of its type. */
 const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>, "cause"> = {
   issues: Array.isArray,
   delayMs: isNumber,
@@ -250,7 +254,7 @@ const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>
   unclear: isFlag,
 };
 
-/** One field of an error's detail. A getter of an app's error may throw. */
+/** Reads one field of an error's detail. A getter of an app's error may throw. */
 function fieldOf(error: unknown, name: keyof ErrorDetail): unknown {
   try {
     return isOurs(error) ? error.detail?.[name] : undefined;

@@ -8,9 +8,9 @@ export type Hide = <T>(value: T) => T;
 
 /** Minimum characters of a text to redact: a shorter text is no secret by itself, and would match everywhere. */
 const LEAST_CHARACTERS = 4;
-/** A longer text is searched in pieces, so that parts of it are hidden too. */
+/** A longer redacted text is searched in pieces, so that parts of it are hidden too. */
 const PIECE_CHARACTERS = 200;
-/** Above these limits there is no search: the whole value is hidden. */
+/** Above these limits, redacted texts are not searched for: the whole value is hidden. */
 const MAX_TEXTS = 1000;
 const MAX_CHARACTERS = 100_000;
 /** A text of this length may have been shortened, and end with the beginning of a redacted text. */
@@ -50,14 +50,14 @@ export function hiding(withheld: readonly unknown[]): Hide {
   return hide as Hide;
 }
 
-/** A text in pieces that are long enough to search for, and split between characters. */
+/** Splits a redacted text into pieces that are long enough to search for, and split between characters. */
 function piecesOf(text: string): string[] {
   if (text.length < 2 * PIECE_CHARACTERS) return [text];
   const end = PIECE_CHARACTERS - (/[\uD800-\uDBFF]/.test(text.charAt(PIECE_CHARACTERS - 1)) ? 1 : 0);
   return [text.slice(0, end), ...piecesOf(text.slice(end))];
 }
 
-/** Spellings of a text: Unicode forms, JSON with and without escapes, URLs and forms, HTML, step keys. */
+/** The spellings in which a redacted text may occur: Unicode forms, JSON with and without escapes, URLs and forms, HTML, step keys. */
 function spellingsOf(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])].flatMap((one) => {
     const json = JSON.stringify(one).slice(1, -1);
@@ -76,7 +76,7 @@ function spellingsOf(text: string): string[] {
   });
 }
 
-/** HTML escapes. The single quote has three common spellings. */
+/** HTML escapes in redacted texts. The single quote has three common spellings. */
 const HTML = ["&#39;", "&#x27;", "&apos;"].map(
   (quote): Readonly<Record<string, string>> => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": quote }),
 );
@@ -112,7 +112,7 @@ function folded(text: string): string {
   return text.replaceAll("\u0130", "i").toLowerCase().replaceAll("\u03c2", "\u03c3");
 }
 
-/** A text without the searched ones. Overlapping matches become one marker. */
+/** Replaces redacted texts in a text by a marker. Overlapping matches become one marker. */
 function without(text: string, spelled: readonly string[]): string {
   const inCase = folded(text);
   const places = spelled.flatMap((one) => placesOf(one, inCase));
@@ -134,7 +134,7 @@ function placesOf(one: string, text: string): Place[] {
   return places;
 }
 
-/** A shortened text may end with the beginning of a searched text. */
+/** A shortened text may end with the beginning of a redacted text. */
 function cutPlace(one: string, text: string): Place[] {
   const least = one.slice(0, LEAST_CHARACTERS);
   for (let start = text.indexOf(least, Math.max(0, text.length - one.length + 1)); start >= 0; start = text.indexOf(least, start + 1)) {

@@ -6,8 +6,8 @@ import { sha256 } from "./sha256.ts";
 import { textOf } from "./text.ts";
 
 /**
- * The instance id: 32 lower-case hex characters, a pure function of tenant, workflow and idempotency key. Hashed because the platform
- * allows 100 characters of a small alphabet, and business keys are longer and have more characters.
+ * The instance id: 32 lower-case hex characters, a pure function of tenant, workflow and idempotency key. The id is a hash, because the
+ * platform allows 100 characters of a small alphabet, and business keys are longer and have more characters.
  */
 export function instanceId(tenantId: string, workflow: string, idempotencyKey: string): string {
   return digest("instance", tenantId, workflow, idempotencyKey);
@@ -47,7 +47,8 @@ export function fingerprintOf(payload: unknown): string {
 }
 
 /**
- * Half of a surrogate pair or a number beyond JSON has no canonical form: such a payload gets a text that differs from every canonical one.
+ * A payload with half of a surrogate pair, or with a number that JSON cannot represent, has no canonical form. Its text differs from
+ * every canonical text.
  */
 function canonicalText(payload: unknown): string {
   try {
@@ -68,13 +69,13 @@ function canonicalText(payload: unknown): string {
 export interface EntryKey {
   instanceId: string;
   step: string;
-  /** The data key that distinguishes parallel calls of one step; "" for a step that runs once. */
+  /** The key of an item, which distinguishes parallel calls of one step; "" for a step that runs once. */
   item: string;
   /** Starts at 1; incremented only when an operator requests the effect again. */
   generation: number;
 }
 
-/** An entry as one opaque, URL-safe text: the id by which operators resolve an unknown outcome. */
+/** An inbox entry as one opaque, URL-safe text: the id by which operators resolve an unknown outcome. */
 export function formatEntryKey(key: EntryKey): string {
   return Buffer.from(JSON.stringify([key.instanceId, key.step, key.item, key.generation])).toString("base64url");
 }
@@ -91,7 +92,7 @@ export function parseEntryKey(text: string): EntryKey | undefined {
   }
 }
 
-/** The idempotency key for an upstream: an HMAC, so that outsiders cannot guess a key and use it first. 32 hex characters. */
+/** The idempotency key for an upstream: an HMAC, so that outsiders cannot guess a key and use it first. The key has 32 hex characters. */
 export function upstreamKey(secret: string, entry: EntryKey): string {
   return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));
 }
@@ -102,7 +103,7 @@ export function signed(secret: string, ...parts: string[]): string {
   return createHmac("sha256", secret).update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }
 
-/** Errors: `config_invalid` without a secret. */
+/** Refuses a missing secret. Errors: `config_invalid`. */
 export function assertSecret(secret: string): void {
   if (secret) return;
   throw new MillraceError(

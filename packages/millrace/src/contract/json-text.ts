@@ -10,16 +10,16 @@ function isClosing(unit: number): boolean {
 
 /** Counts of items and levels in a JSON text. */
 export interface Counted {
-  /** Items of arrays and fields of objects; counting ends above the maximum. */
+  /** Number of items of arrays and fields of objects. Counting ends above the maximum. */
   items: number;
-  /** Levels of nesting; counting ends above the maximum. */
+  /** Number of nested levels. Counting ends above the maximum. */
   depth: number;
   fields: number;
   /** The first number that parsing would change. */
   altered: { at: number; written: string } | undefined;
 }
 
-/** Counts before parsing: a parsed value takes many times the memory of its text. */
+/** Counts the items of a JSON text before it is parsed: a parsed value takes many times the memory of its text. */
 export function countItems(text: string, most: { items: number; depth: number }): Counted {
   const counted: Counted = { items: 0, depth: 0, fields: 0, altered: undefined };
   let depth = 0;
@@ -27,7 +27,7 @@ export function countItems(text: string, most: { items: number; depth: number })
   for (let at = 0; at < text.length; at++) {
     const unit = text.charCodeAt(at);
     if (unit <= SPACE) continue;
-    // After an opening bracket the first item follows, unless it is the closing one; after each comma another item.
+    // After an opening bracket an item follows, unless a closing bracket does. After each comma another item follows.
     if (unit === COMMA || (isFirst && !isClosing(unit))) counted.items++;
     isFirst = isOpening(unit);
     if (isFirst) depth++;
@@ -56,7 +56,8 @@ export function doubledKey(text: string): string {
 }
 
 /**
- * The positions of the items of the array under this key of an object; `key` "" for a text that is the array itself. The text must be JSON.
+ * The positions of the items of the array under this key of an object; `key` is "" if the text itself is the array. The text must be
+ * JSON.
  */
 export function itemsIn(text: string, key: string): { start: number; end: number }[] {
   const found: { start: number; end: number }[] = [];
@@ -72,13 +73,13 @@ export function itemsIn(text: string, key: string): { start: number; end: number
   return found;
 }
 
-/** An object or array that is still open. */
+/** An object or array in the text that is not closed yet. */
 interface Level {
   isArray: boolean;
   keys: Set<string>;
-  /** The key or index of the present item. */
+  /** The key or index of the item that is being read. */
   at: string;
-  /** The start of that item. */
+  /** The position where that item begins. */
   from: number;
 }
 
@@ -135,7 +136,7 @@ function isNumeric(unit: number): boolean {
   return (unit >= ZERO && unit <= NINE) || unit === MINUS;
 }
 
-/** The end of the number that starts here: digits, signs, a point, an exponent. */
+/** The position after a number that starts at `start`: digits, signs, a point, an exponent. */
 function endOfNumber(text: string, start: number): number {
   let at = start + 1;
   while (at < text.length && (isNumeric(text.charCodeAt(at)) || ".eE+".includes(text.charAt(at)))) at++;
@@ -154,7 +155,7 @@ function isAltered(text: string, start: number, end: number): boolean {
   if (written === undefined) return false;
   const size = Math.abs(Number(written));
   if (size === 0) return /[1-9]/.test(written.split(/e/i, 1)[0] ?? "");
-  // An infinite number is reported by its value elsewhere.
+  // Another check reports a number that is read as infinite.
   if (size <= Number.MAX_SAFE_INTEGER || size === Number.POSITIVE_INFINITY) return false;
   return size < LARGEST_PLAIN || !/e/i.test(written);
 }

@@ -6,11 +6,11 @@ import { shortened } from "./text.ts";
 
 type Schema = z.core.$ZodType;
 
-/** Maximum number of reported issues, because a large body may be wrong in very many places. */
+/** Maximum number of reported issues, because a large body may have very many mistakes. */
 export const MAX_ISSUES = 50;
 
 /**
- * The fields of a value that its schema does not have, each with a suggestion: a schema that is not strict would silently drop them. The
+ * The fields of a value that its schema does not know, each with a suggestion. A schema that is not strict would silently drop them. The
  * list has at most 50 fields. A loose object, a record and `unknown` accept every field.
  */
 export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonly string[] = []): Issue[] {
@@ -19,14 +19,14 @@ export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonl
   return issues;
 }
 
-/** Longer keys are cut: fifty paths through a key of a few megabytes would fill the memory. */
+/** Longer keys are shortened: fifty paths through a key of a few megabytes would fill the memory. */
 const MAX_KEY_CHARACTERS = 300;
 
 export function dotted(path: readonly string[]): string {
   return path.map((key) => shortened(key, MAX_KEY_CHARACTERS)).join(".");
 }
 
-/** The issue of an unknown field, with a suggestion from the known ones. */
+/** The issue of an unknown field, with a suggestion from the known fields. */
 export function unknownField(path: readonly string[], known: Iterable<string>): Issue {
   const meant = nearest(path.at(-1) ?? "", known);
   return { path: dotted(path), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
@@ -36,13 +36,13 @@ export function unknownField(path: readonly string[], known: Iterable<string>): 
 export const KNOWN_NAMES =
   "A name that is no longer deployed, such as a removed workflow, is accepted while rows with it exist. Other unknown names are refused.";
 
-/** The issue of an unknown name, with a suggestion from the known ones. */
+/** The issue of an unknown name, with a suggestion from the known names. */
 export function unknownName(path: string, name: string, known: Iterable<string>): Issue {
   const meant = nearest(name, known);
   return { path, message: `is not known here${meant ? `: perhaps \`${meant}\` is meant` : ""}` };
 }
 
-/** The fields of a schema at a path. */
+/** The names of the fields that a schema has at a path. */
 export function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   const at = path.reduce<Schema[]>((schemas, key) => opened(schemas).flatMap((one) => schemasAt(one, key)), [schema]);
   return opened(at).flatMap((one) => Object.keys(shapeOf(one) ?? {}));
@@ -67,7 +67,7 @@ function look(schemas: readonly Schema[], value: unknown, path: readonly string[
   }
 }
 
-/** Schemas without wrappers. Of a union only the alternatives that the value fits, or all if it fits none. */
+/** Schemas without their wrappers. For a union only the alternatives that the value fits, or all if it fits none. */
 function opened(schemas: readonly Schema[], value?: unknown): Schema[] {
   return schemas.flatMap((schema): Schema[] => {
     const { def } = (schema as z.core.$ZodTypes)._zod;
@@ -96,7 +96,7 @@ function opened(schemas: readonly Schema[], value?: unknown): Schema[] {
   });
 }
 
-/** The fields of an object schema; undefined for a schema that accepts other fields, or is no object. */
+/** The fields of an object schema. Undefined for a schema that accepts further fields, or that is no object. */
 function shapeOf(schema: Schema): Readonly<Record<string, Schema>> | undefined {
   const { def } = (schema as z.core.$ZodTypes)._zod;
   if (def.type !== "object") return undefined;

@@ -14,13 +14,13 @@ export const INTAKE_LIMITS = {
 
 const FORBIDDEN_KEYS = new Set(["__proto__", "constructor", "prototype"]);
 
-/** The list in a body with one result per item. */
+/** A list in a request body that gets one result per item. */
 export interface Items {
   /** The list's key in the body; "" when the body is the list itself. */
   key: string;
   /** Items above this number are not checked individually. */
   most: number;
-  /** The prefix of an item's path in its own error; default: none. */
+  /** The prefix of a path in an item's own error; default: none. */
   at?: (index: number) => string;
 }
 
@@ -52,12 +52,14 @@ function parseWhole(text: string, at = ""): unknown {
     refuse({ path: below(at, pathAt(text, altered.at)), message });
   }
   const kept = assertBounded(value, { at, nul: !text.includes("\\u0000") });
-  // The parser keeps the last of two equal keys.
+  // JSON.parse keeps the last of two equal keys.
   if (kept.fields < fields) refuse({ path: below(at, doubledKey(text)), message: "occurs twice: send it once" });
   return value;
 }
 
-/** The effect of parsing on a number. Above the safe integers even an unchanged number cannot be distinguished from its neighbours. */
+/**
+ * Describes how parsing changes a number. Above the safe integers, even an unchanged number cannot be distinguished from its neighbours.
+ */
 function readAs(read: number): string {
   if (Number.isFinite(read) && Math.abs(read) > Number.MAX_SAFE_INTEGER) {
     return `is beyond ±${Number.MAX_SAFE_INTEGER}, where whole numbers lose precision`;
@@ -65,7 +67,7 @@ function readAs(read: number): string {
   return `would be read as ${read}`;
 }
 
-/** The body with an error in place of each refused item. Errors: problems outside the items. */
+/** Parses a request body with a list, with an error in place of each refused item. Errors: problems outside the items. */
 function parseEach(text: string, { key, most, at = () => "" }: Items, error: MillraceError): unknown {
   assertFewItems(text, { maxDepth: Number.POSITIVE_INFINITY });
   parseJson(text);
@@ -148,7 +150,7 @@ function mistakeInKey(key: string, nul: boolean): string | undefined {
   return FORBIDDEN_KEYS.has(key) ? `the key "${key}" is not allowed: rename it` : undefined;
 }
 
-/** The problem of a value itself, without its fields; undefined if there is none. */
+/** The problem of a JSON value itself, without its fields; undefined if there is none. */
 function mistakeIn(value: unknown, nul: boolean): string | undefined {
   if (typeof value !== "string") {
     return isBeyondJson(value)

@@ -53,7 +53,7 @@ interface Definition<Payload, Type extends string, Given> {
   readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: converts each older version to the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
-  /** Creates a message of this type, validated by the schema, to emit or enqueue. Errors: `invalid_payload`. */
+  /** Creates a message of this type to emit or enqueue, and validates its payload. Errors: `invalid_payload`. */
   from(payload: Given, options?: DraftOptions): Draft;
 }
 
@@ -65,7 +65,7 @@ export interface Door {
   readonly route: string;
 }
 
-/** The default access rule of a command. */
+/** The access rule of a command that declares none. */
 export const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
 
 export interface DraftOptions {
@@ -79,7 +79,7 @@ export interface Draft {
   readonly type: string;
   readonly version: number;
   readonly payload: unknown;
-  /** The idempotency key; absent for events, which are identified by the step that emits them. */
+  /** The idempotency key of the message; undefined for events, which are identified by the step that emits them. */
   readonly key: string | undefined;
   readonly subject: string;
   readonly queue: QueueDefinition;
@@ -121,7 +121,7 @@ export function ownCommand<Payload, Type extends string, Given>(
   return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as never;
 }
 
-/** The route of events that declare no route. */
+/** The route for events whose definition names no route. */
 const STATED_AT = "POST /v1/events";
 
 /**
@@ -202,7 +202,7 @@ function assertMessage(kind: Envelope["kind"], options: object): void {
   );
 }
 
-/** The problem with an invalid type. */
+/** Describes the problem of an invalid message type. */
 function wrongInType(type: unknown): string {
   if (typeof type !== "string" || type === "") return "has no type";
   const [odd] = /[^a-z0-9_.]/u.exec(type) ?? [];
@@ -211,7 +211,7 @@ function wrongInType(type: unknown): string {
   return type.includes(".") ? "has a part in its type that begins with no letter" : "has no dot in its type";
 }
 
-/** Delay in whole seconds. Errors: `invalid_payload` for an invalid number, or more than 12 hours. */
+/** Validates a delay in whole seconds. Errors: `invalid_payload` for an invalid number, or more than 12 hours. */
 export function checkedDelay(seconds: number): number {
   if (typeof seconds === "number" && seconds >= 0 && seconds <= MAX_DELAY_SECONDS) return Math.ceil(seconds);
   const message = `must be 0 to ${MAX_DELAY_SECONDS} seconds (12 hours)`;

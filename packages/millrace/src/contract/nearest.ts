@@ -10,7 +10,7 @@ export function nearest(name: string, known: Iterable<string>): string | undefin
   return first && isNear(name, first.one, first.far) ? first.one : undefined;
 }
 
-/** True if most of the longer name matches, or two of its letters are swapped. */
+/** True if two names are similar: most of the longer name matches, or two of its letters are swapped. */
 function isNear(name: string, known: string, far: number): boolean {
   const letters = (text: string) => [...text].sort().join("");
   const most = Math.min(Math.max(3, name.length / 3), 0.4 * Math.max(name.length, known.length));

@@ -4,7 +4,10 @@ import { byteLength } from "./limits.ts";
 /** Maximum bytes of an object's name. An object with a longer name does not get its name from the platform. */
 const MAX_OBJECT_NAME_BYTES = 1024;
 
-/** Validates an object's name. `path` is the request's field in it. Errors: `invalid_payload` for a name that is empty or too long. */
+/**
+ * Validates an object's name. `path` is the field of the request that the error names. Errors: `invalid_payload` for a name that is
+ * empty or too long.
+ */
 export function checkedObjectName(name: string, path = "key"): string {
   const bytes = byteLength(name);
   if (bytes >= 1 && bytes <= MAX_OBJECT_NAME_BYTES && name.isWellFormed()) return name;

@@ -6,7 +6,7 @@ export interface OneOf<Value extends string> extends Fragment {
   readonly has: (value: unknown) => boolean;
 }
 
-/** The values of a table for which the predicate is true. */
+/** The values for which the predicate is true, from a table of facts about each value. */
 export function thoseThat<Facts, Value extends string>(table: Readonly<Record<Value, Facts>>, is: (facts: Facts) => boolean): OneOf<Value> {
   const values = (Object.keys(table) as Value[]).filter((value) => is(table[value]));
   const all: ReadonlySet<unknown> = new Set(values);

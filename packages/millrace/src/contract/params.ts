@@ -10,9 +10,9 @@ export type Params = Envelope & {
    * recorded results first.
    */
   created_ms?: number;
-  /** The instance that this one undoes. */
+  /** The instance whose effects this instance undoes. */
   undoes?: string;
-  /** The definition to run, for a class that runs several. */
+  /** The workflow to run, for a class that runs several workflows. */
   workflow?: string;
 };
 

@@ -5,7 +5,7 @@ import { fingerprintOf } from "./ids.ts";
 import { assertBounded, assertFewItems, byteLength } from "./limits.ts";
 import { decodePayload, type MessageDefinition } from "./message.ts";
 
-/** Larger payloads are stored in R2. Queues limit a message to 128 KB, and small messages cost less. */
+/** A larger payload is stored in R2, because queues limit a message to 128 KB, and small messages cost less. */
 const INLINE_PAYLOAD_BYTES = 32 * 1024;
 
 type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_ref">;
@@ -35,7 +35,7 @@ export async function unpackPayload<Payload>(
   return decodePayload(definition, envelope.schema_version, await rawPayload(bucket, envelope));
 }
 
-/** The payload as it was sent. A reference outside the tenant's folder counts as missing. */
+/** The payload of a message as it was sent. A reference to an object outside the tenant's folder counts as missing. */
 async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
   if (envelope.payload_ref === undefined) return envelope.payload_inline;
   const path = pathOf(envelope.payload_ref);

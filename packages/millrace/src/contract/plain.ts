@@ -3,13 +3,16 @@ import { beginning } from "./text.ts";
 
 /** A value that JSON would silently change or omit, and its path. */
 export interface Strange {
-  /** Such as `a Map`, `a function`, `NaN`, `an object of the class Money`. */
+  /** A description of the value, such as `a Map`, `a function`, `NaN`, `an object of the class Money`. */
   readonly what: string;
-  /** Dotted, such as `order.items.0`; "" for the value itself. */
+  /** The dotted path of the value, such as `order.items.0`; "" for the value itself. */
   readonly at: string;
 }
 
-/** Names a refused value. `inList`: JSON omits an undefined field, but writes null for an undefined item. */
+/**
+ * Describes a value that JSON would change; undefined for any other value. `inList`: JSON writes null for an undefined item, but omits
+ * an undefined field.
+ */
 type Judge = (value: unknown, inList: boolean) => string | undefined;
 
 /**
@@ -21,17 +24,17 @@ export function strangeIn(value: unknown): Strange | undefined {
 }
 
 /**
- * The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined if JSON writes no part of the value as null.
- * No cycles.
+ * The first value that JSON would write as null: NaN, Infinity, undefined in a list. Undefined if JSON writes no part of the value as
+ * null. The value must have no cycle.
  */
 function nulledIn(value: unknown): Strange | undefined {
   return firstIn(value, isNulled, false);
 }
 
-/** Matches the JSON escape of half of a surrogate pair: after an even number of backslashes, `\ud…` is an escape. */
+/** Matches the JSON escape of half of a surrogate pair. After an even number of backslashes, `\ud…` is such an escape. */
 const HALF = /(?<!\\)((?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g;
 
-/** The first string or key with half of a surrogate pair: parsers of other languages refuse it. */
+/** The first string or key with half of a surrogate pair, which parsers of other languages refuse. */
 export function halvedIn(json: string): Strange | undefined {
   return json.includes("\\ud") && json.search(HALF) >= 0 ? firstIn(JSON.parse(json), isHalved, false) : undefined;
 }
@@ -95,7 +98,7 @@ function hasOwnJson(value: object): boolean {
   return "toJSON" in value && typeof value.toJSON === "function";
 }
 
-/** True for a plain object, also one of another realm or without a prototype. */
+/** True for a plain object, even without a prototype or from another JavaScript realm. */
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;

@@ -7,11 +7,11 @@ import { beginning } from "./text.ts";
 /** A queue, as messages refer to it. The consumer of a queue is declared separately. */
 export interface QueueDefinition {
   /**
-   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. The dead-letter queue of a queue has the suffix `-dlq`. A
-   * lane's name starts with `lane:`.
+   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59 characters. The dead-letter queue of a queue has the
+   * suffix `-dlq`. A lane's name starts with `lane:`.
    */
   readonly name: string;
-  /** The queues of a split definition. */
+  /** The platform queues over which this definition distributes its messages. Undefined for a single queue. */
   readonly parts?: QueueParts;
 }
 
@@ -33,7 +33,9 @@ export interface QueueOptions {
   readonly name: string;
   /** Number of queues that share the messages: `{name}`, `{name}-2`, and so on; 1 to 100, default 1. */
   readonly partitions?: number;
-  /** `tenant` (default): all messages of a tenant use the same queue. `subject`: all messages of a tenant and subject do. */
+  /**
+   * `tenant` (default): all messages of a tenant use the same queue. `subject`: all messages of a tenant and subject use the same queue.
+   */
   readonly by?: PartitionBy;
   /** Tenants with their own queue, `{name}-{tenant}`. */
   readonly tenants?: readonly string[];
@@ -51,9 +53,9 @@ const MAX_NAME = 63 - "-dlq".length;
 const MAX_PARTITIONS = 100;
 
 /**
- * Declares a queue, for its messages and its consumer. With `partitions` or `tenants` the messages are distributed over several queues, and
- * the one consumer consumes all of them. Errors: `config_invalid` for a name that the platform would refuse for it or its dead-letter
- * queue, and for a repeated name.
+ * Declares a queue, for its messages and its consumer. With `partitions` or `tenants` the messages are distributed over several queues,
+ * and the one consumer consumes all of them. Errors: `config_invalid` for a name that the platform would refuse for the queue or its
+ * dead-letter queue, and for a repeated name.
  */
 export function defineQueue(options: QueueOptions): QueueDefinition {
   const { name, partitions = 1, by = "tenant", tenants = [], retired = [] } = options ?? {};
@@ -99,12 +101,12 @@ function assertQueueName(name: string): void {
   );
 }
 
-/** The names of all queues of a definition; its own name is the first. */
+/** The names of all platform queues of a queue definition; the definition's own name is the first. */
 export function queuesOf({ name, parts }: QueueDefinition): string[] {
   return parts ? [...parts.shared, ...Object.values(parts.own), ...parts.retired] : [name];
 }
 
-/** The queue of a message: always the same for the same tenant and subject. */
+/** The platform queue for a message: always the same for the same tenant and subject. */
 export function queueFor({ name, parts }: QueueDefinition, { tenant_id, subject }: Pick<Envelope, "tenant_id" | "subject">): string {
   if (!parts) return name;
   if (Object.hasOwn(parts.own, tenant_id)) return parts.own[tenant_id] ?? name;
@@ -112,12 +114,12 @@ export function queueFor({ name, parts }: QueueDefinition, { tenant_id, subject 
   return parts.shared[Number.parseInt(hash.slice(0, 8), 16) % parts.shared.length] ?? name;
 }
 
-/** Maximum rate per second; a higher rate has no effect. */
+/** Maximum rate of messages per second; a higher rate has no effect. */
 export const MAX_RATE_PER_SECOND = 1000;
 
 /**
- * The delay of the nth of several messages, from 0, at a given rate: whole seconds, as queues require. Errors: `invalid_payload` for a
- * delay above the queue's maximum.
+ * The delivery delay of the nth of several messages at a given rate, in whole seconds, as queues require. `index` starts at 0. Errors:
+ * `invalid_payload` for a delay above the queue's maximum.
  */
 export function staggered(index: number, ratePerSecond: number | undefined): number {
   const seconds = ratePerSecond === undefined ? 0 : Math.floor(index / ratePerSecond);
@@ -138,7 +140,7 @@ export function defineLaneQueue(options: Pick<QueueDefinition, "name">): QueueDe
   return { name: LANE + name };
 }
 
-/** The lane of a queue's name; undefined for a platform queue. */
+/** The lane's name in the name of a queue; undefined for a platform queue. */
 export function laneIn(queue: string | null): string | undefined {
   return queue?.startsWith(LANE) ? queue.slice(LANE.length) : undefined;
 }

@@ -12,5 +12,8 @@ export function saysRead(timeout: unknown): boolean {
 }
 
 const SECOND_MS = 1000;
-/** A timeout in whole seconds never ends in these milliseconds, so steps of older runs, without the mark, do not count as reads. */
+/**
+ * The milliseconds that mark the timeout of a step that only reads. Timeouts of older runs are whole seconds, so those steps do not
+ * count as reads.
+ */
 const READ_MS = 7;

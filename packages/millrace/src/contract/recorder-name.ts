@@ -1,6 +1,6 @@
 import type { EngineEnv } from "./bindings.ts";
 
-/** Default of `RECORDER_SHARDS`: few, because fewer recorders combine more steps in one database batch (docs/performance.md). */
+/** The default number of recorders is small, because fewer recorders combine more steps in one database batch (docs/performance.md). */
 const DEFAULT_SHARDS = 2;
 const MAX_SHARDS = 256;
 
@@ -12,7 +12,7 @@ export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
 }
 
-/** An invalid setting counts as not set, so that open instances continue. */
+/** An invalid `RECORDER_SHARDS` counts as not set, so that open instances continue. */
 export function shardsOf({ RECORDER_SHARDS }: EngineEnv): number {
   const shards = Number(RECORDER_SHARDS ?? DEFAULT_SHARDS);
   return Number.isInteger(shards) && shards >= 1 && shards <= MAX_SHARDS ? shards : DEFAULT_SHARDS;

@@ -7,9 +7,9 @@ type Schema = z.core.$ZodType;
 export const REDACTED = "[redacted]";
 
 /**
- * A value with its sensitive fields redacted, in objects, lists, records and unions of its schema. Next to a marked field, unknown fields
- * are redacted as well: they may be the same under a wrong name. A value that does not fit a schema with marks is redacted as a whole.
- * Calls `withheld` with each redacted value.
+ * A value with its sensitive fields redacted, in objects, lists, records and unions of its schema. Next to a marked field, unknown
+ * fields are redacted as well: they may be the marked field under a wrong name. A value that does not fit a schema with marks is
+ * redacted as a whole. Calls `withheld` with each redacted value.
  */
 export function redact(schema: Schema, value: unknown, withheld: (value: unknown) => void = () => {}): unknown {
   return seen([schema], value, withheld);
@@ -19,7 +19,7 @@ export function redact(schema: Schema, value: unknown, withheld: (value: unknown
 export function holdsMarks(schema: Schema): boolean {
   const known = marks.get(schema);
   if (known !== undefined) return known;
-  // The entry is set before the recursion, so that a schema that contains itself ends it.
+  // The entry is set before the recursion, so that the recursion ends for a schema that contains itself.
   marks.set(schema, false);
   const found = isSensitive(schema) || parts(schema).some(holdsMarks);
   marks.set(schema, found);
@@ -63,13 +63,16 @@ function* namesIn(schemas: readonly Schema[], value: unknown): Generator<string>
   }
 }
 
-/** A schema without its wrappers, marked or not, with each alternative of a union. */
+/** The schemas inside the wrappers of a schema, marked as sensitive or not. A union gives each of its alternatives. */
 function unwrapped(schema: Schema): z.core.$ZodTypes[] {
   const known = schema as z.core.$ZodTypes;
   return LEAVES.has(known._zod.def.type) ? [known] : parts(schema).flatMap(unwrapped);
 }
 
-/** Schemas without wrappers, for this value; `marked` if one is marked, or no alternative of a union fits. */
+/**
+ * The schemas inside wrappers that apply to this value; `marked` if a schema is marked as sensitive, or if no alternative of a union
+ * fits.
+ */
 function opened(schemas: readonly Schema[], value: unknown): Schema[] | "marked" {
   const found: Schema[] = [];
   for (const schema of schemas) {
@@ -92,7 +95,7 @@ function opened(schemas: readonly Schema[], value: unknown): Schema[] | "marked"
   return found;
 }
 
-/** Schemas with parts at keys or positions; all others wrap another schema, or have no parts. */
+/** Types of schemas with parts at keys or positions. All other types wrap another schema, or have no parts. */
 const LEAVES: ReadonlySet<string> = new Set(["object", "array", "tuple", "record"]);
 
 /** The direct parts of a schema. */
@@ -134,8 +137,8 @@ function isOf(schema: Schema, value: object): boolean {
 }
 
 /**
- * Merges an edited value with the stored one: where the edited and the shown value are both redacted, the stored value remains. A marker at
- * any other place is left for validation.
+ * Merges an edited value with the stored one: where the edited and the shown value are both redacted, the stored value remains. A marker
+ * `[redacted]` at any other place remains, so that the validation refuses it.
  */
 export function restored(edited: unknown, shown: unknown, stored: unknown): unknown {
   if (edited === REDACTED && shown === REDACTED) return stored;
@@ -144,7 +147,7 @@ export function restored(edited: unknown, shown: unknown, stored: unknown): unkn
   return Object.fromEntries(Object.entries(edited).map(([key, one]) => [key, restored(one, own(shown, key), own(stored, key))]));
 }
 
-/** True if a value contains the marker. */
+/** True if a value contains the marker `[redacted]`. */
 export function saysRedacted(value: unknown): boolean {
   return value === REDACTED || (isObject(value) && Object.values(value).some(saysRedacted));
 }

@@ -9,7 +9,7 @@ export function sealed(secret: string, purpose: string, data: object): string {
   return `${text}.${signed(secret, purpose, text)}`;
 }
 
-/** The data of a signed text; undefined if it was changed, or signed elsewhere or for another purpose. */
+/** The data of a signed text; undefined if the text was changed, or signed by another deployment or for another purpose. */
 export function unsealed(secret: string, purpose: string, sealedText: string): unknown {
   const [text = "", proof = "", ...more] = sealedText.split(".");
   const [said, expected] = [Buffer.from(proof), Buffer.from(signed(secret, purpose, text))];

@@ -8,7 +8,7 @@ export function sensitive<Schema extends z.ZodType>(schema: Schema): Schema {
   return schema.meta({ ...schema.meta(), sensitive: true });
 }
 
-/** True for a schema that is marked itself; its parts do not count. */
+/** True for a schema that is marked as sensitive itself. Marks of its parts do not count. */
 export function isSensitive(schema: z.core.$ZodType): boolean {
   return z.globalRegistry.get(schema as z.ZodType)?.sensitive === true;
 }

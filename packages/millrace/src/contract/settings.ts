@@ -1,11 +1,11 @@
 import { logLine } from "./log-line.ts";
 
-/** True for an address that starts with http:// or https://, so not for `localhost:4318`. */
+/** True for an address that starts with http:// or https://, so false for `localhost:4318`. */
 export function isHttpAddress(text: string): boolean {
   return /^https?:$/.test(URL.parse(text)?.protocol ?? "");
 }
 
-/** Messages already logged, by environment. */
+/** Messages about invalid variables that were already logged, by environment. */
 const told = new WeakMap<object, Set<string>>();
 
 /** Logs once per environment that a variable is invalid, with the fix. The text must not contain the value of a secret. */

@@ -1,6 +1,6 @@
 /**
- * Combines the writes of many callers: while one write is in progress, callers gather for the next. A single caller does not wait, and many
- * callers share a few writes. Each write takes the data that callers have left in memory by then.
+ * Combines the writes of many callers: while one write is in progress, callers gather for the next. A single caller does not wait, and
+ * many callers share a few writes. Each write contains the data that callers have put into memory before it starts.
  */
 export class SharedWrite {
   readonly #write: () => Promise<void>;
@@ -11,7 +11,7 @@ export class SharedWrite {
     this.#write = write;
   }
 
-  /** Resolves after a write that started after this call; rejects with that write's error. */
+  /** Resolves after a write that started after the call of this method; rejects with that write's error. */
   done(): Promise<void> {
     this.#next ??= this.#after(this.#underWay);
     return this.#next;
@@ -19,7 +19,7 @@ export class SharedWrite {
 
   async #after(before: Promise<void> | undefined): Promise<void> {
     await before?.catch(() => {});
-    // Lets callers that waited for the previous write run first.
+    // Callers that waited for the previous write run before the next write.
     if (before) await scheduler.wait(0);
     this.#next = undefined;
     const write = this.#write();

@@ -7,14 +7,14 @@ export interface Statement {
 }
 
 /**
- * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number with the same text are committed as one. The
- * statement returns nothing, or rows that contain their key.
+ * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number of statements with the same text are committed as
+ * one. The statement returns nothing, or rows that contain their key.
  */
 export interface RowStatement {
   readonly text: string;
   /**
-   * JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. `json_each` serializes its value again for each field
-   * that is read: read a wide row once, as `given AS MATERIALIZED`.
+   * The fields of one row as JSON values. In the statement `value->>'name'` reads a field, `value->'name'` an object as text.
+   * `json_each` serializes its value again for each field that is read: read a wide row once, as `given AS MATERIALIZED`.
    */
   readonly row: Readonly<Record<string, unknown>>;
 }
@@ -70,7 +70,10 @@ export interface Fragment {
   readonly fragment: string;
 }
 
-/** Fragments and statements created here, so that no object from data (an upstream's response, an operator's input) passes for one. */
+/**
+ * Fragments and statements that this module created, so that no object from data (an upstream's response, an operator's input) passes
+ * for one.
+ */
 const ours = new WeakSet<object>();
 
 /** A piece of SQL that is inserted as text. Never create a fragment from data. */
@@ -118,7 +121,7 @@ export function among(values: readonly SqlValue[]): Statement {
   return sql`(SELECT value FROM json_each(${JSON.stringify(values)}))`;
 }
 
-/** The condition `column = value`, or nothing without a value, so that the database can use the column's index. */
+/** The condition `column = value`, or an empty condition if the value is undefined, so that the database can use the column's index. */
 export function andEquals(column: Fragment, value: SqlValue | undefined): Statement {
   return value === undefined ? sql`` : sql`AND ${column} = ${value}`;
 }

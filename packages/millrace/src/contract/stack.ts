@@ -1,6 +1,6 @@
 /**
- * The frames of an error's stack, the innermost first, without the message, which may contain lines like frames and data that must not be
- * shown. Empty when the stack does not contain the message, because it was changed later: then its end is unknown.
+ * The frames of an error's stack, the innermost first, without the message, which may contain lines like frames and data that must not
+ * be shown. Empty if the message was changed later and so is not in the stack: then the end of the message in the stack is unknown.
  */
 export function framesOf({ message, stack = "" }: Error): string[] {
   const at = stack.indexOf(message);
@@ -11,7 +11,7 @@ export function framesOf({ message, stack = "" }: Error): string[] {
     .filter((line) => /^\s+at /.test(line));
 }
 
-/** Replaces an error's message, in its stack too, unless it is read-only. */
+/** Replaces the message of an error, also in its stack, unless the message is read-only. */
 export function sayInstead(error: Error, message: string): void {
   const frames = framesOf(error);
   Object.assign(error, { message, stack: [`${error.name}: ${message}`, ...frames].join("\n") });

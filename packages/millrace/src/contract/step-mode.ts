@@ -7,7 +7,7 @@ import { MillraceError } from "./errors.ts";
  */
 export type StepMode = "platform" | "lean";
 
-/** Errors: `config_invalid` for an unknown mode. */
+/** Validates the mode of a step. Errors: `config_invalid` for an unknown mode. */
 export function assertStepMode(mode: string | undefined, whose: string): void {
   if (mode === undefined || mode === "platform" || mode === "lean") return;
   throw new MillraceError("config_invalid", `${whose}: "steps" must be "platform" or "lean", not "${mode}".`);

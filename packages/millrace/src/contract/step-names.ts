@@ -6,8 +6,8 @@ export function labelOf(name: string, item: string): string {
 }
 
 /**
- * The data key of a step inside maps: the keys of its items, outermost first, then the step's own. Different lists of keys never give the
- * same text.
+ * The data key of a step inside maps: the keys of the maps' items, outermost first, then the step's own key. Different lists of keys
+ * never give the same text.
  */
 export function itemOf(keys: readonly string[]): string {
   return keys.map(withoutSlash).join("/");
@@ -24,8 +24,8 @@ export function withoutSlash(text: string): string {
 type PlatformType = "do" | "sleep" | "waitForEvent";
 
 /**
- * The name pattern of an engine step: its suffix after the code's step name, its type on the platform, and whether the first one has a
- * number.
+ * How the name of an engine step is built: its suffix after the name of the code's step, its type on the platform, and whether the first
+ * such step has a number.
  */
 interface OwnName {
   readonly words: string;
@@ -34,7 +34,7 @@ interface OwnName {
 }
 
 /**
- * The engine's own steps for a step of the code, and their names.
+ * The names of the steps that the engine adds to a step of the code.
  * - `in_doubt`, `paused`: the wait for an operator
  * - `after_doubt`, `after_pause`: the attempt after that
  * - `signal`, `answer`: the wait for an event, or for an approval
@@ -60,7 +60,7 @@ export type OwnPart = keyof typeof OWN_NAMES;
 
 export const OWN_PARTS = Object.keys(OWN_NAMES) as [OwnPart, ...OwnPart[]];
 
-/** The platform's name of the `nth` engine step of a part for the step `of`. */
+/** The platform's name of the `nth` step that the engine adds to the step `of`. */
 export function ownName(of: string, part: OwnPart, nth: number): string {
   const { words, countsFirst } = OWN_NAMES[part];
   return nth === 1 && !countsFirst ? `${of} · ${words}` : `${of} · ${words} ${nth}`;
@@ -68,7 +68,7 @@ export function ownName(of: string, part: OwnPart, nth: number): string {
 
 /** An engine step, parsed from its name on the platform. */
 interface OwnStep {
-  /** The platform's name of the step that it belongs to: a step of the code, or another engine step. */
+  /** The platform's name of the step to which the engine step belongs: a step of the code, or another engine step. */
   readonly about: string;
   readonly part: OwnPart;
   readonly nth: number;
@@ -84,7 +84,7 @@ export function ownStep({ type, name }: { type: PlatformType; name: string }): O
   return { about, part, nth: Number(nth) };
 }
 
-/** The name of the code's step for a step on the platform. */
+/** The name of the code's step to which a step on the platform belongs. */
 export function codeLabelOf(step: { type: PlatformType; name: string }): string {
   const own = ownStep(step);
   // An engine step only belongs to a step of type `do`, never to a wait.

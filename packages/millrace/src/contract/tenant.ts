@@ -7,7 +7,7 @@ export function isTenant(text: string): boolean {
   return TENANT.test(text);
 }
 
-/** Validates a tenant. Errors: `invalid_payload` for an invalid one: no token could read its data. */
+/** Validates a tenant. Errors: `invalid_payload` for an invalid tenant, because no token could read its data. */
 export function checkedTenant(tenant: string): string {
   if (isTenant(tenant)) return tenant;
   const message = `"${shortened(tenant, 80)}" is not a tenant: use up to 64 lower case letters, digits, - or _`;

@@ -31,7 +31,7 @@ export function textOf(value: unknown): string {
   try {
     return JSON.stringify(value, (_, one) => sayable(one)) ?? "null";
   } catch {
-    // Without a replacer function, thousands of levels more can be serialized.
+    // JSON.stringify without a replacer function can serialize thousands of nested levels more.
     return JSON.stringify(value) ?? "null";
   }
 }

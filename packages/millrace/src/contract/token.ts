@@ -3,16 +3,16 @@ import { createHash, randomBytes } from "node:crypto";
 /** The text of a token: `mr_`, its id, and its secret of 256 random bits. */
 const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 
-/** The stored part of a token. */
+/** The part of a token that is stored. */
 interface KeptToken {
   readonly id: string;
-  /** SHA-256 of the secret, as hex. One round of hashing is enough, because a random secret cannot be guessed. */
+  /** SHA-256 of the token's secret, as hex. One round of hashing is enough, because a random secret cannot be guessed. */
   readonly hash: string;
 }
 
 const SCOPE = /^[a-z][a-z0-9_:.-]{0,63}$/;
 
-/** True for a valid scope: a letter, then letters, digits and `_ : . -`, all lower case, at most 64. */
+/** True for a valid scope: a letter, then letters, digits and `_ : . -`, all lower case, at most 64 characters. */
 export function isScope(word: string): boolean {
   return SCOPE.test(word);
 }

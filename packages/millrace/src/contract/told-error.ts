@@ -1,16 +1,16 @@
 import type { ErrorCode } from "./errors.ts";
 
-/** A step's error in the form for the platform, which only keeps its message. */
+/** The parts of a step's error that its message carries. The platform keeps only an error's message. */
 interface Told {
   readonly message: string;
   readonly code: ErrorCode;
-  /** True for an error with `terminal`. */
+  /** True for an error whose `terminal` ends its step at once. */
   readonly isFinal: boolean;
   /** The error's `unclear` field; undefined if only its code decides. */
   readonly unclear: boolean | undefined;
 }
 
-/** An error's message with its code appended, in the form for the platform. */
+/** An error's message with the error's code appended, because the platform keeps only the message. */
 export function tellError({ message, code, isFinal, unclear }: Told): string {
   const happened = unclear === undefined ? "" : unclear ? UNCLEAR : NOTHING_DONE;
   return `${message} (millrace: ${code}${isFinal ? ", final" : ""}${happened})`;
@@ -29,7 +29,7 @@ export function readTold(text: string): Told | undefined {
     : { message, code, isFinal: final !== undefined, unclear: happened === undefined ? undefined : happened === UNCLEAR };
 }
 
-/** A step of the platform, by its name there. */
+/** A step, by its type and name on the platform. */
 export interface PlatformStepName {
   readonly type: "do" | "sleep" | "waitForEvent";
   readonly name: string;

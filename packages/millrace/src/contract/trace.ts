@@ -11,19 +11,19 @@ export interface TraceContext {
 /** A trace context from outside, not validated. */
 export type SaidTrace = { [Field in keyof TraceContext]?: string | null | undefined };
 
-/** The fields of version 00, with which every later version starts. */
+/** The fields of a traceparent of version 00, with which every later version starts. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?$/;
-/** The flags `sampled` and `random trace id`: W3C requires all unknown flags to be zero. */
+/** The flags of a traceparent that are passed on, `sampled` and `random trace id`: W3C requires all unknown flags to be zero. */
 const KNOWN_FLAGS = 0b11;
 
 const MAX_MEMBERS = 32;
 /** Minimum characters of a tracestate that W3C requires to be passed on. */
 const MAX_STATE_CHARACTERS = 512;
-/** Longer members are removed first from a list that is too long. */
+/** Longer members of a tracestate are removed first if the tracestate is too long. */
 const LONG_MEMBER_CHARACTERS = 128;
 const MEMBER = /^(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[ -+\--<>-~]{0,255}[!-+\--<>-~]$/;
 
-/** A span in progress, and the env of the Worker that exports it. */
+/** A trace span in progress, and the env of the Worker that exports it. */
 export interface SpanUnderWay {
   readonly traceparent: string;
   readonly env: object;
@@ -39,7 +39,7 @@ export function duringSpan<T>(span: SpanUnderWay | undefined, work: () => T): T 
   return span === undefined ? work() : underWay.run(span, work);
 }
 
-/** The present span; undefined if none is exported. */
+/** The trace span in progress; undefined if none is exported. */
 export function spanUnderWay(): SpanUnderWay | undefined {
   return underWay.getStore();
 }
@@ -49,8 +49,8 @@ export function newTrace(): string {
 }
 
 /**
- * The next hop of a trace: same trace id, flags and state, with the present span, or else a new one. Parsed as in W3C Trace Context: a
- * later version by its first fields; an invalid traceparent, also one of zeros, starts a new trace without a state.
+ * The next hop of a trace: same trace id, flags and state, with the id of the span in progress, or else of a new span. Parsed as in W3C
+ * Trace Context: a later version by its first fields; an invalid traceparent, also one of zeros, starts a new trace without a state.
  */
 export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
   const [, version, traceId, flags = "", more] = TRACEPARENT.exec(traceparent?.trim() ?? "") ?? [];
@@ -81,7 +81,7 @@ export function isTraceparent(said: unknown): said is string {
   return typeof said === "string" && TRACEPARENT.test(said);
 }
 
-/** A tracestate to pass on, cut to the minimum that W3C requires; undefined for none, and for a malformed one. */
+/** A tracestate to pass on, cut to the minimum that W3C requires; undefined for a missing or malformed tracestate. */
 function readState(said: string | null | undefined): string | undefined {
   const members = (said ?? "")
     .split(",")

@@ -4,7 +4,8 @@ type Schema = z.core.$ZodType;
 
 /**
  * The path of a `transform`, `preprocess` or codec in a schema; undefined if there is none. Idempotent changes, such as a default or
- * `trim()`, do not count. Call it after all files are loaded: reading an object schema's fields fixes the results of their getters.
+ * `trim()`, do not count. Call this function after all files are loaded, because reading an object schema's fields fixes the results of
+ * their getters.
  */
 export function transformIn(schema: Schema, path = "payload", seen: Set<Schema> = new Set()): string | undefined {
   if (seen.has(schema)) return undefined;
@@ -54,7 +55,7 @@ function within(def: z.core.$ZodTypes["_zod"]["def"]): [key: string, inner: Sche
   }
 }
 
-/** The parts of a schema that exist. A getter that throws counts as no part. */
+/** The parts of a schema that exist. A part whose getter throws counts as missing. */
 function present(name: () => [key: string, inner: Schema | null | undefined][]): [key: string, inner: Schema][] {
   try {
     return name().filter((one): one is [string, Schema] => one[1] !== null && one[1] !== undefined);

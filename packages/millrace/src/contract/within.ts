@@ -6,8 +6,8 @@ import { MillraceError } from "./errors.ts";
 const CALL_LIMIT_MS = 5000;
 
 /**
- * The result of the work, if it ends within the limit. Errors: after the limit `unavailable`, or the error of `late`; the work continues in
- * the background.
+ * Returns the result of a promise that settles within a time limit. After the limit throws `unavailable`, or the error of `late`; the
+ * work continues in the background.
  */
 export async function within<T>(work: Promise<T>, limitMs = CALL_LIMIT_MS, late = () => noAnswer(limitMs)): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -35,8 +35,8 @@ export interface SharedCounter {
    */
   read(options?: { maxAgeMs?: number }): Promise<number>;
   /**
-   * The adds of each of the last `minutes` (default 60, at most 1,440), oldest first, the current minute last, minutes without adds
-   * included.
+   * The adds of each of the last `minutes` (default 60, at most 1,440), oldest first, the current minute last, and minutes without adds
+   * are included.
    */
   perMinute(minutes?: number): Promise<{ at: number; count: number }[]>;
   /** Deletes the sum, the minutes and the keys. A counter of this name then starts at 0. */
@@ -54,7 +54,7 @@ const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
 /** Delays before an add with a key is retried, in milliseconds. */
 const AGAIN_AFTER_MS = [50, 200, 800];
-/** Sums that an isolate caches; the oldest are removed first. */
+/** Number of sums that an isolate caches; the oldest sums are removed first. */
 const MOST_SUMS = 1_000;
 
 const sums = new Map<string, { sum: number; at: number }>();
@@ -72,8 +72,8 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
   assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
   const objects = objectBinding<Counter>(env, "COUNTER");
-  // The type is written out, because the mapped types of Workers RPC lose the class. The number after the last slash is the shard, so no
-  // two counters share an object.
+  // The type of the stub is written out, because the mapped types of Workers RPC lose the class. The number after the last slash is the
+  // shard, so no two counters share an object.
   const object = (shard: number) => objects.getByName(`${name}/${shard}`, placed(env)) as unknown as CounterObject;
   const all = <T>(ask: (one: CounterObject) => Promise<T>) => Promise.all(Array.from({ length: shards }, (_, shard) => ask(object(shard))));
   const shardOf = (key: string | undefined) =>

@@ -1,20 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
 import { SharedWrite } from "../contract/shared-write.ts";
 
-/** One add. An add with a key counts once. */
+/** One add to a counter. An add with a key counts once. */
 export interface Add {
   n: number;
   key?: string | undefined;
 }
 
-/** The sum of one minute's adds. */
+/** The sum of the adds in one minute. */
 export interface MinuteCount {
-  /** Minutes since 1970. */
+  /** The minute, in minutes since 1970. */
   minute: number;
   n: number;
 }
 
-/** The adds of one call. The call's promise resolves after the write, with a boolean for each add: whether it counted. */
+/** The adds of one call to a counter. The call's promise resolves after the write, with a boolean for each add: whether it counted. */
 interface Call {
   readonly adds: readonly Add[];
   counts: boolean[];
@@ -22,16 +22,16 @@ interface Call {
 
 const MINUTE_MS = 60_000;
 const DAY_MINUTES = 1_440;
-/** How long a key is remembered: longer than the redelivery of a queue's message and the retry of a step. */
+/** How long a counter remembers the key of an add: longer than the redelivery of a queue's message and the retry of a step. */
 const KEY_MINUTES = 7 * DAY_MINUTES;
 /** The first add after this many minutes merges old minutes and deletes old keys. */
 const TIDY_MINUTES = 60;
 
-/** The row that holds the sum of all minutes before the last day. */
+/** The number of the row that holds the sum of all minutes before the last day. */
 const BEFORE = 0;
 
 /**
- * One shard of a counter: a row per minute for a day, and one row for all earlier minutes. The add and its key are on disk before the
+ * One shard of a counter: a row per minute for a day, and one row for all earlier minutes. An add and its key are on disk before the
  * response.
  */
 export class Counter extends DurableObject {
@@ -45,7 +45,7 @@ export class Counter extends DurableObject {
   });
   #tidiedAt = 0;
 
-  /** Adds all or none. Returns for each whether it counted: false for a key that has counted before. */
+  /** Adds all numbers or none. Returns a boolean for each add: false if its key has counted before. */
   async add(adds: readonly Add[]): Promise<boolean[]> {
     const call: Call = { adds, counts: [] };
     this.#waiting.push(call);
@@ -53,7 +53,7 @@ export class Counter extends DurableObject {
     return call.counts;
   }
 
-  /** Writes the adds of several calls together: one write per minute's row. */
+  /** Writes the adds of several calls together, with one write for each minute's row. */
   #write(calls: readonly Call[]): void {
     const { sql } = this.ctx.storage;
     const minute = Math.floor(Date.now() / MINUTE_MS);
@@ -74,13 +74,13 @@ export class Counter extends DurableObject {
     });
   }
 
-  /** The sum of all adds. */
+  /** The sum of all adds to this shard. */
   total(): number {
     if (!this.#exists()) return 0;
     return Number(this.ctx.storage.sql.exec("SELECT coalesce(sum(n), 0) AS n FROM minutes").one().n);
   }
 
-  /** The sums of the minutes from this one on, at most the last day's; minutes without adds are omitted. */
+  /** The sums of the minutes from a given minute on, at most the last day's; minutes without adds are omitted. */
   minutes(from: number): MinuteCount[] {
     if (!this.#exists()) return [];
     const since = Math.max(from, Math.floor(Date.now() / MINUTE_MS) - DAY_MINUTES + 1);
@@ -89,7 +89,7 @@ export class Counter extends DurableObject {
       .toArray();
   }
 
-  /** Deletes all sums and keys. */
+  /** Deletes all sums and keys of this shard. */
   async erase(): Promise<void> {
     this.#hasTables = false;
     await this.ctx.storage.deleteAll();

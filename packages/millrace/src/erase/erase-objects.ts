@@ -9,7 +9,7 @@ import { forgetLane } from "../store/lanes.ts";
 import { selectLocks, unlistLock } from "../store/locks.ts";
 import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
 
-/** Bindings of objects that may contain a tenant's data; a deployment has only those that it uses. */
+/** Bindings of Durable Objects that may contain a tenant's data. A deployment has only the bindings that it uses. */
 type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<TenantObject["binding"], DurableObjectNamespace>>;
 
 /** Maximum number of objects erased in one slice. */

@@ -35,12 +35,15 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_bulk_items: ["bulk_id", "result", "n"],
 };
 
-/** Instances removed in one slice: each takes one or two calls of the platform. */
+/** Number of instances removed in one slice: each takes one or two calls of the platform. */
 const INSTANCES = 50;
 /** Maximum number of rows removed by one statement. */
 const ROWS = 1000;
 
-/** Ends some of a tenant's instances in progress, except one, without a later start or retry. Returns the number of ended instances. */
+/**
+ * Ends some of a tenant's instances in progress, except one, so that none starts or retries later. Returns the number of ended
+ * instances.
+ */
 export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & Record<string, unknown>>(
     env.DB,

@@ -12,12 +12,12 @@ export interface TextTable {
   readonly key: readonly string[];
   /** Columns with any text or JSON. */
   readonly texts: readonly string[];
-  /** The columns of an index after `tenant_id`: rows are scanned in its order. `instance`: in the order of the rows' instances. */
+  /** The columns of an index after `tenant_id`, in whose order rows are scanned. `instance` scans in the order of the rows' instances. */
   readonly order: readonly string[] | "instance";
 }
 
 /**
- * The engine's tables with texts of callers or upstreams. Messages in the outbox are about to be sent: they are only counted
+ * The engine's tables with texts of callers or upstreams. Messages in the outbox are about to be sent, so they are only counted
  * (`unsentSaying`).
  */
 export const ENGINE_TEXTS: readonly TextTable[] = [
@@ -53,26 +53,26 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "millrace_schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
 ];
 
-/** The replacement of texts. */
+/** How texts in rows are replaced. */
 export interface Rewriter {
-  /** Lower-case texts to search for: a row without any of them is skipped. */
+  /** Lower-case texts to search for. A row without any of these texts is skipped. */
   readonly mentions: readonly string[];
   /** Returns the new text, or the same text if nothing matches. `row` has further columns of the row. */
   rewrite(column: string, text: string, row: Readonly<Record<string, unknown>>): string;
 }
 
 export interface Rewritten {
-  /** Rows that changed, or would change. */
+  /** Number of rows that changed, or would change. */
   changed: number;
-  /** Rows of instances in progress: not changed, because the running code would write them again. */
+  /** Number of rows of instances in progress. These rows are not changed, because the running code would write them again. */
   waiting: number;
-  /** The start of the next slice; null at the end of the table. */
+  /** The position where the next slice of the table starts; null at the end of the table. */
   next: string | null;
 }
 
 /** Maximum number of rows scanned in one slice. */
 const ROWS = 500;
-/** Updates committed together. */
+/** Number of row updates that are committed together. */
 const UPDATES = 50;
 
 interface Walk {
@@ -80,7 +80,7 @@ interface Walk {
   table: TextTable;
   by: Rewriter;
   from: string | null;
-  /** False: only count the matching rows. */
+  /** True changes the matching rows; false only counts them. */
   apply: boolean;
 }
 

@@ -14,8 +14,8 @@ export interface Effect<Input, Output> {
 
 export interface EffectAttempt<Input, Output> extends Effect<Input, Output> {
   readonly attempt: Attempt;
-  /** The platform's number of the attempt, from 1. */
+  /** The number that the platform gives the attempt, from 1. */
   readonly nth: number;
-  /** Unix time in milliseconds. */
+  /** When the attempt began, as Unix time in milliseconds. */
   readonly begunAt: number;
 }

@@ -56,7 +56,7 @@ function unreached(url: string, cause: unknown): Error {
   return new Error(`${new URL(url).host} gave no answer: ${messageOf(cause)}`, { cause });
 }
 
-/** Runs an effect with the step's timeout. The timer is cleared, because a pending one keeps the replay's context alive. */
+/** Runs an effect with the step's timeout. The timer is cleared, because a pending timer keeps the replay's context alive. */
 export async function inTime<T>(
   { timeout = DEFAULT_TIMEOUT }: { timeout?: Duration },
   effect: (signal: AbortSignal) => Promise<T>,

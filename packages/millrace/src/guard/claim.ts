@@ -14,7 +14,7 @@ const HELD_LOOK_MS = 1000;
 /** An effect that another attempt completed, or an operator confirmed. */
 type Settled = { outcome: StepOutcome } | { confirmed: Entry };
 
-/** `repeats`: an earlier attempt may have reached the upstream. */
+/** A claimed effect. `repeats` means that an earlier attempt may have reached the upstream. */
 type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | Settled;
 
 /** Claims the key before the effect. Waits while another attempt holds the claim and extends its lease. */
@@ -26,7 +26,7 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     const beganAt = pass.lean.beganAt(step.label);
     const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
-      // Another replay has written records since this one started: read them first.
+      // Another replay of the run has written records since this replay started: read those records first.
       await pass.inbox.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
@@ -55,12 +55,15 @@ export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" 
   }
 }
 
-/** True for an entry that must be settled before an attempt of a class without claims. */
+/** True for an entry that must be settled before a step of a class without claims is attempted. */
 export function isToSettle(entry: Entry | undefined): boolean {
   return entry !== undefined && (entry.state === "claimed" || isLeftAlone(entry));
 }
 
-/** The outcome in another attempt's entry. Returns undefined if there is no outcome; for a claim, only after a pause of at most 1 s. */
+/**
+ * Reads the outcome from the inbox entry of another attempt. Returns undefined if there is no outcome; for a claim, only after a pause
+ * of at most 1 s.
+ */
 async function settledIn(
   { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,
   entry: Entry,

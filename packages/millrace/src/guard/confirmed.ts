@@ -11,8 +11,8 @@ import { record } from "./record.ts";
 import type { Writes } from "./step.ts";
 
 /**
- * Records the output that an operator confirmed, with its rows and messages, as an attempt would. If those cannot be made or written, the
- * effect returns to `in_doubt` with the reason.
+ * Records the output that an operator confirmed, with its rows and messages, as an attempt would. If the rows or messages cannot be made
+ * or written, the effect returns to `in_doubt` with the reason.
  */
 export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, Output>, entry: Entry): Promise<StepOutcome> {
   const { pass, step, definition, writes } = own;

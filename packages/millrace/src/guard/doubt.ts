@@ -11,8 +11,8 @@ import { inDoubt, type StepOutcome } from "./outcome.ts";
 import { pack } from "./record.ts";
 
 /**
- * The platform event type that wakes an instance parked on an unknown outcome. One per entry and generation, so that an old decision cannot
- * wake a later one.
+ * The platform event type that wakes an instance parked on an unknown outcome. Each entry and generation has its own type, so that an
+ * old decision cannot wake a later wait.
  */
 export function doubtEventType(entryKey: string): string {
   return DOUBT_EVENT + digest("doubt", entryKey);
@@ -48,7 +48,10 @@ export async function putBackInDoubt<Input, Output>(
   return insertDoubt({ pass, step, definition, input, attempt, nth }, ENTRY_GONE);
 }
 
-/** Sets a `once` effect to `in_doubt` if a run had reached it before the database was restored: no record says if it happened. */
+/**
+ * Sets a `once` effect to `in_doubt` if a run had reached it before the database was restored: no record says whether the effect
+ * happened.
+ */
 export function doubtLost<Input, Output>(own: Doubted<Input, Output>): Promise<StepOutcome> {
   return insertDoubt(own, ENTRY_LOST);
 }
@@ -86,8 +89,8 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 }
 
 /**
- * For a `once` effect that happened, although its rows and messages cannot be written. Sets it to `in_doubt` with its output and the error,
- * so that an operator can confirm it after the fix. The effect can no longer be rejected.
+ * Sets a `once` effect whose rows and messages cannot be written to `in_doubt`, with its output and the error, so that an operator can
+ * confirm it after the fix. The effect can no longer be rejected.
  */
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
   const { packed, problem } = await pack(holding.pass, holding.attempt, output);
@@ -104,10 +107,10 @@ export function whyRefused(cause: unknown): string {
 export const HELPS =
   'Deploy code with valid rows, then confirm it with that output; or cancel the instance without an undo ("undo": false).';
 
-/** True if recording failed because of the rows and messages to be written. */
+/** True if an outcome could not be recorded because of its rows and messages. */
 export function saysOfWrites(error: unknown): boolean {
   return !isSimulatedDeath(error) && !PASSING.has(codeOf(error));
 }
 
-/** Errors of recording that are not caused by the rows and messages, or that were recorded themselves. */
+/** Codes of errors of recording that the rows and messages have not caused, or that were recorded themselves. */
 const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);

@@ -15,9 +15,9 @@ import { isSkipped, recordSkipped } from "./skipped.ts";
 import { assertNotGivenUp } from "./step.ts";
 
 /**
- * Attempts an effect by its class, then records the outcome. A recorded effect is not repeated. `keyed` and `natural` run at once, because
- * the upstream accepts a repetition. `lookup` and `once` claim their key first, so that no other attempt runs concurrently. `doubted`: key
- * of the entry that an earlier attempt set to `in_doubt`.
+ * Attempts an effect by its class, then records the outcome. A recorded effect is not repeated. The classes `keyed` and `natural` run at
+ * once, because the upstream accepts a repetition. The classes `lookup` and `once` claim the effect's key first, so that no other
+ * attempt runs concurrently. `doubted` is the key of the entry that an earlier attempt set to `in_doubt`.
  */
 export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>, nth: number, doubted?: string): Promise<StepOutcome> {
   const { pass, step, definition } = effect;
@@ -53,7 +53,7 @@ async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Pr
   try {
     return await record(own, output, own.writes);
   } catch (error) {
-    // A concurrent attempt, made with another effect class of the step, has claimed the effect: a retry must not send it again.
+    // A concurrent attempt, made with another effect class of the step, has claimed the effect: a retry must not send the effect again.
     const settled = codeOf(error) === "lease_lost" ? await settledBefore(own) : undefined;
     if (settled) return settled;
     throw error;
@@ -66,7 +66,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   if ("outcome" in claimed) return claimed.outcome;
   if ("confirmed" in claimed) return recordConfirmed(own, claimed.confirmed);
   const holding = { ...own, attempt: claimed.attempt };
-  // The claim returned the run's current status: an operator may have stopped it meanwhile.
+  // The claim returned the run's current status, because an operator may have stopped the run meanwhile.
   if ((await pass.run.wanted()) !== "goes on") return heldBack(holding, claimed.repeats);
   const done = await underLease(holding, claimed.askedAt, (lease) =>
     inTime(definition, async (signal) => {
@@ -91,7 +91,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   }
 }
 
-/** Releases a key that was claimed while an operator stopped or paused the run. The effect was not started. */
+/** Releases the claim of an effect that was not started, because an operator has stopped or paused the run. */
 async function heldBack<Input, Output>({ pass, step, attempt, nth }: EffectAttempt<Input, Output>, repeats: boolean): Promise<StepOutcome> {
   const failure = describeFailure(
     step.label,

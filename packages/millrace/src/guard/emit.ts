@@ -19,7 +19,7 @@ export function addressEmitted(
   const causes = causesOf(entry, drafts);
   return Promise.all(
     drafts.map(async (draft, index) => {
-      // Refuse a draft here that no queue accepts: in the outbox it would never be sent.
+      // A message that no queue accepts is refused before it is stored: in the outbox it would never be sent.
       assertSendable(env, draft.queue);
       const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,

@@ -15,16 +15,19 @@ export const LEASE_MS = 15_000;
 export const HEARTBEAT_MS = 5_000;
 
 interface Lease {
-  /** Aborts if another attempt takes the claim. */
+  /** Aborts if another attempt takes over the claim. */
   readonly lost: AbortSignal;
-  /** Called right before the upstream, also after a pause of the process: checks that the claim is still held. Errors: `lease_lost`. */
+  /**
+   * Checks that the attempt still holds its claim. Called right before the upstream is called, also after a pause of the process.
+   * Errors: `lease_lost`.
+   */
   goOn(to: "ask" | "act"): Promise<void>;
 }
 
 /**
- * Runs an effect and extends its claim meanwhile. If the effect throws, the claim ends: as `failed` after a definite refusal, which frees
- * the key. After any other error the claim of a `lookup` ends as `expired`, and the next attempt asks the upstream; the claim of a `once`
- * ends as `in_doubt`.
+ * Runs an effect and extends the claim's lease meanwhile. If the effect throws, its claim ends as `failed` after a definite refusal,
+ * which frees the key. After any other error the claim of a `lookup` ends as `expired`, and the next attempt asks the upstream; the
+ * claim of a `once` ends as `in_doubt`.
  */
 export async function underLease<Input, Output>(
   { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
@@ -55,7 +58,7 @@ export async function underLease<Input, Output>(
   }
 }
 
-/** A refusal proves that nothing happened only if the effect itself was refused, not its look-up. */
+/** A refusal proves that the effect did not happen only if the effect itself was refused, not its look-up. */
 function endingOf<Input, Output>(
   { effect }: StepDefinition<Input, Output>,
   error: unknown,
@@ -65,7 +68,7 @@ function endingOf<Input, Output>(
   return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
 }
 
-/** Extends the lease at most for the step's timeout and 5 s: an effect that hangs must not hold its key for ever. */
+/** Extends a claim's lease at most for the step's timeout and 5 s: an effect that hangs must not hold its key for ever. */
 function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
   const lost = new AbortController();
   const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;

@@ -13,7 +13,7 @@ export function inDoubt(key: EntryKey): StepOutcome {
   return { inDoubt: formatEntryKey(key) };
 }
 
-/** Throws the recorded error if the output could not be stored. */
+/** Returns the recorded output of an effect. Throws the recorded error if the output could not be stored. */
 export function resultOf(instanceId: string, entry: Entry): PackedOutput {
   if (entry.error !== null && entry.output === null && entry.output_ref === null) {
     const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };

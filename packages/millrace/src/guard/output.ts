@@ -4,10 +4,10 @@ import { byteLength } from "../contract/limits.ts";
 import { halvedIn, type Strange, strangeIn } from "../contract/plain.ts";
 import { beginning, shortened } from "../contract/text.ts";
 
-/** Larger outputs are stored in R2 and referenced. Limits of the platform: 1 MiB per step result, 2 MB per D1 value. */
+/** A larger output is stored in R2 and referenced. The platform allows 1 MiB per step result, and 2 MB per D1 value. */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
 
-/** Limit because every replay parses the output, in the 128 MB of memory that an isolate shares. */
+/** Maximum size of an output, because every replay parses it, in the 128 MB of memory that an isolate shares. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /** A stored output: JSON, or a reference to JSON in R2. Both fields are null for the output `undefined`. */
@@ -37,7 +37,7 @@ export async function packOutput(bucket: R2Bucket, path: () => string, value: un
   return { output: null, outputRef };
 }
 
-/** Errors: `payload_missing` if the referenced output is not in R2, `unavailable` if R2 keeps failing. */
+/** Reads a stored output. Errors: `payload_missing` if the referenced output is not in R2, `unavailable` if R2 keeps failing. */
 export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Promise<unknown> {
   if (packed.output !== null) return JSON.parse(packed.output);
   if (packed.outputRef === null) return undefined;

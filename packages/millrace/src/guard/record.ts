@@ -11,8 +11,9 @@ import type { Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
 /**
- * Writes the outcome, the app's rows and the messages in one atomic write. If another attempt recorded first, its output is returned. An
- * output that cannot be stored is recorded as an error before the step fails, because its effect happened.
+ * Writes the outcome of an effect, the app's rows and the messages in one atomic write. If another attempt recorded first, that
+ * attempt's output is returned. An output that cannot be stored is recorded as an error before the step fails, because its effect
+ * happened.
  */
 export async function record<Output>(
   { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
@@ -36,7 +37,7 @@ export async function record<Output>(
   });
   let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
-    // Another replay has written records since this one started: read them first.
+    // Another replay of the run has written records since this replay started: read those records first.
     await inbox.assertSameSteps(step);
     answer = await pass.recorder.record({ ...now(), aloneAs: null }, outcome);
   }
@@ -57,7 +58,7 @@ export async function pack(pass: Pass, attempt: Attempt, output: unknown): Promi
     const path = () => `${pass.envelope.tenant_id}/${pass.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
     return { packed: await packOutput(pass.env.PAYLOADS, path, output) };
   } catch (problem) {
-    // The effect of a commit is its write: without it nothing happened, so there is nothing to record.
+    // The effect of a commit is its write. Without the write nothing happened, so there is nothing to record.
     const isLost = codeOf(problem) === "output_too_large" || codeOf(problem) === "output_not_serializable";
     if (!isLost || attempt.class === "commit") throw problem;
     return { packed: { output: null, outputRef: null }, problem };

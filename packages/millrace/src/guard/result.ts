@@ -4,24 +4,24 @@ import { halvedIn, type Strange, strangeIn, withoutHalves } from "../contract/pl
 import { beginning } from "../contract/text.ts";
 import { serialize } from "./output.ts";
 
-/** Limit of the platform: https://developers.cloudflare.com/workflows/reference/limits/ */
+/** The platform's limit of a result: https://developers.cloudflare.com/workflows/reference/limits/ */
 const MAX_RESULT_BYTES = 1024 * 1024;
 
-/** Nesting that the platform stores reliably. */
+/** Maximum nesting of a result that the platform stores reliably. */
 const MAX_RESULT_DEPTH = 500;
 
 interface Result {
   readonly kept: unknown;
-  /** Describes the change that JSON made. Null if JSON changed nothing. */
+  /** Describes how JSON changed the result. Null if JSON changed nothing. */
   readonly changed: string | null;
 }
 
 const CHANGED = "millrace:changed";
 
 /**
- * The result of a workflow in a form that the platform can store. The platform would fail a run with any other result, although the run's
- * row is `complete`. A result that JSON only changes is stored with a note, because the run's effects have happened. Errors:
- * `output_not_serializable`, `output_too_large`.
+ * The result of a workflow in a form that the platform can store. The platform would fail a run with any other result, although the
+ * run's row is `complete`. A result that JSON changes, but can represent, is stored with a note, because the run's effects have
+ * happened. Errors: `output_not_serializable`, `output_too_large`.
  */
 export function asResult(value: unknown): Result {
   if (value === undefined) return { kept: undefined, changed: null };

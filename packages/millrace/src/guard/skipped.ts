@@ -68,8 +68,8 @@ async function refuse(pass: Pass, { key, epoch }: Attempt, said: string): Promis
 }
 
 /**
- * The output that an operator gave instead of a read. Undefined if the read has to run. If the step was an effect before a deployment, its
- * claim is settled first.
+ * The output that an operator gave for a skipped read. Undefined if the read has to run. If the step was an effect before a deployment,
+ * its claim is settled first.
  */
 export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutcome | undefined> {
   const entry = await pass.inbox.known(step);
@@ -82,7 +82,10 @@ export async function skippedRead(pass: Pass, step: StepCall): Promise<StepOutco
   return settled && ("outcome" in settled ? settled.outcome : recordGiven(own, settled.confirmed));
 }
 
-/** For an effect that is a commit now: records the output that an operator gave, with the writes of that commit. Default: none. */
+/**
+ * Records the output that an operator gave for an effect that is a commit in this deployment, with the writes of that commit. Default:
+ * no writes.
+ */
 export async function recordGiven(
   { pass, step, attempt }: { pass: Pass; step: StepCall; attempt: Attempt },
   { generation, token, epoch, output, output_ref: outputRef }: Entry,

@@ -11,17 +11,17 @@ import type { Stored } from "./stored.ts";
 /** Class of an effect; see the guarantees table in README.md. `commit` and `read` are not classes: they are methods of `step`. */
 export type EffectClass = Exclude<RecordedClass, "commit">;
 
-/** Argument of a step's `run` and `lookup`. */
+/** The argument of a step's `run` and `lookup`. */
 export interface EffectCall<Input> {
   readonly input: Input;
   /**
-   * Idempotency key for the upstream: 32 hex characters, the same at every attempt, restart and replay of this effect. If a `keyed` step
-   * defines `key`, the value that it returns.
+   * Idempotency key for the upstream: 32 hex characters, the same at every attempt, restart and replay of this effect. For a `keyed`
+   * step with its own `key`, the value that `key` returns.
    */
   readonly key: string;
   /** A signal that aborts at the step's timeout. Pass the signal to clients other than `fetch` below. */
   readonly signal: AbortSignal;
-  /** The trace of the job. `traceHeaders(trace)` returns the headers to send on. */
+  /** The trace context of the job. `traceHeaders(trace)` returns the headers for a call to an upstream. */
   readonly trace: TraceContext;
   /** The platform's `fetch`. This `fetch` adds the trace headers, records a span and aborts at the step's timeout. */
   readonly fetch: typeof fetch;
@@ -30,14 +30,14 @@ export interface EffectCall<Input> {
 
 /** Retry policy with the field names of Cloudflare Workflows. */
 export interface Retries {
-  /** Retries after the first attempt: 0 to 10,000. */
+  /** Number of retries after the first attempt: 0 to 10,000. */
   limit: number;
   delay: Duration;
   backoff?: "constant" | "linear" | "exponential";
 }
 
 interface Common<Input, Output> {
-  /** Default: 5 retries from 10 seconds, exponential. */
+  /** How failed attempts are repeated. Default: 5 retries from 10 seconds, exponential. */
   retries?: Retries;
   /** Timeout of one attempt. Default 30 seconds, at most 10 minutes. */
   timeout?: Duration;
@@ -57,14 +57,15 @@ interface Common<Input, Output> {
   undo?: StepDefinition<Done<Input, Output>, unknown>;
 }
 
-/** Input and output of an effect that happened. */
+/** The input and output of an effect that happened, as its `undo` gets them. */
 export interface Done<Input, Output> {
   readonly input: Input;
   readonly output: Output;
 }
 
 /**
- * A guarded effect, which several workflows can share. Only `lookup` has a function that asks if the effect has happened, and requires it.
+ * A guarded effect, which several workflows can share. Only the class `lookup` has, and requires, a function that asks whether the
+ * effect happened.
  */
 export type StepDefinition<Input, Output> = PlainStep<Input, Output> | KeyedStep<Input, Output> | LookupStep<Input, Output>;
 
@@ -97,7 +98,9 @@ export interface Policy {
 const EFFECTS: ReadonlySet<string> = new Set(["keyed", "natural", "lookup", "once"] satisfies StepDefinition<never, never>["effect"][]);
 const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
 
-/** The policy with defaults, and the platform's timeout. Errors: `config_invalid` if the platform does not accept it. */
+/**
+ * A step's policy with defaults, and the timeout for the platform. Errors: `config_invalid` if the platform does not accept the policy.
+ */
 export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
   const { limit, delay, backoff } = retries ?? {};
   assertDeclared(isWhole(limit, [0, MAX_RETRIES]), `retries.limit must be a whole number from 0 to ${MAX_RETRIES}, not ${String(limit)}.`);
@@ -169,7 +172,7 @@ export function assertUndo({ undo }: { readonly undo?: unknown }): void {
   }
 }
 
-/** Errors: `config_invalid` for a value that is not a function. */
+/** Validates that a value is a function. Errors: `config_invalid` for any other value. */
 export function assertMakes(name: string, given: Readonly<Record<string, unknown>>): void {
   for (const [what, make] of Object.entries(given)) {
     assertDeclared(
@@ -181,9 +184,9 @@ export function assertMakes(name: string, given: Readonly<Record<string, unknown
 
 /** Writes stored with a step's outcome, in the same atomic write. */
 export interface Writes {
-  /** Rows of the app, in this order: sql`UPDATE …`. */
+  /** Rows of the app to write, in this order: sql`UPDATE …`. */
   statements?: readonly Statement[];
-  /** Messages to send. */
+  /** Messages to send after the write. */
   emit?: readonly Draft[];
 }
 
@@ -199,7 +202,7 @@ const MAX_TIMEOUT_MS = 600_000;
 /** The platform's maximum number of retries of a step. */
 const MAX_RETRIES = 10_000;
 
-/** Added to the step's timeout, so that an effect which ends in time can still be recorded. */
+/** Time added to a step's timeout, so that an effect that ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;
 
 function platformTimeoutMs(timeout: Duration): number {

@@ -8,14 +8,14 @@ import type { PackedOutput } from "./output.ts";
 
 interface Unheard {
   readonly step: Partial<StepCall>;
-  /** True if the attempt belongs to this replay and may still be running. */
+  /** True if the attempt that the platform gave up belongs to this replay and may still be running. */
   readonly hangs: boolean;
   readonly error: unknown;
 }
 
 /**
- * The outcome of a step that the platform gave up: the output of a commit that was written all the same. A `once` effect remains unknown,
- * as its claim records.
+ * The outcome of a step that the platform gave up. A commit may have been written all the same, so its output is returned. A `once`
+ * effect remains unknown, as its claim records.
  */
 export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard): Promise<PackedOutput | undefined> {
   if (step.commits) return writtenBy(pass, step as StepCall, hangs);

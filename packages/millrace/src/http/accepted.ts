@@ -6,7 +6,7 @@ import { isoOrNull, timestamp } from "./time.ts";
 
 export const instanceStatus = z.enum([...INSTANCE_STATUSES, "pruned"]).meta({
   description:
-    "The status of the instance with this key. A repeat of an instance that is `errored`, `terminated`, `dead` or `skipped` starts nothing. `pruned`: the instance ended and was removed by retention.",
+    "The status of the instance with this key. A repeat of its command starts nothing, even if the instance is `errored`, `terminated`, `dead` or `skipped`. `pruned`: the instance ended and was removed by retention.",
 });
 
 /** Fields of the response to an accepted command. */
@@ -34,7 +34,7 @@ export function acceptedView({ instanceId, replayed, status, dueAt, correlationI
   return { instance_id: instanceId, replayed, instance_status: status, due_at: isoOrNull(dueAt), correlation_id: correlationId };
 }
 
-/** Headers of that response: the instance's location, and `Idempotency-Replayed` for a repeat. */
+/** Headers of the response to an accepted command: the instance's location, and `Idempotency-Replayed` for a repeat. */
 export function acceptedHeaders({ instanceId, replayed }: Accepted): Record<string, string> {
   return { location: `/v1/instances/${instanceId}`, ...replayedHeader({ replayed }) };
 }

@@ -42,11 +42,11 @@ export const authenticate =
     const counted = await countToken(context);
     await next();
     for (const [name, value] of Object.entries(counted)) if (context.res.status !== 429) context.header(name, value);
-    // A handler that writes may find that the token was revoked after this isolate cached it.
+    // A handler that writes may answer 401, because the token was revoked after this isolate cached it.
     if (context.res.status === 401) context.header("www-authenticate", INVALID_TOKEN);
   };
 
-/** The token of a request, if it is valid. Errors: `rate_limited` if lookups for this address are too frequent. */
+/** The token of a request; undefined if it is missing or invalid. Errors: `rate_limited` if lookups for this address are too frequent. */
 export async function callerOf(context: Asked): Promise<Token | undefined> {
   const [, bearer] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
   return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
@@ -79,7 +79,7 @@ export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var"
     : (await callerOf(context)) !== undefined;
 }
 
-/** Requires all of these scopes, in the router and in the document. */
+/** Requires all of these scopes, in the router and in the OpenAPI document. */
 export function needs(...scopes: Scope[]) {
   return needing([scopes]);
 }
@@ -89,7 +89,7 @@ export function needsOneOf(...scopes: Scope[]) {
   return needing(scopes.map((scope) => [scope]));
 }
 
-/** `alternatives`: a token needs every scope of one of them. */
+/** Requires one of several lists of scopes: a token needs every scope of one list. */
 function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
   return {
     security: alternatives.map((scopes) => ({ bearer: scopes })),

@@ -6,29 +6,29 @@ import { type Items, parseBounded } from "../contract/limits.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { mediaTypeOf, notTaken } from "./media-type.ts";
 
-/** Default limit of a body: small enough for many concurrent bodies in an isolate's memory. */
+/** Default size limit of a request body: small enough for many concurrent bodies in an isolate's memory. */
 const USUAL_MAX_BYTES = 64 * 1024;
 /** Bytes and time for which a refused body is still read: a client that is sending does not receive the response. */
 const MAX_DRAINED_BYTES = 8 * 1024 * 1024;
 const MAX_DRAINING_MS = 5000;
-/** Default time for a body to arrive: enough for 4 MB at 1.1 Mbit/s. The received bytes are in memory meanwhile. */
+/** Default time for a request body to arrive: enough for 4 MB at 1.1 Mbit/s. The received part of the body is in memory meanwhile. */
 const USUAL_WITHIN_MS = 30_000;
 
 interface BodyOptions {
-  /** Accepted media type. Default `application/json`. */
+  /** The media type that the route accepts. Default `application/json`. */
   mediaType?: string;
-  /** Accepts further media types, which are parsed in the same way. */
+  /** True for further media types that the route accepts and parses in the same way. */
   isTaken?: (mediaType: string) => boolean;
   maxBytes?: number;
-  /** Time for the body to arrive. Default 30 s. */
+  /** Time for the body to arrive, in ms. Default 30 s. */
   withinMs?: number;
-  /** The list whose items are answered one by one: an invalid item becomes an error at its position. */
+  /** The list in the body whose items get their own results: an invalid item becomes an error at its position. */
   items?: Items;
 }
 
 /**
- * Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. Handlers call it themselves, because the
- * router's own validator would parse a body of any size and depth.
+ * Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. Handlers call this function themselves,
+ * because the router's own validator would parse a body of any size and depth.
  */
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
@@ -46,7 +46,7 @@ export async function readBody<Schema extends z.ZodType>(
   return parseWith(schema, parseBounded(await readText(request.raw, maxBytes, withinMs), maxBytes, items));
 }
 
-/** Errors: `invalid_payload` with an issue per invalid field. */
+/** Validates a value by a schema. Errors: `invalid_payload` with an issue per invalid field. */
 export function parseWith<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -104,7 +104,7 @@ function after(ms: number): Deadline {
   return { ms, passed, clear: () => clearTimeout(timer) };
 }
 
-/** The next bytes; undefined at the end. An aborted upload is the client's error, not a 5xx to log. */
+/** The next bytes of a body; undefined at the end. An aborted upload is the client's error, not a 5xx to log. */
 async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | undefined> {
   const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
   if (typeof read === "object") return read.value;
@@ -132,7 +132,7 @@ export async function drainBody({ body, bodyUsed }: Request): Promise<void> {
   if (body && !bodyUsed && !body.locked) await drain(body.getReader());
 }
 
-/** Invalid UTF-8 is refused: replacement characters would be stored as if they had been sent. */
+/** Refuses invalid UTF-8: replacement characters would be stored as if the client had sent them. */
 function decoded(decode: () => string): string {
   try {
     return decode();

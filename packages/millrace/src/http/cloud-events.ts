@@ -16,7 +16,7 @@ import type { Described } from "./router.ts";
 export const CLOUD_EVENT = "application/cloudevents+json";
 export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 
-/** CloudEvents 1.0. The extensions named here are read; others, and `subject`, are ignored. */
+/** CloudEvents 1.0. Of a CloudEvent's extensions, those named here are read; other extensions and `subject` are ignored. */
 const cloudEventSchema = z.looseObject({
   specversion: z.literal("1.0"),
   id: chosenName(MAX_KEY_CHARACTERS),
@@ -67,8 +67,8 @@ function eventDocument(): Record<string, unknown> {
 }
 
 /**
- * Documents a body that may also be a CloudEvent in binary or structured mode. A binary body is any object. So the schema of the JSON body
- * is referenced by name: a generated client has a type for it and detects misspelt fields.
+ * Documents a body that may also be a CloudEvent in binary or structured mode. Because a binary body is any object, the schema of the
+ * JSON body is referenced by name: a generated client has a type for it and detects misspelt fields.
  */
 export function orCloudEvent(name: NamedBody) {
   return {
@@ -95,10 +95,10 @@ export function nameBodies(described: Described, bodies: Record<Exclude<NamedBod
 
 export type CloudEvent = z.output<typeof identified>;
 
-/** Required attributes: a `ce-` header with such a name marks binary mode. */
+/** The required attributes of a CloudEvent: a `ce-` header with such a name marks binary mode. */
 const REQUIRED = ["specversion", "id", "source", "type"];
 
-/** True for one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
+/** True for a request with one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
 export function isCloudEvent(request: HonoRequest): boolean {
   const sent = mediaTypeOf(request);
   if (sent === CLOUD_EVENT) return true;
@@ -174,12 +174,12 @@ function attributesOf(request: HonoRequest): Record<string, string> {
   return Object.fromEntries(sent.map(([name, value]) => [name.slice("ce-".length), attributeIn(name, value ?? "")]));
 }
 
-/** A quoted value, which earlier versions of the standard used for values with spaces. */
+/** A quoted attribute value, which earlier versions of CloudEvents used for values with spaces. */
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/;
 
 /**
- * Decodes a header: percent-encoded UTF-8. Ambiguous values are refused: the runtime replaces bytes outside ASCII by one replacement
- * character, and joins a repeated header with a comma.
+ * Decodes the header of a CloudEvent's attribute: percent-encoded UTF-8. Ambiguous values are refused: the runtime replaces bytes
+ * outside ASCII by one replacement character, and joins a repeated header with a comma.
  */
 function attributeIn(header: string, value: string): string {
   const refuse = (message: string) => invalidRequest([{ path: header, message }]);

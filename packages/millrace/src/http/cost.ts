@@ -25,8 +25,10 @@ const PartsSchema = z.object({
 
 export const CostSchema = z
   .object({
-    usd: z.number().meta({ description: "List prices beyond the included usage of the plan. Without CPU time and storage." }),
-    usd_counted: z.number().meta({ description: "The part that is counted, not estimated." }),
+    usd: z
+      .number()
+      .meta({ description: "The cost by list prices, beyond the included usage of the plan. CPU time and storage are not included." }),
+    usd_counted: z.number().meta({ description: "The part of the cost that is counted, not estimated." }),
     messages: z.int().meta({ description: "Messages that the instance sent, and its own if it came from outside." }),
     parts: PartsSchema,
   })

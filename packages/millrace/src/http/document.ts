@@ -19,7 +19,7 @@ export interface Document {
   readonly webhooks: Record<string, Record<string, Operation>>;
 }
 
-/** Builds the parts of the document about routes. A schema with an `id` in its metadata becomes a component with that name. */
+/** Builds the parts of the OpenAPI document about routes. A schema with an `id` in its metadata becomes a component with that name. */
 export function documentOf({ routes, webhooks, components }: Described): Document {
   const schemas: Record<string, Json> = {};
   const known = new Map<z.ZodType, Json>();
@@ -80,7 +80,7 @@ function parametersIn(place: "path" | "query" | "header", of: z.ZodObject | unde
   });
 }
 
-/** Converts a schema to JSON Schema, and separates the schemas in it that have an `id`. */
+/** Converts a zod schema to JSON Schema, and separates the schemas in it that have an `id`. */
 function converting(schema: z.ZodType): { schema: Json; named: Record<string, Json> } {
   const text = JSON.stringify(z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override: asPeopleReadIt }));
   const {
@@ -92,7 +92,7 @@ function converting(schema: z.ZodType): { schema: Json; named: Record<string, Js
   return { schema: converted, named: Object.fromEntries(named) };
 }
 
-/** Removes the bounds of safe integers and the patterns of formats. Metadata with a `type` replace the whole schema. */
+/** Removes bounds of safe integers and patterns of formats from a JSON Schema. Metadata with a `type` replace the whole schema. */
 function asPeopleReadIt({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes; jsonSchema: Json }): void {
   const meta = z.globalRegistry.get(zodSchema) as Json | undefined;
   if (meta?.type !== undefined) {
@@ -103,7 +103,7 @@ function asPeopleReadIt({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   const { def } = zodSchema._zod;
-  // JSON has no undefined: a field of any value may be absent.
+  // JSON has no undefined, so a field whose schema accepts any value may be absent.
   if (def.type === "object" && Array.isArray(jsonSchema.required)) {
     jsonSchema.required = jsonSchema.required.filter((name: string) => def.shape[name]?._zod.def.type !== "unknown");
   }

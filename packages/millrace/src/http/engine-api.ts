@@ -30,7 +30,7 @@ import type { streamTokens } from "./routes/stream-tokens.ts";
 import type { tokens } from "./routes/tokens.ts";
 import type { workflows } from "./routes/workflows.ts";
 
-/** Requests and responses of the engine's routes, by path and method: the types of a client. */
+/** The types for a client: requests and responses of the engine's routes, by path and method. */
 export type EngineApi = ReturnType<
   | typeof callbacks
   | typeof commands

@@ -60,10 +60,13 @@ import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
 /** Additions of an app to the engine's routes. */
 export interface EngineRoutesOptions {
-  /** Routes of the app, or a function that returns them, in the same document. Routes under /v1 require the same tokens. */
+  /**
+   * Routes of the app, or a function that returns them. They are in the engine's OpenAPI document. Routes under /v1 require the same
+   * tokens.
+   */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
   routes?: readonly (Routes<any, any> | ((catalog: Catalog) => Routes<any, any>))[];
-  /** Groups of the app's routes in the document. */
+  /** Groups of the app's routes in the OpenAPI document. */
   groups?: readonly Group[];
   /** All problem codes of the deployment. Default: the engine's. */
   problems?: Problems;
@@ -77,11 +80,11 @@ export interface EngineRoutesOptions {
   finders?: readonly Finder[];
   /** Lists of the app with more members of a job, which GET /v1/correlations/{id} names. */
   elsewhere?: Elsewhere;
-  /** For routes that do not accept `Idempotency-Key`: the reason, by method and path. */
+  /** The reason why a route does not accept `Idempotency-Key`, by the route's method and path. */
   namedBy?: Readonly<Record<string, string>>;
   /**
-   * The tables and columns that each migration of the app creates: `/healthz` reports the first missing migration. The engine's own are
-   * always checked.
+   * The tables and columns that each migration of the app creates: `/healthz` reports the first missing migration. The engine's own
+   * migrations are always checked.
    */
   schema?: Schema;
   /** False removes the console at /console and its sign-in. Default true. */
@@ -118,7 +121,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     return answer(refusalOf(api, context), context);
   });
   const beforeRoute: BeforeRoute = (route, request) => {
-    // Senders of webhooks choose their headers.
+    // Senders of webhooks choose their own headers, so `Idempotency-Key` is not refused on their routes.
     if (!route.path.startsWith("/inbound/")) refuseKey(route, request, namedBy);
     if (route.path.startsWith("/v1/")) refuseParameters(route, request);
   };
@@ -138,7 +141,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
 
   const asked = [commands(catalog), statedEvents(catalog), callbacks()];
   const nouns = [
-    // Before the routes with an id in this position.
+    // These routes come before the routes with an id at the same position of the path.
     causes(catalog, Object.keys(problems)),
     instances(catalog),
     steps(catalog),
@@ -163,7 +166,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   return api;
 }
 
-/** Every response reports a missing binding or variable of `wrangler.jsonc`. */
+/** Makes every response report a missing binding or variable of `wrangler.jsonc`. */
 const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
   assertReady(context.env);
   return next();
@@ -173,7 +176,7 @@ const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();
   context.header(ENGINE_HEADER, "v1");
   context.header("x-content-type-options", "nosniff");
-  // Default: a cache revalidates each time, because a deployment or another request may change the response.
+  // By default a cache revalidates a response each time, because a deployment or another request may change it.
   if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-cache");
 };
 

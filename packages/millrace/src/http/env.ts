@@ -8,9 +8,9 @@ import type { Operator } from "../store/actions.ts";
 import type { Problems } from "./problems.ts";
 import type { BeforeRoute } from "./router.ts";
 
-/** Limits of requests; none without a binding. */
+/** The bindings and variables that limit requests. Without these bindings, requests are not limited. */
 interface RequestLimits {
-  /** Counts per token; and per address, unless the platform does. */
+  /** Counts requests per token; also per address, unless the platform counts those. */
   RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
   /** Requests per token and 10 s. Default 2,000; 0 for no limit. */
   REQUESTS_PER_TOKEN?: string | number;
@@ -20,22 +20,22 @@ interface RequestLimits {
   REQUESTS_PER_ADDRESS?: string | number;
 }
 
-/** The caller of a request, as the audit names it. */
+/** The caller of a request, named as in the audit. */
 export type Caller = Token & Operator;
 
 export interface Needed {
   readonly route: string;
-  /** All scopes of all alternatives. */
+  /** The scopes of all alternatives that the route accepts. */
   readonly scopes: readonly Scope[];
 }
 
-/** Bindings and variables of every handler. */
+/** The bindings and variables that every request handler gets. */
 export interface HttpEnv {
   Bindings: EngineEnv & RequestLimits & AccessEnv & LockEnv;
   Variables: {
-    /** The caller; set for every route under /v1. */
+    /** The caller of the request; set for every route under /v1. */
     caller: Caller;
-    /** Set when the scope check of a route begins. */
+    /** The scopes that a route needs. Set when the scope check of the route begins. */
     needed: Needed;
     problems: Problems;
     /** Checks of `engineRoutes` before each described route. */
@@ -43,5 +43,5 @@ export interface HttpEnv {
   };
 }
 
-/** A request with its bindings, whatever else the app's context contains. */
+/** A request with its bindings, independent of the rest of the app's context. */
 export type Asked = Pick<Context<HttpEnv>, "env" | "req">;

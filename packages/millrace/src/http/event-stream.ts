@@ -14,9 +14,9 @@ export interface StreamEvent {
 
 export interface Look {
   readonly events: readonly StreamEvent[];
-  /** The position after this poll, for the next connection; also without events. */
+  /** The position after this poll, from which the next connection continues. A poll without events has a position too. */
   readonly place?: string;
-  /** True if no more events will come. */
+  /** True if the stream will have no more events. */
   readonly isOver?: boolean;
 }
 
@@ -24,13 +24,13 @@ export interface Look {
 export interface Followed {
   /** Polls for events since the last poll. */
   look(): Promise<Look>;
-  /** Called before each poll but the first: false if the caller may no longer read. */
+  /** Called before each poll except the first. Returns false if the caller may no longer read the stream. */
   mayRead(): Promise<boolean>;
-  /** Resolves when a poll is worthwhile before a longer pause ends. A pause is never shorter than the first. */
+  /** Resolves when a poll is worthwhile before a longer pause ends. A pause is never shorter than the first value of `pausesMs`. */
   sooner?(): Promise<unknown>;
   /** Releases resources at the end of the stream. */
   close?(): void;
-  /** Poll interval: the first value after events, then 50 % longer each time, up to the longest. */
+  /** Poll interval in ms: the first value after events, then 50 % longer each time, up to the longest. */
   readonly pausesMs: readonly [first: number, longest: number];
   /** Duration of the stream; the client reconnects afterwards. */
   readonly lastsMs: number;
@@ -47,7 +47,7 @@ const SIGN_OF_LIFE_MS = 15_000;
 const RETRY_MS = 1000;
 const RETRY = `retry: ${RETRY_MS}\n\n`;
 
-/** Query of a stream for browsers: EventSource sends no custom headers, and a new one sends no `Last-Event-ID`. */
+/** Query of a stream for browsers: an EventSource sends no custom headers, and a new EventSource sends no `Last-Event-ID`. */
 export const streamQuery = {
   token: z.string().max(2000).optional().meta({
     description: "A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`.",
@@ -62,7 +62,7 @@ export const streamHeaders = z.object({
 /** Documents the response of a stream. */
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });
 
-/** The id of the last event that the client received; undefined on its first connection. */
+/** The id of the last stream event that the client received; undefined on its first connection. */
 export function heardLast({ req }: Pick<Context, "req">): string | undefined {
   return req.header("last-event-id") || req.query("last_event_id") || undefined;
 }
@@ -71,8 +71,8 @@ type Opening = Pick<Context<HttpEnv>, "req" | "var" | "body">;
 
 /**
  * Responds with server-sent events. Polls, sends events, pauses and sends keep-alive comments. Ends when the source is complete, the
- * duration is over, the caller may no longer read, or the connection closes; no poll starts afterwards. A HEAD gets the headers only.
- * Errors: `rate_limited` if the caller or its tenant has too many open streams.
+ * duration is over, the caller may no longer read, or the connection closes; no poll starts afterwards. A HEAD request gets the headers
+ * only. Errors: `rate_limited` if the caller or its tenant has too many open streams.
  */
 export function answerEvents(context: Opening, follow: () => Followed): Response {
   const headers = { "content-type": EVENT_STREAM };
@@ -84,7 +84,7 @@ export function answerEvents(context: Opening, follow: () => Followed): Response
   const texts = tell(follow(), hungUp.signal);
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({
-    // Back-pressure: polls only when the client reads.
+    // Polls only when the client reads the stream.
     async pull(controller) {
       try {
         const { value, done } = await texts.next();
@@ -142,7 +142,7 @@ function textOf({ id, event, data }: StreamEvent): string {
   return `id: ${id}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-/** An id without data changes the client's position, and is no event. */
+/** An id without data changes the client's position in the stream, and is no event. */
 function placeOf(place: string | undefined): string {
   return place === undefined ? "" : `id: ${place}\n\n`;
 }

@@ -63,7 +63,10 @@ function exampleOf(schema: Schema, schemas: Readonly<Record<string, Json>>, name
   return name === "body" ? MESSAGE : (SAMPLES[name] ?? {});
 }
 
-/** Required fields, fields with an example, and known fields of any value, which the document never requires. A map gets one entry. */
+/**
+ * An example of an object: required fields, fields with an example, and known fields of any value, which the document never requires. A
+ * map gets one entry.
+ */
 function ofObject(
   { properties = {}, required = [], additionalProperties, propertyNames }: Schema,
   again: (one: Schema, as?: string) => unknown,
@@ -105,7 +108,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   uuid: "6f1c2d3e-4b5a-4c6d-8e7f-9a0b1c2d3e4f",
 };
 
-/** Fields that are null in an example, where they may be. */
+/** Fields that are null in an example, where null is allowed. */
 const NULLS = new Set([
   "refused",
   "error",
@@ -122,7 +125,7 @@ const NULLS = new Set([
 
 const MESSAGE = { type: "order.ship", payload: { order: "1042" } };
 
-/** Booleans that are false in an example. */
+/** Boolean fields that are false in an example. */
 const NOT_SO = new Set(["more", "truncated", "replayed", "overdue", "captured_truncated", "skipped", "kept", "retryable", "broken"]);
 
 const ENDINGS: Readonly<Record<string, string>> = {
@@ -133,7 +136,7 @@ const ENDINGS: Readonly<Record<string, string>> = {
   _cursor: "MjAyNi0wMS0xNVQwOTozMDowMC4wMDBa",
 };
 
-/** Values by the name of a field, used where the type is the same. */
+/** Example values by the name of a field, used where the type is the same. */
 const SAMPLES: Readonly<Record<string, unknown>> = {
   ...{ id: "6f1c2d3e4b5a4c6d8e7f9a0b1c2d3e4f", key: "order-1042", idempotency_key: "order-1042", action_id: "01JHM8Q4W6" },
   ...{ tenant: "acme", tenant_id: "acme", actor: "ada", by: "ada", holder: "ada", brand: "acme", source: "shop", who: "ada" },

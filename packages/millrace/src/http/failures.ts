@@ -6,12 +6,15 @@ type AnswerFailure = (error: unknown, context: Context<HttpEnv>) => Response;
 
 const OWN = new WeakMap<object, { base: string; answer: AnswerFailure }>();
 
-/** Registers the failure format of a router for every path below `base`, including unknown paths and errors before its routes. */
+/**
+ * Registers how a router answers a failure, for every path below `base`. Unknown paths and errors before the router's routes are
+ * included.
+ */
 export function answersBelow(router: object, base: string, answer: AnswerFailure): void {
   OWN.set(router, { base, answer });
 }
 
-/** Responds to a failure in the format of the router that owns the path; otherwise with problem details. */
+/** Responds to a failure in the format of the router that owns the path; or else with problem details. */
 export function answererOf(routers: readonly object[]): AnswerFailure {
   const own = routers.flatMap((router) => OWN.get(router) ?? []);
   return (error, context) => {

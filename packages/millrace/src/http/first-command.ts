@@ -2,15 +2,18 @@ import { MillraceError } from "../contract/errors.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { messagesIn } from "../topology/described.ts";
 
-/** The command that the console suggests to a new user. A command that fails once on a development machine shows most. */
+/**
+ * The command that the console suggests to a new user. Best is a command that fails once on a development machine, because its retry
+ * shows most.
+ */
 export interface FirstCommand {
   readonly type: string;
   readonly payload: unknown;
-  /** One sentence about its result. */
+  /** One sentence about the result of the command. */
   readonly why: string;
 }
 
-/** Errors: `config_invalid` for a command that is not open to external callers. */
+/** Validates the first command. Errors: `config_invalid` for a command that is not open to external callers. */
 export function assertOpen(catalog: Catalog, { type }: FirstCommand): void {
   const open = messagesIn(catalog).filter(({ definition: { kind, door } }) => kind === "command" && door?.scope != null);
   if (open.some(({ definition }) => definition.type === type)) return;

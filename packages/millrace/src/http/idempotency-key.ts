@@ -3,12 +3,12 @@ import { isDotsAlone, NO_ADDRESS } from "../contract/chosen-name.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
-/** A string of RFC 8941: printable ASCII in quotes, with `\` before a quote or a backslash. */
+/** An idempotency key as a string of RFC 8941: printable ASCII in quotes, with `\` before a quote or a backslash. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
-/** Without commas, because a comma joins repeated headers. */
+/** An idempotency key without quotes. It has no commas, because a comma joins repeated headers. */
 const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
 
-/** Documents the header for a route that reads it. Other routes that change data refuse it. */
+/** Documents the header `Idempotency-Key` for a route that reads it. Other routes that change data refuse the header. */
 export function keyHeader(description: string) {
   return {
     "idempotency-key": z
@@ -34,7 +34,7 @@ export function idempotencyKey(header: string | undefined): string | undefined {
 
 const REPLAYED = "Idempotency-Replayed";
 
-/** Documents the header for responses to possible repeats. */
+/** Documents the header `Idempotency-Replayed` for responses to requests that may be repeats. */
 export const replayedHeaderSchema = {
   [REPLAYED]: {
     description: "`true` if the request repeats an earlier one and started nothing.",
@@ -42,7 +42,7 @@ export const replayedHeaderSchema = {
   },
 };
 
-/** The header for the response to a repeat; none for a new request. */
+/** The header `Idempotency-Replayed` for the response to a repeat; no header for a new request. */
 export function replayedHeader({ replayed }: { replayed: boolean }): Record<string, string> {
   return replayed ? { [REPLAYED]: "true" } : {};
 }

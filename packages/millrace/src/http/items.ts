@@ -6,7 +6,7 @@ import { problemOf } from "./problem.ts";
 import type { Problems } from "./problems.ts";
 import { traceOf } from "./trace.ts";
 
-/** Limits of one request, because D1 commits its messages as one value, of at most 2 MB. */
+/** Limits of a batch in one request, because D1 commits its messages as one value, of at most 2 MB. */
 export const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
 type Said = ReturnType<typeof commandOf>;
@@ -14,7 +14,7 @@ type Said = ReturnType<typeof commandOf>;
 interface Reading<Item> {
   json: () => Promise<readonly unknown[]>;
   read: (item: unknown) => Item;
-  /** Throws for a type that the caller may not send. */
+  /** Throws for a message type that the caller may not send. */
   assertMay: (type: string) => void;
 }
 
@@ -38,7 +38,7 @@ export async function readItems<Item extends { type: string }>(
   });
 }
 
-/** Sends the valid items together. Returns one result per item, in order. */
+/** Sends the valid items of a batch together. Returns one result per item, in order. */
 export async function answerEach<Item, Answer>(
   items: readonly (Item | MillraceError)[],
   ask: (read: Item[]) => Promise<(Answer | MillraceError)[]>,
@@ -47,7 +47,7 @@ export async function answerEach<Item, Answer>(
   return items.map((one) => (one instanceof MillraceError ? one : answers.shift()));
 }
 
-/** The response to one item: its result, or the problem. */
+/** The response to one item of a batch: its result, or the problem. */
 export function itemResult<Answer extends object, View>(
   result: Answer | MillraceError | undefined,
   problems: Problems,
@@ -58,7 +58,7 @@ export function itemResult<Answer extends object, View>(
   return { status: problem.status, problem };
 }
 
-/** The tenant and source that a token's messages get. */
+/** The tenant and the source of messages that a token sends. */
 export function requesterOf({ tenantId, actor }: Pick<Token, "tenantId" | "actor">) {
   return { tenantId, source: `api/${actor}` };
 }

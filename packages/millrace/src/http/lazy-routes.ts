@@ -15,8 +15,8 @@ export async function loadRoutes(): Promise<NonNullable<typeof builder>> {
 
 /**
  * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. Use them as a
- * Worker's `fetch`, or mount them at the root of a Hono app: `app.route("/", engineRoutes(catalog))`. The first request builds them, so
- * that a Worker starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
+ * Worker's `fetch`, or mount them at the root of a Hono app: `app.route("/", engineRoutes(catalog))`. The first request builds the
+ * routes, so that a Worker starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
  */
 export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): Hono<HttpEnv> {
   if (options.firstCommand) assertOpen(catalog, options.firstCommand);
@@ -24,7 +24,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const refusals = new WeakMap<Request, Response>();
   let built: Pick<Hono<HttpEnv>, "fetch"> | undefined;
   const routes = new Hono<HttpEnv>();
-  // A separate app: the outer app may come from another copy of Hono, and contexts of two copies do not mix.
+  // Uses a separate Hono app: the outer app may come from another copy of Hono, and contexts of two copies do not mix.
   routes.use(async (context, next) => {
     const build = builder ?? (await loadRoutes());
     built ??= build(catalog, options, unmatched);
@@ -41,7 +41,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   return routes;
 }
 
-/** The execution context; undefined in a test. */
+/** The execution context of a request; undefined in a test. */
 function executionOf(context: Context<HttpEnv>): Context<HttpEnv>["executionCtx"] | undefined {
   try {
     return context.executionCtx;

@@ -3,7 +3,10 @@ import { beginning } from "../contract/text.ts";
 import type { HttpEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 
-/** The media type of a request in lower case, without parameters. The whole header if it is malformed, for instance sent twice. */
+/**
+ * The media type of a request in lower case, without parameters. A malformed header, for instance one that was sent twice, is returned
+ * whole.
+ */
 export function mediaTypeOf(request: HonoRequest): string {
   const header = (request.header("content-type") ?? "").trim().toLowerCase();
   return header.includes(",") ? header : (header.split(";")[0]?.trim() ?? "");
@@ -14,7 +17,7 @@ export function isJsonType(mediaType: string): boolean {
   return /^[\w!#$&^.-]+\/([\w!#$&^.+-]+\+)?json$/.test(mediaType);
 }
 
-/** The error for a body in an unsupported media type. `taken`: the supported types. */
+/** The error for a body in an unsupported media type. `taken` are the supported media types. */
 export function notTaken(sent: string, ...taken: string[]): HttpRefusal {
   const types = taken.map((type) => `\`Content-Type: ${type}\``).join(" or ");
   return new HttpRefusal("unsupported_media_type", `Send ${types}${sent ? `, not ${beginning(sent, 100)}` : ""}.`);
@@ -42,5 +45,5 @@ export const readable: MiddlewareHandler<HttpEnv> = async ({ req }, next) => {
 };
 
 const CHARSET = /;\s*charset\s*=\s*["']?([^\s;"',]*)/gi;
-/** UTF-8, and ASCII as its subset. */
+/** The supported charsets: UTF-8, and ASCII as its subset. */
 const PLAIN = new Set(["utf-8", "utf8", "us-ascii", "ascii"]);

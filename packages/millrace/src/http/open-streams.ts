@@ -8,14 +8,14 @@ const BOUNDS: readonly { most: number; of: (caller: Token) => string; holder: st
   { most: 60, of: ({ tenantId }) => `tenant ${tenantId}`, holder: "The tokens of this tenant hold" },
 ];
 
-/** Longest count of a stream, in case its connection closes without a signal. No stream lasts longer. */
+/** After this time a stream is no longer counted, in case its connection closed without a signal. No stream lasts longer. */
 const FORGOTTEN_AFTER_MS = 300_000;
 const FULL_MS = 10_000;
 
-/** Expiry of each open stream's count, by the names of its limits. */
+/** The open streams by the name of each limit, with the time when each is no longer counted. */
 const open = new Map<string, Set<{ until: number }>>();
 
-/** Counts a stream until it is released. Errors: `rate_limited` if a limit is reached. */
+/** Counts an open stream until it is released. Errors: `rate_limited` if a limit is reached. */
 export function holdStream(caller: Token): () => void {
   const counted = BOUNDS.map(({ of, ...bound }) => ({ ...bound, name: of(caller), held: heldBy(of(caller)) }));
   const full = counted.find(({ held, most }) => held.size >= most);

@@ -1,4 +1,4 @@
-/** A group of the document. `paths`: path prefixes of its routes. */
+/** A group of routes in the OpenAPI document. `paths` are path prefixes of its routes. */
 export interface Group {
   name: string;
   description: string;
@@ -65,7 +65,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Deployment", paths: ["/"], description: "The API document, the health check and the problem reference." },
 ];
 
-/** The group of a path: the longest matching prefix decides. */
+/** The name of the group for a path: the longest matching prefix decides. */
 export function tagOf(path: string, groups: readonly Group[]): string {
   const fitting = groups
     .flatMap(({ name, paths }) => paths.map((start) => ({ name, start })))

@@ -18,7 +18,7 @@ const INFO = {
     "An orchestration engine for Cloudflare Workers. Every route under /v1 needs a token and reads and changes only the data of the token's tenant. Errors are problem details (RFC 9457).",
 };
 
-/** Relative: the server of the document also serves the routes. */
+/** The server's URL is relative, because the server of the OpenAPI document also serves the routes. */
 const SERVERS = [{ url: "/", description: "The deployment that serves this document" }];
 
 const show = createRoute({
@@ -38,7 +38,7 @@ interface Beside {
   scopes: readonly string[];
 }
 
-/** Serves the document of the `described` routes. The first request builds it. */
+/** Serves the OpenAPI document of the `described` routes. The first request builds it. */
 export function openApi(described: Described, { groups, problems: known, scopes }: Beside) {
   let document: object | undefined;
   const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);
@@ -67,7 +67,7 @@ function wholeOf(described: Described, groups: readonly Group[], problems: Probl
   for (const [path, item] of Object.entries(document.paths)) {
     for (const operation of Object.values(item)) {
       operation.tags = [tagOf(path, groups)];
-      // Every route refuses unknown query parameters.
+      // Every route refuses unknown query parameters, so every route documents a 422.
       if (path.startsWith("/v1/")) operation.responses[422] ??= UNKNOWN_PARAMETER;
     }
   }

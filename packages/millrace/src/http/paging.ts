@@ -14,13 +14,13 @@ function pageLimit(usual: number, most: number) {
   return wholeNumber(1, most).default(usual).meta({ type: "integer", minimum: 1, maximum: most, default: usual });
 }
 
-/** Limit of a cursor's time: no list contains later times. */
+/** The latest time in a valid cursor: no list contains later times. */
 const FARTHEST_MS = 3660 * 86_400_000;
 
 export const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the previous page, or omit it";
 const CURSOR = { type: "string", description: "The `next_cursor` of the previous page." } as const;
 
-/** The cursor of a list in the order of time. `timeOf`: the time of a cursor; undefined for an invalid one. */
+/** The cursor of a list in the order of time. `timeOf` returns the time of a cursor, or undefined for an invalid cursor. */
 export function timeCursor(timeOf: (cursor: string) => number | undefined) {
   return z
     .string()
@@ -29,13 +29,13 @@ export function timeCursor(timeOf: (cursor: string) => number | undefined) {
     .meta(CURSOR);
 }
 
-/** Query of every list in the order of time. */
+/** The query parameters of every list in the order of time. */
 export const pageQuery = {
   cursor: timeCursor((cursor) => (/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,128}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
   limit: pageLimit(50, 200),
 };
 
-/** Query of a list in the order of names. The parsed cursor is the last name of the previous page. */
+/** The query parameters of a list in the order of names. The parsed cursor is the last name of the previous page. */
 export function nameQuery(usual: number, most: number) {
   return {
     cursor: z
@@ -52,7 +52,7 @@ export function nameQuery(usual: number, most: number) {
   };
 }
 
-/** Encoded: a plain name could equal `null` or `undefined`, which programs send by mistake. */
+/** Encodes a name as a cursor: a plain name could equal `null` or `undefined`, which programs send by mistake. */
 function nameCursor(name: string): string {
   return `~${Buffer.from(name).toString("base64url")}`;
 }
@@ -67,7 +67,7 @@ export function pageOf<Item extends z.ZodType>(item: Item) {
 type View<Row, Item> = (row: Row) => Item;
 const same: View<never, never> = (row) => row;
 
-/** A page in the order of names. `found` has one row more than `limit` if there is a next page. */
+/** A page of a list in the order of names. `found` has one row more than `limit` if there is a next page. */
 export function pageByName<Row, Item = Row>(
   found: readonly Row[],
   limit: number,
@@ -79,7 +79,7 @@ export function pageByName<Row, Item = Row>(
   return { items: rows.map(view), next_cursor: last === undefined ? null : nameCursor(nameOf(last)) };
 }
 
-/** A page in the order of names, if the query returns the last name that it scanned. */
+/** A page of a list in the order of names, for a query that returns the last name that it scanned. */
 export function pageBehind<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
   return { items: items.map(view), next_cursor: next === null ? null : nameCursor(next) };
 }

@@ -6,7 +6,10 @@ import { sayUnmeant } from "../contract/settings.ts";
 import type { Asked } from "./env.ts";
 import { countStranger } from "./request-limits.ts";
 
-/** The assertion of Cloudflare Access. Its cookie is not read: browsers send cookies with requests of other sites too. */
+/**
+ * The header with the assertion of Cloudflare Access. The cookie of Access is not read: browsers send cookies with requests of other
+ * sites too.
+ */
 const HEADER = "cf-access-jwt-assertion";
 
 /** Logs invalid variables of Access once, at the first request. */
@@ -31,7 +34,7 @@ export async function personOf(context: Asked, own: readonly string[]): Promise<
   return findPerson(settings, assertion, () => countStranger(context, "token"));
 }
 
-/** Refuses cross-site requests: Access adds its header to every request with its cookie. Errors: `forbidden`. */
+/** Refuses cross-site requests, because Access adds its header to every request with its cookie. Errors: `forbidden`. */
 function assertOwnPage({ req }: Asked): void {
   if (req.method === "GET" || req.method === "HEAD") return;
   const site = req.header("sec-fetch-site");

@@ -10,7 +10,7 @@ import { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 
 /** Path of the page that explains all codes. */
 export const PROBLEMS_PATH = "/problems";
-/** `Retry-After` if the database is unavailable and names no time. */
+/** The `Retry-After` in seconds if the database is unavailable and names no time. */
 const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
@@ -50,12 +50,12 @@ export class HttpRefusal extends Error {
   }
 }
 
-/** The problem's type: a relative URI (RFC 9457), so that it resolves to this deployment. */
+/** The `type` of a problem document: a relative URI (RFC 9457), so that it resolves to this deployment. */
 function typeOf(code: string): string {
   return `${PROBLEMS_PATH}#${code}`;
 }
 
-/** The problem for any thrown error. The message of an error without a code is not shown. */
+/** The problem document for any thrown error. The message of an error without a code is not shown. */
 export function problemOf(error: unknown, problems: Problems): Answered {
   const { code, message: detail } = namedBy(error, problems) ?? unnamed(error);
   const { status, title, retryable = false }: Problem = problems[code] ?? ENGINE_PROBLEMS.invariant;
@@ -79,7 +79,10 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
   return answerFailure(error, problem, context, { type: "application/problem+json", body: problem });
 }
 
-/** Responds to an error in any format. Errors from 500 on are logged with code and message; a bug also with the frames of its stack. */
+/**
+ * Responds to an error in a given format. Errors with a status from 500 on are logged with code and message; a bug also with the frames
+ * of its stack.
+ */
 export function answerFailure(
   error: unknown,
   problem: Answered,
@@ -91,7 +94,7 @@ export function answerFailure(
     const stack = problem.code === "invariant" ? framesOf(error) : undefined;
     logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path, stack });
   }
-  // Through the context, which adds the headers that were set before the error.
+  // The response is made by the context, which adds the headers that were set before the error.
   return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {
     "content-type": type,
     ...headersOf(error, problem),
@@ -106,7 +109,7 @@ function framesOf(error: unknown): string[] {
 
 const FRAME = /^ {4}at ([^\n]+:\d+:\d+\)?)$/gm;
 
-/** Headers of a 429, as documented. */
+/** The headers of a 429 response, as documented. */
 export const LIMIT_HEADER_COMPONENTS = {
   "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
   RateLimit: {
@@ -166,7 +169,7 @@ function unnamedCode(error: unknown): keyof typeof UNNAMED {
   return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
 }
 
-/** Code and message of an error with a code. Errors from a Durable Object are plain errors with a code. */
+/** The code and the message of an error that has a known code. Errors from a Durable Object are plain errors with a code. */
 function namedBy(error: unknown, problems: Problems): { code: string; message: string } | undefined {
   const code = error instanceof HttpRefusal ? error.code : codeOf(error);
   return error instanceof Error && code !== undefined && Object.hasOwn(problems, code) ? { code, message: error.message } : undefined;

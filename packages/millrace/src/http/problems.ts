@@ -2,11 +2,11 @@ import type { EngineCode } from "../contract/errors.ts";
 import { BULK_PROBLEMS } from "./bulk-problems.ts";
 import { NOT_FOUND_PROBLEMS } from "./not-found.ts";
 
-/** The response to a code, and its explanation. */
+/** How the API responds to an error code, and the explanation of the code. */
 export interface Problem {
   status: number;
   title: string;
-  /** True when the same request may succeed later. */
+  /** True if the same request may succeed later. */
   retryable?: boolean;
   means: string;
   next: string;
@@ -14,7 +14,7 @@ export interface Problem {
 
 export type Problems = Readonly<Record<string, Problem>>;
 
-/** Codes that exist only in HTTP. */
+/** Error codes that exist only in HTTP responses. */
 type HttpCode =
   | "signature_invalid"
   | "route_not_found"
@@ -25,7 +25,7 @@ type HttpCode =
 
 type EngineProblem = EngineCode | HttpCode | keyof typeof BULK_PROBLEMS | keyof typeof NOT_FOUND_PROBLEMS;
 
-/** The responses to the engine's codes. The type requires an entry for each code. */
+/** The responses to the engine's error codes. The type requires an entry for each code. */
 export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
   invalid_json: {
     status: 400,

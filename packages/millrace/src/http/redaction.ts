@@ -9,7 +9,7 @@ import { query } from "../store/d1/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { HttpEnv } from "./env.ts";
 
-/** The query parameter that shows sensitive fields. */
+/** The query parameter with which a caller asks for sensitive fields. */
 export const revealQuery = {
   reveal: z.enum(["true", "false"]).optional().meta({
     description: "True shows fields marked as sensitive. It needs the scope `reveal` and is recorded in the audit. Default: `[redacted]`.",
@@ -19,9 +19,9 @@ export const revealQuery = {
 const MINUTE_MS = 60_000;
 
 /**
- * The redaction of a view: hides the fields that definitions mark, unless the caller reveals them. A reveal is audited before the response,
- * once per token, path and minute. Call it after the data was found, so that a 404 is not audited. Errors: `forbidden` without the scope
- * `reveal`.
+ * The redaction of a view: hides the fields that definitions mark, unless the caller reveals them. A reveal is audited before the
+ * response, once per token, path and minute. Call this function after the data was found, so that a 404 is not audited. Errors:
+ * `forbidden` without the scope `reveal`.
  */
 export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog): Promise<Redaction> {
   if (!asksToReveal(context)) return redactionOf(catalog);

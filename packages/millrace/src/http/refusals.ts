@@ -5,14 +5,14 @@ import { logLine } from "../contract/log-line.ts";
 import type { HttpEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 
-/** Statuses of refused actions: missing scope, not found, invalid state or request. */
+/** HTTP statuses of refused actions: missing scope, not found, invalid state or request. */
 const REFUSED: ReadonlySet<number> = new Set([403, 404, 409, 422]);
-/** Scopes that only send or read: their invalid requests are not audited. */
+/** Scopes of routes that only send or read. Invalid requests to these routes are not audited. */
 const SAYS: ReadonlySet<string> = new Set(["enqueue", "pull", "read"]);
 
 /**
- * Audits refused requests before the response: actions for any reason, other changes only if a scope is missing. An action that is in the
- * audit already is not added again. If the database is unavailable, the response is sent all the same.
+ * Audits refused requests before the response is sent. A refused action is audited for any reason, another change only if a scope is
+ * missing. An action that is in the audit already is not added again. If the database is unavailable, the response is sent all the same.
  */
 export const auditRefusals: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();

@@ -34,7 +34,7 @@ export const ReplayPlanSchema = z
   })
   .meta({ id: "ReplayPlan" });
 
-/** The plan of a replay. Redacts texts that may contain the message's sensitive fields. */
+/** The plan of a dead letter's replay. Texts that may contain the message's sensitive fields are redacted. */
 export function replayPlanView(
   plan: ReplayPlan,
   { env, var: { problems } }: Context<HttpEnv>,

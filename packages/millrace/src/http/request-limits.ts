@@ -7,20 +7,21 @@ import type { Window } from "../limits/windows.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 
-/** Period of both limits. `wrangler.jsonc` has the same value for the limit that the platform counts. */
+/** Period of the limits per token and per address. `wrangler.jsonc` has the same value for the limit that the platform counts. */
 const PERIOD_MS = 10_000;
 const PER_TOKEN = 2_000;
 const PER_ADDRESS = 200;
 
-/** This isolate's share of the limits that the engine counts. */
+/** This isolate's share of the request limits that the engine counts. */
 const leases = new Leases();
-/** Refused addresses with the end of their refusal, oldest first. */
+/** Refused addresses, each with the time when its refusal ends, oldest first. */
 const refusedUntil = new Map<string, number>();
 const MOST_REFUSED = 10_000;
 
 /**
- * Limits requests per address to public routes, before any access to D1 or R2. Each first path segment has its own count: readers of pages
- * do not use up the limit of /healthz. Paths below `knowing` authenticate their callers by a token or a signature. Errors: `rate_limited`.
+ * Limits requests per address to public routes, before any access to D1 or R2. Each first path segment has its own count: readers of
+ * pages do not use up the limit of /healthz. Paths below `knowing` are not limited, because they authenticate their callers by a token
+ * or a signature. Errors: `rate_limited`.
  */
 export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<HttpEnv> {
   return async (context, next) => {
@@ -31,8 +32,8 @@ export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<Ht
 }
 
 /**
- * Counts a costly operation for the address of its request; none without an address. Uses the platform's binding if there is one, otherwise
- * the engine's counter. Errors: `rate_limited`.
+ * Counts a costly operation for the address of its request, if the address is known. Uses the platform's binding if there is one,
+ * otherwise the engine's counter. Errors: `rate_limited`.
  */
 export async function countStranger({ env, req }: Asked, what: string): Promise<void> {
   const address = req.header("cf-connecting-ip");
@@ -50,8 +51,8 @@ export async function countStranger({ env, req }: Asked, what: string): Promise<
 }
 
 /**
- * Refuses an address that this isolate knows to be over its limit, without counting: for a route that counts only refusals. Errors:
- * `rate_limited`.
+ * Refuses an address that this isolate knows to be over its limit. The request is not counted, for a route that counts only refusals.
+ * Errors: `rate_limited`.
  */
 export function refuseCountedStranger({ env, req }: Asked, what: string): void {
   const address = req.header("cf-connecting-ip");
@@ -73,8 +74,8 @@ export function refuseCounted({ env, req }: Asked): void {
 }
 
 /**
- * Counts a request for its token's first token, so that descendants share the limit. Returns the headers that report the remainder, as far
- * as this isolate knows it. Errors: `rate_limited`.
+ * Counts a request for the first token of its token's chain, so that all descendants share the limit. Returns the headers that report
+ * the remainder, as far as this isolate knows it. Errors: `rate_limited`.
  */
 export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<Record<string, string>> {
   const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);
@@ -89,7 +90,7 @@ function tokenRefusal(waitMs: number, window: Window | undefined): HttpRefusal {
   return refusal("token", "This token exceeds its request limit.", waitMs, window);
 }
 
-/** The configured limit, or the default; undefined for "0". An invalid setting counts as unset. */
+/** A configured request limit, or the default; undefined for "0". An invalid setting counts as unset. */
 function windowOf(setting: string | number | undefined, usual: number): Window | undefined {
   const limit = setting === undefined || setting === "" ? usual : Number(setting);
   if (limit === 0) return undefined;
@@ -100,7 +101,7 @@ async function countedHere(env: HttpEnv["Bindings"], name: string, window: Windo
   return window && objectsIn(env, "RATE_LIMIT") ? leases.spend(env, name, window) : 0;
 }
 
-/** The platform returns only a yes or no, so a refusal lasts one period. If the call fails, the request is allowed. */
+/** The platform's limit returns only yes or no, so a refusal lasts one period. If the call fails, the request is allowed. */
 async function countedByPlatform(limit: RateLimit, key: string): Promise<number> {
   const { success } = await limit.limit({ key }).catch(() => ({ success: true }));
   return success ? 0 : PERIOD_MS;

@@ -16,7 +16,7 @@ import { issuesOf } from "../contract/envelope.ts";
 import type { Issue } from "../contract/errors.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
-/** A body or a response by media type: a zod schema, or JSON Schema, which the document uses unchanged. */
+/** The body of a request or response by media type: a zod schema, or JSON Schema, which the OpenAPI document uses unchanged. */
 type Content = Readonly<Record<string, { readonly schema: object }>>;
 
 interface Answer {
@@ -25,18 +25,18 @@ interface Answer {
   readonly content?: Content;
 }
 
-/** A route of the document. The schemas of `request` also parse its parameters; its handler reads the body. */
+/** A route of the OpenAPI document. The schemas of `request` also parse the route's parameters; the route's handler reads the body. */
 export interface Route {
   readonly method: "get" | "post" | "put" | "patch" | "delete";
-  /** With names in braces: `/v1/instances/{id}`. */
+  /** The path, with names in braces: `/v1/instances/{id}`. */
   readonly path: string;
   readonly operationId: string;
-  /** Its noun and verb on the command line: `schedules pause`. The document has it as `x-command`. */
+  /** The noun and the verb of the route on the command line: `schedules pause`. The OpenAPI document contains them as `x-command`. */
   readonly command?: string;
   readonly summary: string;
   readonly description?: string;
   readonly tags?: readonly string[];
-  /** Alternative security schemes, each with its scopes. One is sufficient. */
+  /** Alternative security schemes, each with its scopes. A request needs one of the schemes. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   // biome-ignore lint/suspicious/noExplicitAny: a route says nothing of the bindings that its middleware reads
   readonly middleware?: MiddlewareHandler<any> | readonly MiddlewareHandler<any>[];
@@ -49,7 +49,7 @@ export interface Route {
   readonly responses: Readonly<Record<number | string, Answer>>;
 }
 
-/** Keeps the exact types of a route's parts. */
+/** Declares a route, and keeps the exact types of its parts. */
 export function createRoute<const Path extends string, Given extends Omit<Route, "path"> & { path: Path }>(route: Given): Given {
   return route;
 }
@@ -59,7 +59,7 @@ export class Described {
   readonly webhooks: Route[] = [];
   readonly components: Record<string, Record<string, object>> = {};
 
-  /** Adds a named component: `{ $ref: "#/components/<kind>/<name>" }`. */
+  /** Adds a named component to the OpenAPI document: `{ $ref: "#/components/<kind>/<name>" }`. */
   component(kind: string, name: string, value: object): void {
     this.components[kind] = { ...this.components[kind], [name]: value };
   }
@@ -79,7 +79,7 @@ export type PathOf<Path extends string> = Path extends `${infer Start}/{${infer 
 
 type Read<Where extends string, Parts, Part extends string> =
   Parts extends Record<Part, infer Of extends z.ZodObject> ? { in: Record<Where, z.input<Of>>; out: Record<Where, z.output<Of>> } : unknown;
-/** The parsed parts of a request: strings in a client, values in the handler. */
+/** The types of a request's parsed parts: strings in a client, values in the handler. */
 type InputOf<Of extends Route> = Read<"param", Of["request"], "params"> &
   Read<"query", Of["request"], "query"> &
   Read<"header", Of["request"], "headers"> extends infer Input
@@ -101,7 +101,7 @@ type AnswerOf<Said, Status extends StatusCode> = Said extends { content: infer B
 type AnswersOf<Of extends Route> = {
   [Status in keyof Of["responses"] & StatusCode]: AnswerOf<Of["responses"][Status], Status>;
 }[keyof Of["responses"] & StatusCode];
-/** A plain response, if one of the responses has no content. */
+/** The type of a response without content, if the route has one. */
 type Bare<Of extends Route> = Of["responses"] extends { [status: number]: { content: object } } ? never : Response;
 
 export type RouteHandler<Of extends Route, E extends Env> = Handler<
@@ -111,14 +111,17 @@ export type RouteHandler<Of extends Route, E extends Env> = Handler<
   AnswersOf<Of> | Bare<Of> | Promise<AnswersOf<Of> | Bare<Of>>
 >;
 
-/** Checks a request before each described route. Set it as the variable `beforeRoute`. Throws to refuse the request. */
+/**
+ * Checks a request before each described route. The app sets this function as the variable `beforeRoute`. The function throws to refuse
+ * a request.
+ */
 export type BeforeRoute = (route: Route, request: HonoRequest) => void;
 
-/** A Hono app with described routes. It parses their parameters with the described schemas. */
+/** A Hono app with described routes, which parses the routes' parameters with the described schemas. */
 export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base extends string = "/"> extends Hono<E, S, Base> {
   readonly described = new Described();
 
-  /** Describes a route and adds its handler. Errors: `invalid_payload` for invalid parameters. */
+  /** Adds a route with its description and its handler. Errors: `invalid_payload` for invalid parameters. */
   openapi<const Of extends Route>(
     route: Of,
     handler: RouteHandler<Of, E>,
@@ -134,7 +137,7 @@ export class Routes<E extends Env = Env, S extends Schema = BlankSchema, Base ex
     return this as never;
   }
 
-  /** Mounts another app, with the description of its routes. */
+  /** Mounts another app, and adds the descriptions of its routes. */
   override route<Below extends string, OtherEnv extends Env, Other extends Schema, OtherBase extends string>(
     below: Below,
     app: Hono<OtherEnv, Other, OtherBase>,
@@ -156,7 +159,7 @@ const PARTS = [
   { part: "headers", where: "header", sent: (request: HonoRequest) => request.header() },
 ] as const;
 
-/** A parameter sent once is a string; sent twice, a list, which schemas refuse. */
+/** A query parameter sent once is a string. Sent twice it is a list, which the schemas refuse. */
 function mapped(queries: Record<string, string[]>): Record<string, string | string[] | undefined> {
   return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }

@@ -5,23 +5,30 @@ import { HttpRefusal } from "./problem.ts";
 import { countStranger, refuseCountedStranger } from "./request-limits.ts";
 import { isSigned, mayBeSigned, type WebhookScheme } from "./webhook-schemes.ts";
 
-/** Slack and HubSpot wait three and five seconds for the whole answer, Stripe and GitHub ten or more. */
+/**
+ * Time limit for the body of a webhook. Slack and HubSpot wait three and five seconds for the whole answer, Stripe and GitHub ten or
+ * more.
+ */
 const WITHIN_MS = 5000;
 const DEFAULT_MAX_BYTES = 1024 * 1024;
 
 interface SignedBody {
-  /** The sender. Its refused requests are counted per address. */
+  /** The name of the webhook's sender. Refused requests of each sender are counted per address. */
   readonly name: string;
   readonly scheme: Pick<WebhookScheme, "read">;
-  /** The keys of the deployment. One valid signature with one of them is sufficient. Its errors are thrown. */
+  /**
+   * Returns the deployment's keys for this sender. One valid signature with one of these keys is sufficient. Errors of this function are
+   * thrown.
+   */
   keys(): readonly Uint8Array[];
-  /** Default 1 MiB. */
+  /** Largest body in bytes. Default 1 MiB. */
   readonly maxBytes?: number | undefined;
 }
 
 /**
- * The body of a signed request. It is read after the headers are valid, so that unsigned requests use no memory. Errors:
- * `signature_invalid`, `payload_too_large`, `invalid_json` for a body that is not UTF-8, `rate_limited` for an address with many refusals.
+ * The body of a signed request. The body is read only if the headers are valid, so that unsigned requests use no memory. Errors:
+ * `signature_invalid`, `payload_too_large`, `invalid_json` for a body that is not UTF-8, `rate_limited` for an address with many
+ * refusals.
  */
 export async function signedText(
   context: Pick<Context<HttpEnv>, "env" | "req">,
@@ -45,7 +52,7 @@ export async function signedText(
 
 function unsigned(sender: string): HttpRefusal {
   return new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. The request was refused.", {
-    // A 401 must name a scheme, and those of webhooks have no registered names.
+    // A 401 response must name an authentication scheme, and the schemes of webhooks have no registered names.
     "www-authenticate": `Webhook-Signature realm="${sender}"`,
   });
 }

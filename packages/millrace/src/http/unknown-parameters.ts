@@ -16,7 +16,7 @@ export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
   await next();
 };
 
-/** Refuses unknown query parameters: with a misspelt filter the response would be unfiltered. Errors: `invalid_payload`. */
+/** Refuses unknown query parameters: a misspelt filter would return an unfiltered list. Errors: `invalid_payload`. */
 export function refuseParameters({ request }: Route, asked: HonoRequest): void {
   const known = Object.keys(request?.query?.shape ?? {});
   const unknown = [...new URL(asked.url).searchParams.keys()].filter((name) => !known.includes(name));
@@ -50,7 +50,7 @@ function unreadablePath(pathname: string): Issue[] {
   return decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : [];
 }
 
-/** Checks the raw query, because parsing replaces invalid bytes. */
+/** Checks the undecoded query of a URL, because parsing replaces invalid bytes. */
 function unreadableValues(search: string): Issue[] {
   return search
     .slice(1)

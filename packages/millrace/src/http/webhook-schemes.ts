@@ -1,30 +1,30 @@
-/** The signatures of a request, before its body is read. */
+/** The signatures of a webhook request, known before its body is read. */
 export interface SignedRequest {
-  /** HMAC-SHA256 values. One valid signature is sufficient: a sender sends several while it rotates its secret. */
+  /** HMAC-SHA256 values. One valid signature is sufficient, because a sender sends several signatures while it rotates its secret. */
   readonly signatures: readonly Uint8Array[];
-  /** The text that the sender signed. */
+  /** The text that the sender signed, made from the body. */
   text(body: string): string;
-  /** The time of the signature in seconds. Absent for a scheme without a time. */
+  /** The time of the signature in seconds. Undefined for a scheme that signs no time. */
   readonly at?: number;
 }
 
 /** How a sender signs and names its webhooks. */
 export interface WebhookScheme {
-  /** The header of the signature, for the OpenAPI document. */
+  /** The header that has the signature, for the OpenAPI document. */
   readonly header: string;
-  /** Without signatures for a missing or malformed header. */
+  /** Reads the signatures of a request. A missing or malformed header gives no signatures. */
   read(request: Request): SignedRequest;
-  /** The bytes of a secret. Default: its UTF-8 bytes. */
+  /** Converts a secret to the bytes of its key. Default: the secret's UTF-8 bytes. */
   key?(secret: string): Uint8Array;
-  /** The sender's own id of a verified delivery, and its type. */
+  /** The sender's own id of a verified webhook, and the webhook's type. */
   nameOf(body: unknown, headers: Headers): { id: unknown; type: unknown };
   /** The answer to a request that only tests the address; undefined for every other request. */
   greet?(body: unknown, headers: Headers): string | undefined;
-  /** True for a sender that shows the answer to its user: it gets an empty one. */
+  /** True for a sender that shows the answer to its user. Such a sender gets an empty answer. */
   readonly isSilent?: boolean;
 }
 
-/** HMAC in hex: header `Stripe-Signature`, over time and body. The id is `event.id`. */
+/** Stripe's scheme: the header `Stripe-Signature` has an HMAC in hex over time and body. The webhook's id is `event.id`. */
 export const stripe: WebhookScheme = {
   header: "Stripe-Signature",
   read({ headers }) {
@@ -39,7 +39,7 @@ export const stripe: WebhookScheme = {
   },
 };
 
-/** HMAC in hex: header `X-Hub-Signature-256`, over the body alone. The id is `X-GitHub-Delivery`. */
+/** GitHub's scheme: the header `X-Hub-Signature-256` has an HMAC in hex over the body alone. The webhook's id is `X-GitHub-Delivery`. */
 export const github: WebhookScheme = {
   header: "X-Hub-Signature-256",
   read({ headers }) {
@@ -49,7 +49,10 @@ export const github: WebhookScheme = {
   greet: (_, headers) => (headers.get("x-github-event") === "ping" ? "pong" : undefined),
 };
 
-/** HMAC in hex: header `X-Slack-Signature`, over version, time and body. The id is `event_id`, or `trigger_id` for commands and actions. */
+/**
+ * Slack's scheme: the header `X-Slack-Signature` has an HMAC in hex over version, time and body. The webhook's id is `event_id`, or
+ * `trigger_id` for commands and actions.
+ */
 export const slack: WebhookScheme = {
   header: "X-Slack-Signature",
   read({ headers }) {
@@ -68,7 +71,10 @@ export const slack: WebhookScheme = {
   isSilent: true,
 };
 
-/** Standard Webhooks, symmetric (`whsec_`, `v1`), also with the headers of Svix. The id is `webhook-id`. */
+/**
+ * The scheme of Standard Webhooks with a symmetric secret (`whsec_`, `v1`), also with the headers of Svix. The webhook's id is
+ * `webhook-id`.
+ */
 export const standardWebhooks: WebhookScheme = {
   header: "webhook-signature",
   read({ headers }) {
@@ -86,14 +92,14 @@ function standardHeader(headers: Headers, name: string): string {
   return headers.get(`webhook-${name}`) ?? headers.get(`svix-${name}`) ?? "";
 }
 
-/** The key of a secret. */
+/** The key that a scheme makes from a secret. */
 export function keyOf({ key }: WebhookScheme, secret: string): Uint8Array {
   return key?.(secret) ?? new TextEncoder().encode(secret);
 }
 
-/** Senders round to seconds, and their clocks differ. */
+/** The largest difference between the signed time and now, because senders round to seconds and their clocks differ. */
 const TOLERANCE_SECONDS = 300;
-/** Each signature is compared with each secret, over the whole body. */
+/** Maximum number of compared signatures of a request, because each is compared with each secret, over the whole body. */
 const MOST_SIGNATURES = 10;
 
 /** True if a signature is present and its time is within five minutes of now: the checks that are possible before the body is read. */
@@ -124,7 +130,7 @@ function bytesOf(text: string, encoding: "base64" | "hex"): Uint8Array {
   return new Uint8Array(Buffer.from(text, encoding));
 }
 
-/** Not a number for other texts, which no tolerance accepts. */
+/** The seconds in a text. NaN for other texts, which no time tolerance accepts. */
 function seconds(text: string): number {
   return /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
 }

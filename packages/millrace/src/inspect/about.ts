@@ -6,13 +6,13 @@ import { namedBatch } from "../store/d1/named.ts";
 
 interface Target {
   readonly target: string;
-  /** The affected instance; null if unknown apart from the target. */
+  /** The affected instance; null if only the action's target is known. */
   readonly instance_id?: string | null;
 }
 
 /**
- * Titles of targets: workflow and subject of an instance, the same with the step for an effect, type and key for a dead letter. Other
- * targets, and targets that were removed, have no entry.
+ * The titles of action targets. The title of an instance is its workflow and subject, that of an effect also its step, that of a dead
+ * letter its type and key. Other targets, and targets that were removed, have no entry.
  */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
   const steps = new Map(targets.flatMap(({ target }) => pairOf(target)));

@@ -37,11 +37,11 @@ export const AuditRow = z.object({
   after: z.record(z.string(), z.unknown()).nullable().meta({ description: "The target after the action." }),
   result: z.enum(RESULTS).meta({
     description:
-      "`failed`: the platform did not accept it within a day. `refused`: it did not start; `detail` has the route, the code and the count in that minute (of many refusals, the first, tenth, hundredth … is a row).",
+      "`failed`: the platform did not accept the action within a day. `refused`: the action did not start; `detail` has the route, the code and the count in that minute (of many refusals, the first, tenth, hundredth … is a row).",
   }),
   at: timestamp,
-  applied_at: timestamp.nullable().meta({ description: "When the platform accepted it; null while that is pending." }),
-  error: z.string().nullable().meta({ description: "The error of the last attempt to apply it on the platform." }),
+  applied_at: timestamp.nullable().meta({ description: "When the platform accepted the action; null while that is pending." }),
+  error: z.string().nullable().meta({ description: "The error of the last attempt to apply the action on the platform." }),
 });
 export type AuditRow = z.infer<typeof AuditRow>;
 
@@ -90,14 +90,14 @@ export async function listActions(env: EngineEnv, by: Operator, filter: Filter &
   return { items: items.map((row) => ({ ...row, about: about(row) })), next };
 }
 
-/** True if an index serves one filter only and the rows must be checked for the others. */
+/** True if an index serves one filter only, so that rows must be checked for the other filters. */
 function isLookedFor({ instance, target, bulk, actor, verb, result }: Filter): boolean {
   const byIndex = instance !== undefined || target !== undefined || bulk !== undefined;
   const others = [actor, verb, result, ...(instance === undefined ? [] : [target])];
   return others.filter((one) => one !== undefined).length > (byIndex ? 0 : 1);
 }
 
-/** Selects the index with the fewest rows. Items of bulk actions are many; other actions are few. */
+/** Selects the index with the fewest rows. Actions on items of bulk actions are many; other actions are few. */
 function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter): Statement {
   if (instance !== undefined && bulk !== undefined)
     return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
@@ -113,7 +113,7 @@ function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter
   return sql`INDEXED BY millrace_actions_by_time WHERE true`;
 }
 
-/** An action as the live events have it. */
+/** The fields of an action in a live event. */
 const ActionEvent = AuditRow.pick({
   id: true,
   actor: true,
@@ -136,8 +136,8 @@ export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[
 }
 
 /**
- * True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock. For a step that continues only
- * after an operator's decision. Once true, it remains true for the retention of the audit.
+ * True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock. A step uses this function to
+ * continue only after an operator's decision. Once true, the result remains true as long as the audit keeps the action.
  */
 export async function retriedSince(env: EngineEnv, tenantId: string, instanceId: string, at: number): Promise<boolean> {
   const found = await query(

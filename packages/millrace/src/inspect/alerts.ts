@@ -19,15 +19,15 @@ export const AlertRow = z
     severity: z.enum(SEVERITIES),
     labels: z.record(z.string(), z.string()).meta({ description: "The labels of the group, such as a queue." }),
     value: z.number().meta({ description: "The last observed value, updated once a minute." }),
-    count: z.int().nullable().meta({ description: "The number of occurrences; null for a rule about a level." }),
+    count: z.int().nullable().meta({ description: "The number of occurrences; null for a rule about a current value." }),
     examples: z.array(z.string()).meta({ description: "Up to three ids of instances or dead letters." }),
     since: timestamp,
-    last_at: timestamp.meta({ description: "When it was last observed." }),
+    last_at: timestamp.meta({ description: "When the alert's value was last observed." }),
     fired_at: timestamp.nullable(),
-    notice_at: timestamp.nullable().meta({ description: "When its last notification was created, even if no channel is set." }),
-    told_at: timestamp.nullable().meta({ description: "When all channels had accepted that notification; null until then." }),
+    notice_at: timestamp.nullable().meta({ description: "When the alert's last notification was created, even if no channel is set." }),
+    told_at: timestamp.nullable().meta({ description: "When all channels had accepted the last notification; null until then." }),
     delivery: Delivery.nullable().meta({
-      description: "The delivery of that notification; null if no channel is set, and before the delivery starts.",
+      description: "The delivery of the last notification; null if no channel is set, and before the delivery starts.",
     }),
     resolved_at: timestamp.nullable(),
     muted: z.object({ until: timestamp, reason: z.string() }).nullable(),
@@ -37,12 +37,12 @@ export type AlertRow = z.infer<typeof AlertRow>;
 
 export const AlertFilter = z.object({ state: z.enum(ALERT_STATES).optional(), rule: z.string().min(1).max(64).optional() });
 
-/** A field that a manual `UPDATE` made unreadable is empty. */
+/** A field whose JSON a manual `UPDATE` broke is read as empty. */
 const COLUMNS = fragment(`id, rule, state, severity, iif(json_valid(labels), labels, '{}') AS labels, value, count,
   iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, told_at AS notice_at, resolved_at,
   iif(muted_until > ${now.fragment}, json_object('until', muted_until, 'reason', coalesce(mute_reason, '')), NULL) AS muted`);
 
-/** The deployment's alerts, newest first: open ones, and those resolved in the last 30 days. */
+/** The deployment's alerts, newest first: open alerts, and those resolved in the last 30 days. */
 export async function listAlerts(env: EngineEnv, filter: z.infer<typeof AlertFilter> & PageRequest): Promise<Page<AlertRow>> {
   const { items, next } = await rowPage(AlertRow, filter, positionBy("since", "id"), (before, limit) =>
     query(
@@ -58,7 +58,7 @@ export async function listAlerts(env: EngineEnv, filter: z.infer<typeof AlertFil
   return { items: items.map((alert) => ({ ...alert, ...(sent.get(alert.id) ?? { told_at: null, delivery: null }) })), next };
 }
 
-/** Most running deliveries of a page for which the platform is queried. The others show the state in the database. */
+/** For at most this many running deliveries of a page, the platform is queried. Other deliveries show the state in the database. */
 const MAX_ASKED = 10;
 
 interface Sent extends DeliveryRow {
@@ -69,8 +69,8 @@ interface Sent extends DeliveryRow {
 }
 
 /**
- * The last delivery of each alert, by alert id. Reads the sending instances, which belong to the alerts' tenant. Absent for an alert
- * without a channel, and before the instance has started.
+ * The last delivery of each alert's notification, by alert id. Reads the instances that send notifications, which belong to the alerts'
+ * tenant. An alert without a channel has no delivery, nor has an alert whose instance has not started.
  */
 async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const noticed = new Map(alerts.flatMap(({ id, notice_at }) => (notice_at === null ? [] : [[id, notice_at] as const])));

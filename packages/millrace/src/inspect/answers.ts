@@ -5,8 +5,8 @@ import { type InstanceStatus, RETRYABLE } from "../store/instances/status.ts";
 export const Answers = z
   .object({
     confirm: z.string(),
-    reject: z.string().nullable().meta({ description: "Null if refused: the effect is known to have happened." }),
-    retry: z.string().nullable().meta({ description: "Null if refused: the effect would not run again." }),
+    reject: z.string().nullable().meta({ description: "The consequence of a rejection. Null if the effect is known to have happened." }),
+    retry: z.string().nullable().meta({ description: "The consequence of a retry. Null if the effect would not run again." }),
   })
   .meta({ id: "Follows", description: "The consequence of each decision in the current state of the instance." });
 type Answers = z.infer<typeof Answers>;
@@ -15,13 +15,13 @@ export interface Doubted {
   readonly status: InstanceStatus;
   /** The undo that runs on the instance, or has run. */
   readonly undo: string | null;
-  /** True for a step of an undo. */
+  /** True if the step belongs to an undo. */
   readonly takesBack: boolean;
   /** True if the effect has an `undo`. */
   readonly undoable: boolean;
-  /** True if no run would execute it again: see `nobodyRuns`. */
+  /** True if no run would execute the effect again: see `nobodyRuns`. */
   readonly runsNoMore: boolean;
-  /** True if it is known to have happened, and its rows were refused. */
+  /** True if the effect is known to have happened, but its rows were refused. */
   readonly hasHappened: boolean;
 }
 
@@ -64,7 +64,7 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
   };
 }
 
-/** In an undo, a rejected effect is not executed: there is nothing to undo. */
+/** The consequences of each resolution in an undo. A rejected effect is not executed there, because there is nothing to undo. */
 function inUndo(undoable: boolean, status: InstanceStatus, returns: string): Answers {
   const back = undoable ? "is undone" : "remains, because it has no undo handler";
   const then = status === "errored" ? "a retry continues the undo" : status === "terminated" ? "the undo has ended" : "the undo continues";

@@ -46,7 +46,7 @@ export const ApprovalFilter = z.object({
 });
 export type ApprovalFilter = z.infer<typeof ApprovalFilter> & PageRequest;
 
-/** The tenant's questions, newest first. By workflow or state, a page may be short and still have a next page. */
+/** The tenant's questions, newest first. A page that is filtered by workflow or state may be short and still have a next page. */
 export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilter): Promise<Page<ApprovalRow>> {
   return rowPage(ApprovalRow, filter, positionBy("asked_at", "id"), async (before, limit) => {
     const behind = sql`${whereTheyAre(by, filter)} AND (asked_at, id) < (${before.at}, ${before.id}) ORDER BY asked_at DESC, id DESC`;
@@ -73,8 +73,8 @@ function isLookedFor({ instance, state, workflow }: ApprovalFilter): boolean {
 }
 
 /**
- * Selects the index with the fewest rows: by instance; of open questions; or by tenant and time. The condition of the partial index is
- * literal text, because SQLite does not match it with a bound value.
+ * Selects the index with the fewest rows: the index by instance, of open questions, or by tenant and time. The condition of the partial
+ * index is literal text, because SQLite does not match it with a bound value.
  */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
   if (instance !== undefined && state === "pending") {
@@ -88,7 +88,7 @@ function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statem
   return sql`INDEXED BY millrace_approvals_by_time WHERE tenant_id = ${by.tenantId}`;
 }
 
-/** One question. Errors: `approval_not_found`, also for another tenant's. */
+/** Reads one question. Errors: `approval_not_found`, also for a question of another tenant. */
 export async function getApproval(env: EngineEnv, by: Operator, id: string): Promise<ApprovalRow> {
   return approvalIn(await query(env.DB, selectApproval(by, id)));
 }

@@ -73,7 +73,7 @@ export function Actions() {
   const { state } = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/bulk-actions", { query: { state: state as Bulk["state"], cursor, limit: "50" } }), [state], {
     nameOf: ({ id }) => id,
-    // Actions on its items, and changes of its instance, change a bulk action.
+    // A bulk action changes by actions on its items, and by changes of its items' instances.
     isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
   });
   return (

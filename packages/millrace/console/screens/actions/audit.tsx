@@ -83,7 +83,7 @@ function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   );
 }
 
-/** The change in brief: `status errored → running`; of a refusal, the code. */
+/** The change of an audited action in brief: `status errored → running`; for a refusal, the code. */
 function changeOf({ before, after, detail, result }: Action): string {
   if (result === "refused") return String(detail?.code ?? "");
   const names = Object.keys({ ...before, ...after }).filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
@@ -97,7 +97,7 @@ export function Audit() {
   const row = usePlace().query.get("row");
   const { since, until, bulk, ...said } = filters;
   const { actor, verb, target, instance, result } = said;
-  // With a target, include the actions of bulk actions on single items.
+  // If the audit is filtered by a target, it includes the actions of bulk actions on single items.
   const eachOrOne = bulk === undefined && target === undefined && instance === undefined ? "false" : undefined;
   const isWanted = ({ kind, data }: { kind: string; data: Record<string, unknown> }) =>
     kind === "skipped" ||

@@ -19,7 +19,7 @@ interface BulkActProps {
   close: () => void;
 }
 
-/** The engine's defaults. */
+/** The engine's default pace of a bulk action. */
 const USUAL = { rate: "10", ramp: "1, 10, 100, 1000, 10000", failing: "10", settle: "60" };
 type Pace = typeof USUAL;
 
@@ -39,7 +39,9 @@ function paceOf({ rate, ramp, failing, settle }: Pace) {
   };
 }
 
-/** The dialog of a bulk action: number of items, expected refusals, pace. A started bulk action opens its page. */
+/**
+ * The dialog of a bulk action: it shows the number of items, the expected refusals and the pace. A started bulk action opens its page.
+ */
 export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const [verb, setVerb] = useState(verbs[0] ?? "");
   const [said, say] = useState<Pace>(USUAL);

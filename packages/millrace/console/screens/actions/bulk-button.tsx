@@ -8,25 +8,28 @@ import { begun } from "./words.ts";
 const ENDED = ["retry", "close"];
 const GOING_ON = ["cancel", "pause"];
 
-/** Bulk verbs by status. Final statuses have none. */
+/** The bulk actions for instances of each status. Final statuses have none. */
 const VERBS: Readonly<Record<string, readonly string[]>> = {
   ...{ errored: ENDED, terminated: ENDED },
   ...{ accepted: GOING_ON, queued: GOING_ON, running: GOING_ON, waiting: GOING_ON },
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
-/** Acts on all instances of the list's filters, if the API's filter supports them. Without a status: on the failed ones. */
+/**
+ * Starts a bulk action on all instances that match the list's filters, if the API supports these filters. Without a filter of the
+ * status, the action is on the failed instances.
+ */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const [meant, mean] = useState<Meant | undefined>();
   const { status = "errored", since, overdue, standing, ...rest } = filters;
   const verbs = VERBS[status];
   if (!verbs || overdue || standing || !may("operate")) return null;
-  // Fixed when the dialog opens, so that an age keeps its time.
+  // The filter is fixed when the dialog opens, so that an age keeps its time.
   const open = () => {
     const moment = sinceOf(since);
     mean({ filter: { status, ...rest, ...(moment && { since: moment }) } as Record<string, string> });
   };
-  // An open dialog remains, and reports that no items are left.
+  // A dialog that is open remains, and reports that no items are left.
   if (!isOffered && !meant) return null;
   return (
     <p>

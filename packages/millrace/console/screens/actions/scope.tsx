@@ -4,7 +4,7 @@ import { type Bulk, nounOf, scopeOf } from "./words.ts";
 
 const MOST_CAUSES = "200";
 
-/** A bulk action's filter as text. A cause is shown by its message; by its id once it is unknown. */
+/** A bulk action's filter as text. A cause of failures is shown by its message, or by its id if the message is unknown. */
 export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }) {
   const { cause, ...others } = filter ?? {};
   const said = useCause(verb, typeof cause === "string" ? cause : "");

@@ -5,7 +5,7 @@ import { shortId } from "../../parts/id.tsx";
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
 
-/** The nouns of the engine's verbs. An app's verbs have "things". */
+/** The nouns of the engine's verbs. The items of an app's verb are called "things". */
 const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close"].map((verb) => [verb, ["instance", "instances"]])),
   ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
@@ -46,7 +46,7 @@ const DONE: Readonly<Record<string, string>> = {
   ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
 };
 
-/** The label of an item's result. After some verbs, `done` includes later outcomes up to the settle time. */
+/** The label of an item's result. For some verbs, the result `done` includes outcomes until the settle time has passed. */
 export function resultOf(verb: string, result: string): string {
   return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "not needed" : result;
 }
@@ -58,7 +58,7 @@ export function meaningOf(verb: string): string {
   return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isSeen ? ", or failed afterwards" : ""}${doubt}.`;
 }
 
-/** The screen of a verb's item; for an effect, of its instance. Undefined if there is none. */
+/** The screen for an item of a bulk action; for an effect, the screen of its instance. Undefined if there is none. */
 export function targetOf(
   verb: string,
   { target, instance_id: instance }: { target: string; instance_id: string | null },
@@ -78,14 +78,14 @@ export function scopeOf(filter: Readonly<Record<string, unknown>> | null): strin
   return parts.length > 0 ? parts.join(" · ") : "all";
 }
 
-/** As `scopeOf`, without the cause's message. */
+/** Like `scopeOf`, but without the message of the cause. */
 export function briefScope(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter?.cause === undefined) return scopeOf(filter);
   const { cause, ...others } = filter;
   return Object.keys(others).length > 0 ? `${scopeOf(others)} · one cause` : "one cause";
 }
 
-/** The list with the filter's current matches; undefined if no list supports the filter. */
+/** The link to the list of items that match the filter now; undefined if no list supports the filter. */
 export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string | undefined {
   if (filter === null || "until" in filter) return undefined;
   const texts = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));

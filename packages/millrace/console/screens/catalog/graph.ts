@@ -8,7 +8,7 @@ export interface Node {
   title: string;
 }
 
-/** `seen` for an edge that was observed and is not declared. */
+/** An edge of the catalog's graph. `seen` is true for an edge that was observed and is not declared. */
 export interface Edge {
   from: string;
   to: string;
@@ -57,7 +57,7 @@ export interface Picture {
   height: number;
 }
 
-/** A left-to-right layout: causes before effects, unrelated parts below each other. */
+/** Lays out the graph from left to right: causes before effects, unrelated parts below each other. */
 export function drawn({ nodes, edges }: Graph): Picture {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const placed: Placed[] = [];
@@ -92,7 +92,7 @@ export function drawn({ nodes, edges }: Graph): Picture {
   return { nodes: placed, edges, width, height: Math.max(0, top - NODE.apart) };
 }
 
-/** Connected components, the largest first. */
+/** The connected components of the graph, the largest first. */
 function partsOf(nodes: readonly Node[], edges: readonly Edge[]): Set<string>[] {
   const left = new Set(nodes.map(({ name }) => name));
   const parts: Set<string>[] = [];
@@ -110,7 +110,7 @@ function partsOf(nodes: readonly Node[], edges: readonly Edge[]): Set<string>[] 
   return parts.sort((one, other) => other.size - one.size);
 }
 
-/** The columns of a component: each node is one after its last cause. Edges that close a cycle are ignored. */
+/** The columns of a component: each node is one column after its last cause. Edges that close a cycle are ignored. */
 function columnsOf(part: ReadonlySet<string>, edges: readonly Edge[]): string[][] {
   const depths = new Map<string, number>();
   const onTheWay = new Set<string>();

@@ -69,7 +69,7 @@ function Sample({ kind }: Pick<Placed, "kind">) {
   );
 }
 
-/** An edge from the right side of a node to the left side of another; below both if it goes backward. */
+/** An edge from the right side of a node to the left side of another; a backward edge passes below both nodes. */
 function way({ x, y }: Placed, to: Placed): string {
   const [x1, y1, x2, y2] = [x + NODE.width, y + NODE.height / 2, to.x, to.y + NODE.height / 2];
   if (x2 > x1) {

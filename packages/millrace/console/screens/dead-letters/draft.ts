@@ -11,19 +11,19 @@ export interface Draft {
   reset: () => void;
   isChanged: boolean;
   mistake: string | undefined;
-  /** The correction as typed; undefined if unchanged. */
+  /** The corrected message as the user typed it; undefined if unchanged. */
   body: Written | undefined;
-  /** The dry run of the replay. `isBehind`: it is for an earlier text. */
+  /** The dry run of the replay. `isBehind` is true if the dry run is for an earlier text. */
   plan: Result<ReplayPlan>;
   isBehind: boolean;
-  /** False for invalid JSON and for a text that would be refused. */
+  /** False for invalid JSON and for a text that the API would refuse. */
   canBeSent: boolean;
 }
 
-/** Time without input before a dry run. */
+/** A dry run starts after this time without input. */
 const REST_MS = 300;
 
-/** A letter's editable message. Each pause in typing repeats the dry run of the replay. */
+/** The editable message of a dead letter. Each pause in typing repeats the dry run of the replay. */
 export function useDraft(letter: Detail): Draft {
   const { id } = letter;
   const original = JSON.stringify(letter.body, null, 2);
@@ -57,7 +57,7 @@ export function useDraft(letter: Detail): Draft {
   };
 }
 
-/** The dry run of a replay, which is not audited. */
+/** Runs the dry run of a replay, which is not audited. */
 export function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
   const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;

@@ -1,6 +1,6 @@
 import { may } from "../../data/session.ts";
 
-/** Explains that letters without a tenant may exist if the token may not see them. */
+/** A note for a token without the scope `unattributed`: dead letters without a tenant may exist. */
 export function OfNoTenant() {
   if (may("unattributed")) return null;
   return (

@@ -53,9 +53,9 @@ interface EditorProps {
   send: (() => void) | undefined;
 }
 
-/** Read-only once the letter is settled. */
+/** The editor of a dead letter's message, read-only once the dead letter is settled. */
 function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: EditorProps) {
-  // Set the text only if it changed elsewhere, which keeps the cursor.
+  // The editor's text is set only if it changed elsewhere, which keeps the cursor.
   useLayoutEffect(() => {
     if (at.current && at.current.value !== text) at.current.value = text;
   }, [text]);

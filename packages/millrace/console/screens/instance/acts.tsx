@@ -29,7 +29,7 @@ const WORDS: Readonly<Record<Verb, string>> = {
   "run-again": "Run again",
 };
 
-/** The button in the dialog, where the verb alone could mean closing the dialog. */
+/** The label of the button in the dialog, for verbs that alone could mean to close the dialog. */
 const DOES: Readonly<Partial<Record<Verb, string>>> = {
   undo: "Undo the instance",
   cancel: "Cancel the instance",
@@ -51,13 +51,13 @@ const KEYED: ReadonlySet<Verb> = new Set(["signal", "run-again"]);
 
 const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
 
-/** Actions that continue an instance. For a stopped one, none is highlighted. */
+/** Actions that continue an instance. For a stopped instance, no action is highlighted. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
 /** Actions for an instance's status, the most useful first. The API decides; this only hides actions that it would refuse. */
 function verbsFor(instance: Detail): Verb[] {
   const { status, undo, waiting_for: waits, error, doubts } = instance;
-  // Unknown outcomes must be resolved first.
+  // Unknown outcomes must be resolved before these actions.
   const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
   if (status === "errored") {
     const skip = error?.step ? (["skip"] as const) : [];

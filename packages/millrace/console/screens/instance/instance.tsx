@@ -158,7 +158,7 @@ const NO_ANSWER: Readonly<Record<string, string>> = {
   dead: "No output: the instance never started.",
 };
 
-/** Statuses in which an instance waits for an operator or a time. */
+/** Statuses in which an instance executes no step: ended, or waiting for an operator, an event or a time. */
 const AT_REST: ReadonlySet<string> = new Set([...OVER, "in_doubt", "paused", "waiting"]);
 
 /** True once an instance has settled in a new state: the notice of an action then disappears. */
@@ -166,14 +166,14 @@ function isPast(of: Detail | undefined, now: Detail): boolean {
   return of !== undefined && now.updated_at !== of.updated_at && AT_REST.has(now.status);
 }
 
-/** An undo is a separate run, shown after the run that it undoes. */
+/** The heading of the steps. An undo is a separate run, shown after the run that it undoes. */
 function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
   const number = runs.at(-1)?.number;
   if (number === undefined) return "Steps";
   return undo === null ? `Steps of run ${number}` : "Steps, including the undo";
 }
 
-/** Outcomes of the earlier runs. Their steps are gone. */
+/** The outcomes of an instance's earlier runs. The platform no longer has the steps of these runs. */
 function EarlierRuns({ runs }: { runs: readonly Run[] }) {
   if (runs.length === 0) return null;
   return (
@@ -237,8 +237,8 @@ function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: reado
 const WORTH_SAYING_MS = 1000;
 
 /**
- * The platform's status where it differs unexpectedly: a waiting, sleeping or retrying instance is `running` there, a stopped one
- * `complete`.
+ * The platform's status where it differs unexpectedly: the platform shows a waiting, sleeping or retrying instance as `running`, and a
+ * stopped instance as `complete`.
  */
 function Platform({ instance: { status, platform_status: platform } }: { instance: Detail }) {
   const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];

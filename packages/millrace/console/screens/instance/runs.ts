@@ -6,16 +6,16 @@ export interface Run {
   number: number;
   begunAt: string;
   by: string;
-  /** The failure of the run before; undefined without one, or if not recorded. */
+  /** The error of the previous run; undefined if there is no previous run, or if its error is not recorded. */
   before: string | undefined;
 }
 
 const CALLED: Readonly<Record<string, string>> = { skip_step: "skip of a step" };
 
-/** The runs after the first one, oldest first, from the audit. */
+/** The runs of an instance after its first one, oldest first, derived from the audit. */
 export function runsOf(actions: readonly Action[], explained: ReadonlyMap<string, Explained>): Run[] {
   return actions.toReversed().flatMap(({ result, detail, verb, actor, at }) => {
-    // A stop without an undo begins no run.
+    // A stop of an instance without an undo begins no run.
     if (result !== "applied" || typeof detail?.run !== "number" || detail.undo === false) return [];
     return [{ number: detail.run, begunAt: at, by: `${actor}'s ${CALLED[verb] ?? verb}`, before: failureIn(detail.failed, explained) }];
   });

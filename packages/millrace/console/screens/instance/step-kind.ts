@@ -1,4 +1,4 @@
-/** The purpose of an engine step, shown after the name of its step. Null for a wait that the step's name describes. */
+/** The purpose of a step that the engine adds, shown after the step's name. Null for a wait that the step's name describes. */
 const PARTS = {
   in_doubt: "wait for an operator",
   paused: "wait for an operator",

@@ -1,4 +1,4 @@
-/** A step's name with the key of its item, as in the code and on the platform. */
+/** The name of a step and the key of its item, as in the code and on the platform. */
 export function labelOf({ step, item }: { step: string; item: string }): string {
   return item ? `${step} [${item}]` : step;
 }

@@ -35,14 +35,14 @@ const LEAST = 5;
 
 interface TimelineProps {
   steps: readonly Step[];
-  /** The end of its instance, which ends its open steps. Null while it is running. */
+  /** The end time of the instance, which ends its open steps. Null while the instance is running. */
   over: string | null;
-  /** The failed step, expanded initially. */
+  /** The name of the failed step, which is expanded at first. */
   trouble: string | undefined;
   actsOf: (step: Step) => preact.ComponentChildren;
 }
 
-/** The steps on a time axis. Each row also has its values as text, and expands to its attempts. */
+/** The steps on a time axis. The row of each step also has its values as text, and expands to its attempts. */
 export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   const isUnderWay = over === null && steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
   const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || (over === null ? timeNow() : Date.parse(over));

@@ -16,7 +16,7 @@ export function tookOf(
   const to = Date.parse(updated_at);
   const waits = steps.flatMap(({ type, started_at, ended_at }) => {
     const [began, ended] = [ms(started_at), ms(ended_at)];
-    // An open step from before this run belongs to the former run.
+    // A step that is open since before this run belongs to the previous run.
     return type === "do" || began === undefined || (began < from && ended === undefined) ? [] : [{ began, ended: ended ?? to }];
   });
   let [waited, until] = [0, from];

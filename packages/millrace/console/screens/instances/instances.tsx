@@ -81,7 +81,7 @@ type Cause = Item<"/v1/instances/causes">;
 
 const said = ({ step, code, message }: Cause) => `${step ?? code}: ${message}`;
 
-/** Undefined without a cause, and once it has no failures left. */
+/** The cause of failures that filters the list. Undefined without this filter, and once the cause has no failures left. */
 function useCause(id: string | undefined): Cause | undefined {
   const { data } = useData(
     async () =>

@@ -75,7 +75,7 @@ function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   );
 }
 
-/** A box for an instance or a dead letter; a message is drawn on its edge. */
+/** A box for an instance or a dead letter; a message is drawn on the edge to its effect. */
 function Thing({ knot, x, y }: { knot: Knot } & Place) {
   const [name, said] = [nameOf(knot), saying(knot)];
   const tone = worstOf(knot);

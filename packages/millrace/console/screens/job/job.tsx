@@ -81,7 +81,7 @@ function membersOf({ summary }: ReadJob): string {
   return `${count.toLocaleString()}${summary.more ? " and more" : ""}`;
 }
 
-/** A title for a job with a generated id: its first message. Undefined for a custom id. */
+/** A job with a generated id has its first message as title. Undefined for a job with an id that a caller chose. */
 function titleOf(id: string, [first]: readonly Knot[]): string | undefined {
   if (!first || !/^[0-9a-f-]{20,}$/.test(id)) return undefined;
   return [first.label, first.subject].filter(Boolean).join(" · ");
@@ -136,7 +136,7 @@ const KINDS: Readonly<Record<Knot["kind"], string>> = {
   counted: "messages, counted",
 };
 
-/** The list indents no further; the level is also given as text. */
+/** The list of a job indents to this level only; the level is also given as text. */
 const DEEPEST = 12;
 
 const COLUMNS: readonly Column<Knot>[] = [

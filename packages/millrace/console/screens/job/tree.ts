@@ -5,7 +5,7 @@ import type { JobNode, ReadJob } from "./use-job.ts";
 /** A node of a job, or several nodes of one type with the same cause. The graph and the list use the same labels. */
 export interface Knot {
   id: string;
-  /** `counted`: messages for which the API returns only a number. */
+  /** `counted` is a group of messages for which the API returns only their number. */
   kind: JobNode["kind"] | "counted";
   label: string;
   count: number;
@@ -13,7 +13,7 @@ export interface Knot {
   subject: string | null;
   step: string | null;
   at: string | null;
-  /** Known latencies after the cause, in ms. */
+  /** The known latencies between the cause and this node, in ms. */
   latencies: number[];
   href: string;
   children: Knot[];
@@ -32,7 +32,7 @@ export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
   const roots: Knot[] = [];
   for (const node of nodes) {
     const knot = knots.get(node.node) as Knot;
-    // Consequences of a counted message are placed under its count.
+    // Nodes that a counted message caused are placed below the count.
     const from = counted.get(`${node.from_instance} ${node.message_type}`) ?? knots.get(node.from_instance ?? "");
     const cause = knots.get(node.cause ?? "") ?? (from === knot ? undefined : from);
     if (cause) cause.children.push(knot);
@@ -70,7 +70,7 @@ function knotOf(node: JobNode): Knot {
   };
 }
 
-/** Sets the depths. A cycle becomes a separate tree: senders may set any cause. */
+/** Sets the depth of each node of a job. A cycle of causes becomes a separate tree, because senders may set any cause. */
 function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
   const seen = new Set<Knot>();
   const visit = (root: Knot) => {
@@ -96,7 +96,7 @@ function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
   return found;
 }
 
-/** Groups nodes with the same label and the same cause's type. `job` is the filter of their list. */
+/** Groups the nodes of a job that have the same label and the same type of cause. `job` is the filter of their list. */
 export function byType(roots: readonly Knot[], job: string): Knot[] {
   const top: Knot = bare("", "counted", "", "");
   const stack: [into: Knot, knots: readonly Knot[]][] = [[top, roots]];

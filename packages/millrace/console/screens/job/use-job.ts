@@ -13,11 +13,11 @@ export interface ReadJob {
   elsewhere: Page["elsewhere"];
 }
 
-/** The API's limit of a page. */
+/** The largest page of a job that the API returns. */
 const PAGE = "200";
 
 interface Job extends Data<ReadJob> {
-  /** Loads another page; undefined once all are loaded. */
+  /** Loads another page of the job; undefined once all are loaded. */
   more: (() => void) | undefined;
 }
 

@@ -9,7 +9,7 @@ import { type Counted, deliveredIn, readCounts, type TypeCounts } from "./by-typ
 
 const MINUTE_MS = 60_000;
 
-/** The meaning of each outcome (docs/metrics.md), the most relevant first. */
+/** The meaning of each outcome of a delivery (docs/metrics.md), the most relevant first. */
 const OUTCOMES: Readonly<Record<string, string>> = {
   started: "an instance started",
   routed: "delivered to its routes",
@@ -118,7 +118,7 @@ function NoneDelivered({ minutes, isFiltered }: { minutes: number; isFiltered: b
   );
 }
 
-/** A bar per minute, oldest first. The expanded row has the same values as a table. */
+/** A chart of deliveries with a bar per minute, oldest first. The expanded row has the same values as a table. */
 function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minutes: number }) {
   const last = Math.floor(Date.parse(at) / MINUTE_MS);
   const bars = counts.minutes.map((one) => ({

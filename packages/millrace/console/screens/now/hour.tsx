@@ -30,7 +30,7 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
   if (instances.length === 0) return <Nothing />;
   const now = timeNow();
   const counts = byMinute(instances, now);
-  // In a busy hour only the newest are read, so earlier minutes are unknown.
+  // In a busy hour only the newest instances are read, so counts of earlier minutes are unknown.
   const from = instances.length < MOST_READ ? undefined : (instances.at(-1)?.accepted_at ?? "");
   const first = from === undefined ? 0 : Math.max(0, MINUTES - 1 - Math.floor((now - Date.parse(from)) / MINUTE_MS));
   const most = Math.max(1, ...counts);

@@ -1,7 +1,7 @@
 import { type Answer, get, type Item, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 
-/** Items that need an operator. A refused part hides no other. */
+/** Items that need an operator. If the API refuses one kind of item, the others are still shown. */
 export interface Needs {
   causes: Result<Answer<"/v1/instances/causes">>;
   doubts: Result<Answer<"/v1/effects">>;
@@ -9,7 +9,7 @@ export interface Needs {
   letters: Result<Answer<"/v1/dead-letters/causes">>;
   lanes: Result<Answer<"/v1/lanes/causes">>;
   bulk: Result<Answer<"/v1/bulk-actions">>;
-  /** Undefined without the scope. */
+  /** The alerts; undefined if the token lacks the scope for them. */
   alerts?: Result<Answer<"/v1/alerts">>;
 }
 
@@ -17,7 +17,7 @@ export const MOST = 20;
 
 /** How long a bulk action that stopped itself is listed. */
 const STOPPED_FOR_MS = 24 * 3_600_000;
-/** States in need of an operator. A lane that waits for a running instance needs none. */
+/** States of a lane that need an operator. A lane that waits for a running instance needs none. */
 const STANDS = new Set(["held", "blocked", "paused", "retrying", "unknown"]);
 
 export async function readNeeds(): Promise<Result<Needs>> {
@@ -31,7 +31,7 @@ export async function readNeeds(): Promise<Result<Needs>> {
     get("/v1/bulk-actions", { query: { state: "stopped", limit } }),
     may("observe") ? get("/v1/alerts", { query: { state: "firing", limit } }) : undefined,
   ]);
-  // If a part has no response, keep the data on the screen.
+  // If a request for one kind of item has no response, the screen keeps its data.
   const refused = [causes, doubts, questions, letters, lanes, bulk].find((one) => !one.ok && one.problem.status === 0);
   if (refused && !refused.ok) return refused;
   const since = Date.now() - STOPPED_FOR_MS;

@@ -147,7 +147,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
 
 const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
 
-/** Lanes that stopped for the same reason; a single one is shown by its key. */
+/** Lanes that stopped for the same reason, as one row. A single lane is shown by its key. */
 function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
   const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
   const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
@@ -167,7 +167,7 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
   );
 }
 
-/** All firing alerts as one row, because their causes have rows too. */
+/** All firing alerts as one row, because the failures behind them have their own rows. */
 function AlertsNeed({ alerts }: { alerts: Item<"/v1/alerts">[] }) {
   const says = [...new Set(alerts.map(({ rule }) => ruleOf(rule).says))];
   const first = alerts.map(({ since }) => since).toSorted()[0] ?? "";
@@ -192,7 +192,7 @@ interface NeedProps {
   to: string;
   first?: string;
   last: string;
-  /** A word before the time of `last`. Default "last". */
+  /** The word that is shown before the time of `last`. Default "last". */
   note?: string;
   acts?: ComponentChildren;
   children: ComponentChildren;

@@ -8,13 +8,13 @@ import { wordFor } from "./lanes.tsx";
 
 export type Standing = Answer<"/v1/lanes/:lane/:key">;
 
-/** A requested action on a lane, or on the instance that holds it. */
+/** An action that an operator requested on a lane, or on the instance that holds the lane. */
 export interface Steering {
   verb: "pause" | "resume" | "retry-head" | "skip-head" | "retry";
   word: string;
   follows: string;
   said: string;
-  /** The intended head or instance. The lane refuses the action if that has changed. */
+  /** The id of the message or instance that the action is meant for. The lane refuses the action if that has changed. */
   id?: string;
   isDanger?: boolean;
 }

@@ -86,7 +86,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   );
 }
 
-/** The reason for which it is stopped, by key. */
+/** The reason why a lane stopped, with its key. */
 function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   const failed = ahead.find((one) => one.failed !== null);
   if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
@@ -97,7 +97,7 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   );
 }
 
-/** Instances that were started and have not ended. */
+/** The instances of a lane that have started and have not ended. */
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
     <section aria-label="Current instance">

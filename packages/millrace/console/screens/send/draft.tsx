@@ -15,7 +15,7 @@ import { exampleOf, hasExample, type Schema } from "./schema.ts";
 
 type Message = Answer<"/v1/catalog">["messages"][number];
 
-/** Kind and type, because a command and an event may have the same type. */
+/** A message is named by kind and type, because a command and an event may have the same type. */
 export const nameOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
 
 interface DraftProps {
@@ -44,7 +44,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
   const asSent = jsonText(request.body, "  ");
   const shown = useRef(asSent);
   shown.current = asSent;
-  // Drop the problem of another message.
+  // The problem of another message is dropped.
   useEffect(() => setProblem(undefined), [asSent, request.key]);
   const isGood = wrong.length === 0 && found?.ok && ["new", "repeat"].includes(found.data.outcome) && found.data.key !== null;
 
@@ -57,7 +57,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
     isUnderWay.current = false;
     setSending(false);
     const href = result.ok ? placeOf(result.data) : undefined;
-    // Navigate only if the user is still at this message.
+    // The page opens the new instance only if the user still views this message.
     if (!isShown.current || shown.current !== asSent)
       tell({ said: result.ok ? `${type} was accepted.` : `${type} was refused: ${result.problem.title}.`, href });
     else if (href) go(href);

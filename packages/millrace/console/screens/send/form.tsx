@@ -3,10 +3,10 @@ import { jsonText, Written, writtenJson, writtenNumber } from "../../data/writte
 import { JsonField } from "../../parts/answer.tsx";
 import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
 
-/** Issues by the API's path. */
+/** The issues of a message's fields, by the API's path of the field. */
 export interface Told {
   issues: ReadonlyMap<string, string>;
-  /** True if issues of untouched fields are shown too. */
+  /** True if the form also shows issues of fields that the user has not touched. */
   isAll: boolean;
 }
 
@@ -46,7 +46,7 @@ export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "nam
 
 function Field(given: FieldProps) {
   const { name, schema, path, told, isRequired, value } = given;
-  // Chosen once, so that typing does not change the control.
+  // The control is chosen once, so that typing does not change it.
   const [control] = useState(() => controlFor(schema, value));
   const [isTouched, touch] = useState(false);
   const set = (next: unknown) => {
@@ -134,7 +134,7 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
   );
 }
 
-/** Characters of a text that is edited in one line; a longer one gets a text area, unless it has a pattern or a format. */
+/** The longest text that is edited in one line. A longer one gets a text area, unless it has a pattern or a format. */
 const SHORT = 200;
 
 function Control({ control, schema, value, set, isRequired, isWrong }: ControlProps & { control: string }) {

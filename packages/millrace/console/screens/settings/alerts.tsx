@@ -29,7 +29,7 @@ function wordOf({ state, rule, severity }: Alert): [word: string, tone: Tone] {
   return ruleOf(rule).isOfArrivals ? ["no new ones", "quiet"] : ["resolved", "green"];
 }
 
-/** Without a state filter, firing alerts come first. */
+/** If the list is not filtered by state, firing alerts come first. */
 async function pageOf(filters: object & { state?: string }, cursor: string | undefined): Promise<Result<Answer<"/v1/alerts">>> {
   const [firing, found] = await Promise.all([
     filters.state === undefined && cursor === undefined

@@ -48,7 +48,7 @@ function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
   const [meant, mean] = useState<Meant | undefined>();
   const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
   const many = [...steps].filter(([, of]) => of.length > 1);
-  // An open dialog remains, and reports that no effects are left.
+  // A dialog that is open remains, and reports that no effects are left.
   if (many.length === 0 && !meant) return null;
   return (
     <>

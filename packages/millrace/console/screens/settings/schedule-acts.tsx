@@ -84,7 +84,7 @@ export function Change({ schedule, told, close }: AskProps & { schedule: Schedul
           param: { name },
           body: {
             ...{ cron, time_zone: zone, reason, command: { type, payload } },
-            // The revision at the opening of the dialog, so that a concurrent change is not overwritten.
+            // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
             revision: opened?.revision ?? 0,
             ...(opened && { late_seconds: opened.late_seconds }),
           },

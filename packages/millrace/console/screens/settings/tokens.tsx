@@ -123,7 +123,7 @@ const MEANS: Readonly<Record<string, string>> = {
 
 interface MintProps {
   done: (minted: Minted) => void;
-  /** Called without a response: a repeated request would mint another token. */
+  /** Called if the request to mint a token gets no response: a repeated request would mint another token. */
   lost: () => void;
   close: () => void;
 }

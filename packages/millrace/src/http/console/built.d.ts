@@ -1,8 +1,8 @@
 // The built console: its script and style. The build creates the module; git does not contain it.
 export interface BuiltFile {
-  /** A digest of the text, with the file extension. */
+  /** The file's name: a digest of its text, with the file extension. */
   readonly name: string;
-  /** Absent in the npm package, which serves the file as a static asset of the Worker. */
+  /** The file's text. Undefined in the npm package, which serves the file as a static asset of the Worker. */
   readonly text?: string;
 }
 export const script: BuiltFile;

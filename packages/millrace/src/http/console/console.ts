@@ -43,7 +43,7 @@ export function consolePage(): Routes<HttpEnv> {
   const routes = new Routes<HttpEnv>();
   routes.route("/", consoleSignIn());
   routes.openapi(show, answerShell);
-  // Added by hand, because OpenAPI cannot describe a parameter with slashes.
+  // This route is added by hand, because OpenAPI cannot describe a parameter with slashes.
   routes.described.routes.push(showBelow);
   routes.get(`${CONSOLE_PATH}/:path{.*}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
   return routes;
@@ -52,7 +52,7 @@ export function consolePage(): Routes<HttpEnv> {
 const ICON =
   "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6' fill='none' stroke='%230b5cad' stroke-width='2'/%3E%3Cpath d='M8 2v12M2 8h12' stroke='%230b5cad' stroke-width='2'/%3E%3C/svg%3E";
 
-/** Visible only if the style is missing, because the style hides it. */
+/** A note that is visible only if the style is missing, because the style hides it. */
 const NOT_DEPLOYED = "The console's files are not deployed with this Worker.";
 const ASSETS_LINE = '"assets": { "directory": "node_modules/millrace/dist/assets" }';
 
@@ -61,7 +61,7 @@ const FILES = new Map([
   [style.name, ["text/css", style.text]],
 ] as const);
 
-/** Serves the script or the style. The name contains a digest of the content, so browsers cache it forever. */
+/** Serves the script or the style. The name of each file contains a digest of its content, so browsers cache the file forever. */
 function answerAsset(context: Context<HttpEnv>): Response {
   const [type, text] = FILES.get(context.req.path.slice(ASSETS.length)) ?? [];
   if (type === undefined) throw new HttpRefusal("route_not_found", "The console was updated. Reload the page.");
@@ -72,7 +72,10 @@ function answerAsset(context: Context<HttpEnv>): Response {
   return context.body(text, 200);
 }
 
-/** An empty page that runs one script and may call only this API. Its policy forbids HTML from strings and requests to other origins. */
+/**
+ * An empty page that runs one script and may call only this API. The page's policy forbids HTML from strings and requests to other
+ * origins.
+ */
 function answerShell(context: Context<HttpEnv>) {
   const nonce = randomBytes(16).toString("base64");
   context.header(

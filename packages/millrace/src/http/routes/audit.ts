@@ -9,7 +9,7 @@ import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** Routes of the audit. `own`: verbs of the app. */
+/** Builds the route of the audit. `own` has the verbs of the app. */
 export function audit(own: readonly string[]) {
   const verb = z.enum([...new Set([...VERBS, ...Object.values(INSTANCE_ACTS).map(({ verb }) => verb), ...own])]);
   const list = createRoute({

@@ -25,7 +25,10 @@ const PlanSchema = z
     sample: z.array(
       z.object({
         id: z.string(),
-        refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
+        refused: z
+          .string()
+          .nullable()
+          .meta({ description: "Why the action on the item would be refused now; null if it would be accepted." }),
       }),
     ),
     stages: z.array(z.int()).meta({ description: "The number of items of each stage." }),
@@ -92,7 +95,7 @@ const show = createRoute({
   responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
 });
 
-/** The cursor is the number of an item. */
+/** The cursor of a bulk action's results is the number of an item. */
 const places = nameQuery(50, 200);
 const placeCursor = places.cursor.refine((place) => place === undefined || /^\d{1,9}$/.test(place), NO_CURSOR);
 
@@ -179,7 +182,7 @@ export function bulkActions(catalog: Catalog) {
       const { result, cursor, limit } = context.req.valid("query");
       const behind = cursor === undefined ? undefined : Number(cursor);
       const found = await listBulkItems(context.env, context.var.caller, context.req.valid("param").id, { result, behind, limit });
-      // Stored texts of items are redacted already.
+      // Stored texts of a bulk action's items are redacted already.
       return context.json(
         pageByName(found, limit, ({ n }) => String(n)),
         200,

@@ -36,7 +36,7 @@ const MessageSchema = z
         route: z.string().meta({ description: "The route for this message." }),
       })
       .nullable()
-      .meta({ description: "How it arrives from outside; null if only this deployment emits it." }),
+      .meta({ description: "How the message arrives from outside; null if only this deployment emits it." }),
     payload_schema: z.looseObject({}).meta({ description: "The JSON Schema of the payload, with `examples` if the definition has any." }),
     performer: z.string().nullable().meta({ description: "The workflow that handles a command." }),
     follows: z
@@ -152,7 +152,7 @@ const check = createRoute({
   responses: { 200: answers("The result of the check", CheckedSchema), ...problems(...BODY_REFUSALS) },
 });
 
-/** Routes of the catalog. `first`: the command that the console suggests to a new user. */
+/** Builds the routes of the catalog. `first` is the command that the console suggests to a new user. */
 export function catalogRoutes(catalog: Catalog, first?: FirstCommand) {
   let said: Pick<z.infer<typeof CatalogSchema>, "messages" | "queues"> | undefined;
   return new Routes<HttpEnv>()
@@ -182,7 +182,7 @@ function messageView({ definition, performer, follows }: DescribedMessage): z.in
   };
 }
 
-/** Adds the workflows that the messages start, and the workflows that were observed to send them. */
+/** Adds to a queue the workflows that its messages start, and the workflows that were observed to send them. */
 function withObserved(queue: QueueView, workflows: readonly WorkflowView[]): QueueView {
   const carries = ({ type }: { type: string }) => queue.messages.includes(type);
   const senders = workflows.filter(({ emits }) => emits.some(carries));

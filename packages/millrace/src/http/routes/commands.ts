@@ -58,13 +58,13 @@ const batchItemSchema = commandSchema.extend({
 });
 
 const { most, maxBytes } = BATCH_LIMITS;
-/** The documented body of a batch. Items are read one by one, so that an invalid item refuses only itself. */
 const ratePerSecond = z
   .number()
   .positive()
   .max(MAX_RATE_PER_SECOND)
   .optional()
   .meta({ description: "Commands of this batch that start per second, in list order. Default: all at once." });
+/** The documented body of a batch of commands. Its items are read one by one, so that an invalid item refuses only itself. */
 const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most), rate_per_second: ratePerSecond });
 const unreadBatchSchema = z.strictObject({
   commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most),

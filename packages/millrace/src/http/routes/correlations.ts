@@ -23,12 +23,18 @@ const NodeSchema = z
       description: "The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed.",
     }),
     subject: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "When it was accepted, emitted or captured; null for a removed node." }),
-    cause: z.string().nullable().meta({ description: "The node that caused it (the edge). Null if the cause is outside." }),
+    at: timestamp.nullable().meta({ description: "When the node was accepted, emitted or captured; null for a removed node." }),
+    cause: z.string().nullable().meta({ description: "The node that caused this node (the edge). Null if the cause is not in the job." }),
     causation_id: z.string().nullable().meta({ description: "The cause as named in the message." }),
-    from_instance: z.string().nullable().meta({ description: "The instance that emitted it, or the message that led to it." }),
-    step: z.string().nullable().meta({ description: "The step that emitted it." }),
-    latency_ms: z.int().nullable().meta({ description: "Milliseconds after its cause; for an instance, after its message was created." }),
+    from_instance: z
+      .string()
+      .nullable()
+      .meta({ description: "The instance that emitted the message, or the message that led to the instance." }),
+    step: z.string().nullable().meta({ description: "The step that emitted the message." }),
+    latency_ms: z
+      .int()
+      .nullable()
+      .meta({ description: "Milliseconds between the cause and the node; for an instance, since its message was created." }),
     leads_to: z
       .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
       .meta({ description: "For a message: the instances that it started, by its key, including `pruned` ones." }),
@@ -42,7 +48,9 @@ const SummarySchema = z
     last_at: timestamp.nullable(),
     instances: z.array(z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() })),
     dead_letters: z.array(z.object({ state: z.string(), count: z.int() })),
-    more: z.boolean().meta({ description: "True if the job has more than the counted first 10,000 of each." }),
+    more: z
+      .boolean()
+      .meta({ description: "True if the job has more instances or messages than the first 10,000 of each, which are counted." }),
   })
   .meta({ id: "JobSummary" });
 

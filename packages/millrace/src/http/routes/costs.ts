@@ -30,7 +30,7 @@ const WorkflowCostSchema = z
     usd_per_thousand_runs: z.number(),
     runs_per_month: z.number().meta({ description: "30 times the runs of the last day." }),
     usd_per_month: z.number().meta({ description: "List prices, without the included usage of the plan." }),
-    usd_by: AmountsSchema.meta({ description: "The same, by billed item." }),
+    usd_by: AmountsSchema.meta({ description: "The monthly cost in dollars, by billed item." }),
   })
   .meta({ id: "WorkflowCost" });
 
@@ -44,7 +44,7 @@ const CostsSchema = z
     }),
     month: z
       .object({
-        usd: z.number().meta({ description: "With the price of the plan, and after its included usage." }),
+        usd: z.number().meta({ description: "The monthly cost, with the price of the plan and after the plan's included usage." }),
         plan_usd: z.number(),
         usd_by: AmountsSchema.meta({ description: "Dollars beyond the quotas of the plan, by billed item." }),
         used: z.array(z.object({ of: z.string(), used: z.number(), included: z.number(), usd: z.number() })),

@@ -46,7 +46,7 @@ export function events(catalog: Catalog) {
     const withPayload = context.req.valid("query").payload === "true";
     const redaction = await redactionFor(context, catalog);
     const { messages, leftOut } = await emittedBy(context.env, context.var.caller, id);
-    // Sensitive data of the instance may appear in any field of its messages.
+    // Sensitive data of an instance may appear in any field of the messages that the instance emits.
     const hide = withPayload ? (await redaction.ofInstances(context.env, context.var.caller, [id]))(id) : hideNothing;
     const items = messages.map(({ payload_inline, payload_ref, ...rest }) => {
       const payload = withPayload && { payload_inline: hide(redaction.payload(rest, payload_inline)), payload_ref };

@@ -22,21 +22,21 @@ import { createRoute, Routes } from "../router.ts";
 import { signedText } from "../signed-text.ts";
 import { keyOf, type WebhookScheme } from "../webhook-schemes.ts";
 
-/** A verified webhook. */
+/** A webhook whose signature was verified. */
 export interface InboundWebhook {
-  /** The sender's id: the same in each of its attempts. */
+  /** The id that the sender gave the webhook: the same in each of its attempts. */
   readonly id: string;
-  /** The sender's type, such as `invoice.paid`; "" for a webhook without one. */
+  /** The sender's type of the webhook, such as `invoice.paid`; "" for a webhook without a type. */
   readonly type: string;
-  /** The parsed body. Of a form: its fields, or the JSON in its field `payload`. */
+  /** The parsed body of the webhook. For a form: its fields, or the JSON in its field `payload`. */
   readonly body: unknown;
   readonly headers: Headers;
 }
 
-/** The message that a webhook becomes. Its payload is validated by the schema of the message. */
+/** The message that a webhook becomes. The payload is validated by the schema of the message. */
 export type InboundMessage = {
   readonly payload: unknown;
-  /** Default: the tenant of the source. */
+  /** The tenant of the message. Default: the tenant of the source. */
   readonly tenantId?: string;
 } & (
   | {
@@ -59,11 +59,11 @@ export interface InboundSource {
   readonly tenantId: string;
   /** Returns the message for a webhook, or undefined to acknowledge and ignore it. */
   map(webhook: InboundWebhook): InboundMessage | undefined | Promise<InboundMessage | undefined>;
-  /** Largest body in bytes; default 1 MiB, at most 4 MiB. */
+  /** Largest body of a webhook in bytes; default 1 MiB, at most 4 MiB. */
   readonly maxBytes?: number;
 }
 
-/** A key has at most 500 characters, with the name of the source. */
+/** Maximum length of a webhook's id: an idempotency key has at most 500 characters, with the name of the source. */
 const MAX_ID_CHARACTERS = 400;
 
 const FORM = "application/x-www-form-urlencoded";
@@ -167,7 +167,7 @@ async function take(context: Context<HttpEnv>, catalog: Catalog, source: Inbound
     return scheme.isSilent ? context.body(null, 200) : context.json({ ignored: !taken, ...taken }, 200);
   } catch (error) {
     counted("failed");
-    // The sender does not show the answer to an operator.
+    // The error is logged, because the sender of a webhook does not show the answer to an operator.
     logLine("error", { ...log, outcome: "failed", code: codeOf(error), error: beginning(messageOf(error), 500) });
     throw error;
   }
@@ -184,7 +184,8 @@ function keysOf(env: object, { name, scheme, secrets }: InboundSource): Uint8Arr
 
 function parsed(text: string, mediaType: string): unknown {
   if (isJsonType(mediaType)) return parseBounded(text);
-  // No signature covers the media type: as a form, a signed JSON text would have fields that its sender did not write.
+  // The signature does not cover the media type. If a signed JSON text were read as a form, it would have fields that its sender did not
+  // write.
   if (mediaType !== FORM || /^\s*[[{]/.test(text)) throw notTaken(mediaType, "application/json", FORM);
   const fields = Object.fromEntries(new URLSearchParams(text));
   if (fields.payload !== undefined) return parseBounded(fields.payload);
@@ -217,7 +218,7 @@ async function accepted(
     const { instanceId: instance, replayed } = await acceptCommand(env, catalog, by, { ...request, type: message.command.type });
     return { id: instance, replayed };
   } catch (error) {
-    // A sender may repeat an event with a field that changed, such as Stripe's `pending_webhooks`; and `map` may have changed.
+    // A sender may repeat an event with a changed field, such as Stripe's `pending_webhooks`, and a deployment may have changed `map`.
     if (codeOf(error) !== "idempotency_key_reused") throw error;
     const known =
       "event" in message

@@ -17,8 +17,8 @@ import { createRoute, type PathOf, Routes } from "../router.ts";
 
 const PlanSchema = z
   .object({
-    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
-    from: z.string().nullable().meta({ description: "The step it would start at; null for none and for the beginning." }),
+    refused: z.string().nullable().meta({ description: "Why the action would be refused now; null if it would be accepted." }),
+    from: z.string().nullable().meta({ description: "The step at which the run would start; null for no run, and for the beginning." }),
     follows: z.string().meta({ description: "The consequence, in a sentence." }),
     note: z.string().nullable().meta({
       description: "A note on the confirmed output that a retry keeps, with the correction if it is wrong; null without one.",
@@ -36,14 +36,14 @@ const PlanSchema = z
   })
   .meta({ id: "ActionPlan" });
 
-/** If the platform is unavailable now, the keeper executes the accepted act later. */
+/** An accepted action. If the platform is unavailable now, the keeper executes the action later. */
 const action_id = z.string();
 const dry_run = z
   .boolean()
   .default(false)
   .meta({ description: "True returns the consequences, as far as they are recorded, and changes nothing." });
 
-/** The routes of `INSTANCE_ACTS`. */
+/** Builds the routes of the operator actions in `INSTANCE_ACTS`. */
 export function instanceActs(catalog: Catalog) {
   const routes = new Routes<HttpEnv>();
   for (const [name, act] of Object.entries<InstanceAct>(INSTANCE_ACTS)) routes.route("/", routeOf(catalog, name, act));
@@ -51,7 +51,7 @@ export function instanceActs(catalog: Catalog) {
 }
 
 type ActRoutes<Act> = Act extends InstanceAct<infer Path, infer _, infer Answer> ? ActRoute<Path, Answer> : never;
-/** Named, because the compiler cannot write the inferred type into a declaration. */
+/** The type of such a route has a name, because the compiler cannot write the inferred type into a declaration. */
 type ActRoute<Path extends string, Answer extends Fields> = Routes<
   HttpEnv,
   ToSchema<

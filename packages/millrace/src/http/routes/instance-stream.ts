@@ -53,7 +53,7 @@ export function instanceStream(catalog: Catalog) {
   });
 }
 
-/** The events that a client has received: its position in the steps, and the instance status sent last. */
+/** What a client of an instance's stream has received: its position in the steps, and the status that was sent last. */
 interface Heard {
   readonly place: StepPlace;
   readonly stand: string;
@@ -76,7 +76,7 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
       isFirst = false;
       const hasEnded = OVER.has(instance.status);
       const happened = await feed.heard(instance, hasEnded);
-      // The status follows the step events. The stream ends after a final status.
+      // The status is sent after the step events. The stream ends after a final status.
       const isOver = hasEnded && !feed.hasMore;
       const mayTell = instance.error !== null || feed.hasFailed;
       const hide = mayTell ? (await redactionOf(catalog).ofInstances(env, by, [instance.id]))(instance.id) : hideNothing;
@@ -103,7 +103,7 @@ function idOf({ at, eventId, lean }: StepPlace, stand: string): string {
   return `${at}.${eventId}.${lean.at}.${lean.nth}.${stand}`;
 }
 
-/** Identifies an end, so that the end of another run differs, even with the same status. */
+/** Identifies the end of a run, so that the end of another run differs, even with the same status. */
 function endOf({ run, status, undo }: Instance): string {
   return digest("end", String(run), status, String(undo)).slice(0, 16);
 }
@@ -119,7 +119,7 @@ function heardOf(context: Context<HttpEnv>): Heard {
   return { place: { at, eventId, lean: { at: leanAt, nth } }, stand, hasEnded: end !== undefined };
 }
 
-/** A step event, without its input and output. */
+/** The view of a step event in the stream, without input and output. */
 function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
   const { type, timestamp: at } = event;
   const { name, count } = calledAs(event.stepName);

@@ -47,13 +47,15 @@ const InstanceSchema = z
           event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
           subject: z.string().nullable().meta({ description: "For an event: its required subject." }),
           approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
-          until: timestamp.nullable().meta({ description: "Null for a wait that started before this was recorded." }),
+          until: timestamp
+            .nullable()
+            .meta({ description: "When the wait ends. Null for a wait that started before this time was recorded." }),
         }),
       )
       .max(20)
       .meta({ description: "Awaited events and answers, at most 20. For a sleep see `sleeping`." }),
     held: z.string().nullable().meta({
-      description: "Why it does not start: its workflow or queue is paused, by whom and for which reason. Null otherwise.",
+      description: "The pause of the workflow or queue that keeps the instance from starting, with its actor and reason. Null otherwise.",
     }),
     retrying: z
       .object({
@@ -61,7 +63,7 @@ const InstanceSchema = z
         attempt: z.int().meta({ description: "The number of the failed attempt, starting at 1." }),
         next_at: timestamp
           .nullable()
-          .meta({ description: "When the next attempt starts; null in a list, because only the platform has it." }),
+          .meta({ description: "When the next attempt starts; null in a list, because only the platform knows this time." }),
         error: z.string().meta({ description: "The error message." }),
       })
       .nullable()
@@ -107,12 +109,12 @@ const InstanceDetailSchema = InstanceSchema.extend({
         effect: z.string().meta({ description: "The effect's key." }),
         since: timestamp,
         why: z.string().nullable().meta({ description: "The error of the last attempt." }),
-        confirm: z.string().meta({ description: "The path for POST if it happened, with its `output`." }),
+        confirm: z.string().meta({ description: "The path of the POST that confirms that the effect happened, with its `output`." }),
         reject: z.string().nullable().meta({
-          description: "The path if it did not happen. Null if refused: the effect is known to have happened.",
+          description: "The path of the POST if the effect did not happen. Null if the effect is known to have happened.",
         }),
         retry: z.string().nullable().meta({
-          description: "The path to run it again if the outcome stays unknown; it may happen twice. Null if refused.",
+          description: "The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused.",
         }),
         answered: AnsweredEffect.nullable(),
         follows: Answers,
@@ -214,7 +216,7 @@ export function instances(catalog: Catalog) {
       const { env, req, var: variables } = context;
       const { id } = req.valid("param");
       const { wait } = req.valid("query");
-      // Checks the scope before the wait.
+      // Checks the scope for revealed fields before the wait.
       asksToReveal(context);
       if (wait > 0) await untilSettled(env, variables.caller, id, wait * 1000, req.raw.signal);
       const instance = await describeInstance(env, variables.caller, id, catalog);

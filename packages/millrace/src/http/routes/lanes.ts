@@ -14,7 +14,7 @@ import { createRoute, Routes } from "../router.ts";
 const SteeredSchema = z
   .object({
     action_id: z.string(),
-    message_id: z.string().nullable().meta({ description: "The head that was changed." }),
+    message_id: z.string().nullable().meta({ description: "The id of the head message that was changed." }),
     instance_ids: z.array(z.string()).meta({ description: "Instances that no longer block the lane." }),
   })
   .meta({ id: "LaneSteered" });

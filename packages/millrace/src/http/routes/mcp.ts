@@ -11,12 +11,12 @@ import { createRoute, Routes } from "../router.ts";
 /** A request of the Model Context Protocol, and the API that answers it. */
 export interface McpCall {
   readonly request: Request;
-  /** Its body, parsed. */
+  /** The parsed body of the protocol request. */
   readonly body: unknown;
   readonly caller: { readonly id: string; readonly scopes: readonly string[] };
   /** The OpenAPI document of the deployment. */
   readonly document: Pick<Document, "paths" | "components">;
-  /** MILLRACE_KEY, which signs confirmations. */
+  /** The value of MILLRACE_KEY, which signs confirmations. */
   readonly key: string;
   /** Calls the API in the same process. */
   fetch(request: Request): Promise<Response>;
@@ -53,7 +53,10 @@ const serve = createRoute({
 
 type Ask = (request: Request, context: { env: HttpEnv["Bindings"] }) => Promise<Response>;
 
-/** The route of the protocol. `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls the whole API. */
+/**
+ * Builds the route of the Model Context Protocol. `load` imports `millrace/mcp`, which needs `@modelcontextprotocol/server`. `ask` calls
+ * the whole API.
+ */
 export function mcp(load: () => Promise<McpServing>, ask: Ask) {
   let document: McpCall["document"] | undefined;
   return new Routes<HttpEnv>().openapi(serve, async (context) => {

@@ -20,12 +20,12 @@ interface PullHttpEnv {
   Variables: HttpEnv["Variables"] & { plan: PullPlan };
 }
 
-/** Path prefix of Cloudflare's API: a client changes only the host of its base URL. */
+/** The path prefix of Cloudflare's API, so that a client of that API changes only the host of its base URL. */
 const BASE = "/client/v4";
 const DEFAULT_BATCH_SIZE = 5;
 const MAX_SETTLED = 1000;
 const MAX_ACK_BYTES = 256 * 1024;
-/** Error code in the envelope: this number plus the status. */
+/** An error code in the envelope of Cloudflare's API is this number plus the HTTP status. */
 const ERROR_CODES_FROM = 10_000;
 
 const PROBLEMS = {
@@ -117,7 +117,7 @@ const LEASE_OVER = "The lease expired, or its message was settled before. It had
 
 /**
  * The routes of pull queues, with the paths and format of Cloudflare's API: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
- * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account in their path is the token's tenant.
+ * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account in the path of such a route is the token's tenant.
  */
 export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv> {
   const plans = plansOf(queues);
@@ -144,7 +144,7 @@ export function pullRoutes(queues: readonly AnyPullQueue[]): Routes<PullHttpEnv>
     });
 }
 
-/** Requires a token of this tenant with the queue's scope. */
+/** Requires a token of this tenant with the scope of the pull queue. */
 function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<PullHttpEnv> {
   return async (context, next) => {
     const caller = await callerOf(context);

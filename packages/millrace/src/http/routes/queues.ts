@@ -26,7 +26,7 @@ const minutesOf = (usual: number) =>
 const source = z.enum(["counts", "queue.metrics()", "d1", "platform"]);
 
 const QueueSchema = QueueHealth.extend({
-  paused: PausedSchema.nullable().meta({ description: "The pause for all tenants or for your tenant; null while it is active." }),
+  paused: PausedSchema.nullable().meta({ description: "The pause for all tenants or for your tenant; null while the queue is active." }),
 }).meta({ id: "QueueState" });
 
 const SourceSchema = z.object({ source, age_seconds: z.number() }).meta({ id: "NumberSource" });

@@ -122,7 +122,7 @@ const knowingProblems: MiddlewareHandler<RoomHttpEnv> = async (context, next) =>
   await next();
 };
 
-/** The token of a request, if it may join the room. Undefined without a valid token. Errors: `forbidden`, `rate_limited`. */
+/** The token of a request, if the token may join the room. Undefined without a valid token. Errors: `forbidden`, `rate_limited`. */
 async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Promise<Token | undefined> {
   const caller = await callerOf(context);
   if (!caller) return undefined;
@@ -138,8 +138,8 @@ function guestOf({ actor, scopes, expiresAt }: Token, { send }: RoomPlan): RoomG
 }
 
 /**
- * The guest of a connection, by a token in the header or a ticket among the subprotocols. Errors: `unauthorized`, `forbidden`,
- * `rate_limited`.
+ * The guest who opens a connection to a room, by a token in the header or a ticket among the subprotocols. Errors: `unauthorized`,
+ * `forbidden`, `rate_limited`.
  */
 async function guestIn(
   context: Context<RoomHttpEnv>,
@@ -161,7 +161,7 @@ async function guestIn(
   );
 }
 
-/** Checks the origin, which a page cannot forge. Programs send none. Errors: `forbidden`. */
+/** Checks the origin, which a page cannot forge. Programs send no origin. Errors: `forbidden`. */
 function assertOrigin(context: Context<RoomHttpEnv>, { origins }: RoomPlan): void {
   const origin = context.req.header("origin");
   if (origin === undefined || origin === new URL(context.req.url).origin || origins.has(origin)) return;

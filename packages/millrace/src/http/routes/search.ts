@@ -13,7 +13,7 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { isoOrNull, timestamp } from "../time.ts";
 
-/** An example of each kind of name, for the document and for the tests of query plans. */
+/** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */
 const EXAMPLES = [
   "5f0c2d9a1b3e4c6d8f7a9b0c1d2e3f40",
   "5f0c2d9a",
@@ -69,7 +69,7 @@ const show = createRoute({
         more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
         looked_back: z.object({
           instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
-          since: timestamp.nullable().meta({ description: "When the oldest of these was accepted; null if all were scanned." }),
+          since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
         }),
       }),
     ),
@@ -77,7 +77,7 @@ const show = createRoute({
   },
 });
 
-/** Search by any id. `own`: finders of the app. */
+/** Builds the search by any id. `own` has the finders of the app. */
 export function search(catalog: Catalog, own: readonly Finder[]) {
   const known = namesOf(catalog);
   return new Routes<HttpEnv>().openapi(show, async (context) => {
@@ -86,7 +86,7 @@ export function search(catalog: Catalog, own: readonly Finder[]) {
     const looked = { instances: lookedBack.instances, since: isoOrNull(lookedBack.since) };
     const asked = items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
     const hide = asked.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(context.env, context.var.caller, asked);
-    // A question's title is text of a run; other titles consist of names.
+    // The title of a question is text from a run, which may be sensitive; other titles consist of names.
     const titled = (one: (typeof items)[number]) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
     const shown = items.map((one) => ({ ...one, title: titled(one), at: isoOrNull(one.at) }));
     return context.json({ items: shown, more, looked_back: looked }, 200);

@@ -15,7 +15,7 @@ const CallerSchema = z
     actor: z.string().meta({ description: "Your name in the audit and in messages." }),
     scopes: z.array(z.string()),
     expires_at: timestamp.nullable().meta({ description: "When your token expires; null for never, and without a token." }),
-    at: timestamp.meta({ description: "The current time of the server. Ages are relative to it." }),
+    at: timestamp.meta({ description: "The current time of the server. Ages are relative to this time." }),
   })
   .meta({ id: "Caller" });
 
@@ -49,7 +49,7 @@ const mint = createRoute({
 
 const traded = z.strictObject({ code: z.string().max(200).meta({ description: "The value after `#code=` in the link." }) });
 
-/** Limits for unauthenticated bodies, which contain only a code. */
+/** Limits of the body of an unauthenticated request, which contains only a sign-in code. */
 const BODY_OF_STRANGERS = { maxBytes: 1024, withinMs: 3000 } as const;
 
 const trade = createRoute({
@@ -79,7 +79,7 @@ export function signIns() {
     });
 }
 
-/** Exchanges a code for a token; not authenticated. */
+/** Builds the route that exchanges a sign-in code for a token. The route needs no token. */
 export function consoleSignIn() {
   return new Routes<HttpEnv>().openapi(trade, async (context) => {
     context.header("cache-control", "no-store");

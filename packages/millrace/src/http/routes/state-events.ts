@@ -51,7 +51,7 @@ const batchItemSchema = eventSchema.extend({
 });
 
 const { most, maxBytes } = BATCH_LIMITS;
-/** The documented body of a batch. Items are read one by one, so that an invalid item refuses only itself. */
+/** The documented body of a batch of events. Its items are read one by one, so that an invalid item refuses only itself. */
 const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
 const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
 

@@ -16,7 +16,7 @@ import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const AttemptSchema = z
   .object({
-    attempt: z.int().meta({ description: "Starts at 1, again after a restart of the instance." }),
+    attempt: z.int().meta({ description: "The number of the attempt. It starts at 1, again after a restart of the instance." }),
     started_at: timestamp,
     ended_at: timestamp.nullable(),
     error: z.object({ name: z.string(), message: z.string() }).nullable(),
@@ -27,7 +27,7 @@ const AttemptSchema = z
 const StepSchema = z
   .object({
     type: z.enum(["do", "sleep", "waitForEvent"]),
-    name: z.string().meta({ description: "The name in the code. A wait has the name of its step, which first runs as `do`." }),
+    name: z.string().meta({ description: "The step's name in the code. A wait has the name of its step, which first runs as `do`." }),
     own: z
       .object({ of: z.string(), part: z.enum(OWN_PARTS) })
       .nullable()
@@ -44,7 +44,7 @@ const StepSchema = z
         description:
           "`in_doubt`: an operator must decide whether its effect happened; the wait and the following steps come next, with `own`. `paused`: an operator paused the run before it started; the same steps follow. `stopped`: its run ended before the step did, or was stopped before it started.",
       }),
-    started_at: timestamp.nullable().meta({ description: "Null if the platform has removed the history of the step." }),
+    started_at: timestamp.nullable().meta({ description: "When the step started. Null if the platform has removed the step's history." }),
     ended_at: timestamp.nullable(),
     attempts: z.array(AttemptSchema).meta({
       description: "Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`.",
@@ -61,7 +61,7 @@ const StepSchema = z
       .nullable()
       .meta({ description: "For a wait: the event type; null for a question, an unknown outcome and a pause." }),
     subject: z.string().nullable().meta({ description: "For a wait: the required subject of the event." }),
-    approval_id: z.string().nullable().meta({ description: "For a question: its id." }),
+    approval_id: z.string().nullable().meta({ description: "The id of the question for which the step waits; null for other steps." }),
     effects: z
       .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
       .meta({ description: "Its recorded effects, one per generation. `/effects` has all details." }),

@@ -26,7 +26,7 @@ import { createRoute, Routes } from "../router.ts";
 import { iso } from "../time.ts";
 import { instanceView } from "./instances.ts";
 
-/** Limit of events per poll: the newest are sent. */
+/** Limit of events per poll of a stream. Of more events, only the newest are sent. */
 const TOLD_AT_ONCE = 100;
 
 const kinds = z
@@ -66,7 +66,7 @@ export function stream(catalog: Catalog) {
   });
 }
 
-/** After every existing event. */
+/** A position after every existing event. */
 const FROM_NOW: Place = { at: Number.MAX_SAFE_INTEGER };
 
 function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place, asked: readonly LiveKind[]): Followed {
@@ -89,7 +89,7 @@ function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place,
   };
 }
 
-/** Events in the format of the lists. A row that has changed again since is sent by the next poll. */
+/** Events in the format of the lists. A row that has changed again in the meantime is sent by the next poll. */
 async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: readonly Happened[]): Promise<StreamEvent[]> {
   if (happened.length === 0) return [];
   const { env, var: variables } = context;

@@ -33,7 +33,7 @@ function schemasOf(own: readonly string[]) {
 
   const TokenSchema = TokenRow.meta({ id: "Token" });
   const MintedSchema = TokenSchema.extend({
-    token: z.string().meta({ description: "The token. It is shown only here: the database has only its hash." }),
+    token: z.string().meta({ description: "The token. The token is shown only here: the database has only its hash." }),
   }).meta({ id: "MintedToken" });
   return { newTokenSchema, TokenSchema, MintedSchema };
 }
@@ -63,7 +63,7 @@ const revoke = createRoute({
   },
 });
 
-/** Routes of tokens. `own`: scopes of the app. */
+/** Builds the routes of tokens. `own` has the scopes of the app. */
 export function tokens(own: readonly string[]) {
   const { newTokenSchema, TokenSchema, MintedSchema } = schemasOf(own);
 

@@ -18,14 +18,14 @@ import { iso, timestamp } from "../time.ts";
 export const PausedSchema = z
   .object({
     queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
-    all_tenants: z.boolean().meta({ description: "False: paused for your tenant." }),
-    by: z.string().meta({ description: "The actor; `millrace` for a breaker." }),
+    all_tenants: z.boolean().meta({ description: "True if paused for all tenants, false if paused for your tenant." }),
+    by: z.string().meta({ description: "The actor who paused; `millrace` for a breaker." }),
     reason: z.string(),
     since: timestamp,
   })
   .meta({ id: "Paused" });
 
-/** A pause in an answer. */
+/** The view of a pause in an API answer. */
 export function pausedView(pause: Pause | undefined): z.infer<typeof PausedSchema> | null {
   if (pause === undefined) return null;
   const { id, tenant_id, actor: by, reason, since } = pause;
@@ -37,7 +37,7 @@ const WorkflowSchema = z
   .object({
     name: z.string(),
     state: z.enum(["active", "paused"]),
-    paused: PausedSchema.nullable().meta({ description: "Its pause, or the pause of its queue; null while it is active." }),
+    paused: PausedSchema.nullable().meta({ description: "The pause of the workflow or of its queue; null while the workflow is active." }),
     breaker: z
       .object({ failures: z.int(), within_seconds: z.number() })
       .nullable()
@@ -65,7 +65,7 @@ const list = createRoute({
 
 const PlanSchema = z
   .object({
-    refused: z.string().nullable().meta({ description: "Why it would be refused now; null if it would be accepted." }),
+    refused: z.string().nullable().meta({ description: "Why the pause or resume would be refused now; null if it would be accepted." }),
     follows: z.string().meta({ description: "The consequence, in a sentence." }),
     running: z.int().meta({ description: "Instances of your tenant that run or wait, among the newest ones." }),
     waiting: z.int().meta({ description: "Instances of your tenant that have not started, among the newest ones." }),
