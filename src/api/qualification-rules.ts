@@ -33,12 +33,9 @@ const MAX_RULES_BYTES = 64 * 1024;
 
 const newRulesSchema = z.strictObject({
   rules: rulesSchema,
-  expected_version: z
-    .int()
-    .min(0)
-    .meta({
-      description: "The version that the new one replaces; 0 for the first version. If another version is current, the response is 409.",
-    }),
+  expected_version: z.int().min(0).meta({
+    description: "The version that the new one replaces; 0 for the first version. If another version is current, the response is 409.",
+  }),
   effective_at: z.iso.datetime().optional().meta({
     description:
       "The time when the version takes effect, at least 10 seconds ahead; default a minute ahead. The first version is in effect from the beginning.",
@@ -84,7 +81,7 @@ const put = createRoute({
   command: "qualification-rules put",
   summary: "Add a version of the qualification rules",
   description:
-    "The first rule with all conditions met decides an outcome. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeated request returns the version that the first one created.",
+    "For each outcome, the first rule whose conditions all hold decides. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeated request returns the version that the first one created.",
   ...needs("operate"),
   request: { body: jsonBody(newRulesSchema) },
   responses: {

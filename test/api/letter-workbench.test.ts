@@ -6,7 +6,7 @@ import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 const audit = async (caller: Caller) => (await caller.get("/v1/audit")).body.items.map(({ verb, result }: Json) => [verb, result]);
 
 describe("The details of a dead letter", () => {
-  it("the details of a dead letter show the errors of its message by the current schema, its type, and that a replay would be refused", async () => {
+  it("the details of a dead letter show its type, the errors of its message against the current schema, and that a replay would be refused", async () => {
     const caller = await callerWith();
     const key = fresh();
     const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });

@@ -28,7 +28,7 @@ describe("provider configuration", () => {
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
   });
 
-  it("a provider address that begins with embedded: selects the embedded upstream", async () => {
+  it("a provider address with the scheme `embedded:` selects the embedded upstream", async () => {
     expect(await search({ ...env, SEARCH_URL: "embedded:search" }).search("tea", { key: "k" })).toHaveLength(5);
   });
 

@@ -32,7 +32,7 @@ interface Settings {
   vars?: Record<string, string>;
   /** The command that `dev` prints. Default: the first command of the catalog. */
   command?: Command;
-  /** Lines that `dev` prints after the command. `{url}` becomes the address of the engine. */
+  /** Lines that `dev` prints below the first command. `{url}` becomes the address of the engine. */
   welcome?: string[];
 }
 

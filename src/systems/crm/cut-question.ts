@@ -4,7 +4,7 @@ import type { Lost } from "./pushed.ts";
 /** The question to an operator when many CRM records are missing: a wrong account or a mistake is then more likely than deletions. */
 export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): ApprovalRequest {
   return {
-    question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just read are missing in the CRM. Were they deleted there, and should syncs leave these contacts out?`,
+    question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just read are missing in the CRM. Did the CRM delete their records, so that syncs should leave these contacts out?`,
     details: { sync_id: syncId, gone, looked_at: lookedAt, crm_ids: records },
   };
 }

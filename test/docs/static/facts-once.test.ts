@@ -255,7 +255,7 @@ describe("The values on the pages equal the values in the code", () => {
     "`payloads/{tenant}/`": ["payloads and outputs"],
   };
 
-  it("docs/privacy.md repeats the ages of docs/retention.md", () => {
+  it("docs/privacy.md repeats the retention periods of docs/retention.md", () => {
     const ages = new Map(rowsOf(read("docs/retention.md"), "rule").map(([name = "", days]) => [name.replaceAll("`", ""), Number(days)]));
     const page = read("docs/privacy.md");
     const cells = ["table", "object", "files"].flatMap((header) =>

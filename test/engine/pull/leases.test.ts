@@ -99,7 +99,7 @@ it("a message without deliveries left becomes a dead letter, and its hand-over i
   expect(await queue.object.look()).toMatchObject({ depth: 0, leased: 0, letters: 0 });
 });
 
-it("the alarm ends an expired lease, and drops its message without a pull if no delivery is left", async () => {
+it("the alarm ends an expired lease, and makes its message a dead letter after its last delivery, also if no client pulls", async () => {
   const queue = new LabQueue(keepings, ALONE);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 20 });

@@ -131,7 +131,7 @@ export const OPERATORS = mutantsOf("operators", {
     put: "return historyOf(env, instance);",
     killedBy: "test/engine/operate/cut-off.test.ts",
   },
-  "an effect that an unexecuted stop interrupted is forgotten": {
+  "an effect that was in progress at a stop request is forgotten": {
     file: "packages/millrace/src/operate/carry-out/carry-out.ts",
     find: "return stopped === 1 || !ENDED.has(status);",
     put: "return !ENDED.has(status);",

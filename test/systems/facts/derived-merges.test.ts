@@ -177,7 +177,7 @@ it.each([
   ["in the order of the merges' times", (index: number) => index],
   ["in the opposite order of the merges' times", (index: number) => 1_000_000 - index],
   ["in any order", (index: number) => (index * 7919) % 4001],
-])("many merges into one contact, reported %s, each have the same cost for any number of earlier merges", async (_, minuteOf) => {
+])("many merges into one contact that are reported %s each have the same cost for any number of earlier merges", async (_, minuteOf) => {
   const [few, many] = [await rowsOfMerging(300, minuteOf), await rowsOfMerging(1200, minuteOf)];
   expect(few).toBeGreaterThan(300);
   expect(many / few).toBeLessThan(4.4);

@@ -30,7 +30,7 @@ async function walkFacts(tenantId: string, isOver: () => Promise<boolean>): Prom
   });
 }
 
-it("the reconciliation finds a missing and a surplus projection row by their ledger, and repairs them as a rebuild does", async () => {
+it("the reconciliation compares projection rows with their ledger, finds a missing and a surplus row, and repairs them as a rebuild does", async () => {
   const caller = await callerWith(["enqueue", "read"]);
   const { tenantId } = caller;
   const [entity, whole] = [fresh("account/a"), fresh("account/b")];

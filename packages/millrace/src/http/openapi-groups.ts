@@ -45,7 +45,8 @@ export const ENGINE_GROUPS: readonly Group[] = [
   {
     name: "Catalog",
     paths: ["/v1/catalog"],
-    description: "Read the deployed messages, queues and workflows and their links; check a message before sending it.",
+    description:
+      "Read which messages, queues and workflows the deployment has, and how they are connected; check a message before you send it.",
   },
   { name: "Live", paths: ["/v1/stream", "/v1/stream-tokens"], description: "Follow changes as server-sent events, also in a browser." },
   {

@@ -64,7 +64,7 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
   };
 }
 
-/** The consequences of each resolution in an undo. A rejected effect is not executed there, because there is nothing to undo. */
+/** How an undo treats each answer of an operator. A rejected effect is not executed in an undo: there is nothing to undo. */
 function inUndo(undoable: boolean, status: InstanceStatus, returns: string): Answers {
   const back = undoable ? "is undone" : "remains, because it has no undo handler";
   const then = status === "errored" ? "a retry continues the undo" : status === "terminated" ? "the undo has ended" : "the undo continues";

@@ -13,7 +13,7 @@ const MAX_PAUSE_MS = 1000;
 /**
  * Waits until an instance does not continue by itself: it has ended, or it needs an operator's answer, resolution or resume. Questions of
  * an instance that is being undone do not count. Returns after `ms` at the latest, when `signal` aborts, and at once for an unknown
- * instance. The function polls the instance's row and at most one question every 50 ms, increasing to 1 s: 35 polls in 30 s.
+ * instance. The function reads the instance's row and its newest question every 50 ms at first, later every second: 35 reads in 30 s.
  */
 export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms: number, signal?: AbortSignal): Promise<void> {
   const until = Date.now() + ms;

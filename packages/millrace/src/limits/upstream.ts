@@ -1,6 +1,6 @@
 import { retryAfterMs } from "../contract/retry-after.ts";
 
-/** The upstream's report on its limit: a refusal, or a remainder with its reset. */
+/** The limit that an upstream reports: a refused call, or the remaining calls and the time of the reset. */
 export interface Word {
   /** The milliseconds for which the upstream refused calls; null if the upstream named no time, or less than `UNNAMED_PAUSE_MS`. */
   refusedForMs?: number | null;

@@ -54,7 +54,7 @@ export interface InboundSource {
   /** The last part of the path, `/inbound/{name}`, and the beginning of each idempotency key. */
   readonly name: string;
   readonly scheme: WebhookScheme;
-  /** Names of the Worker's secrets. A webhook signed with any of them is accepted; names without a value are ignored. */
+  /** Names of the Worker's secrets. A webhook signed with any of these secrets is accepted; variables without a value are ignored. */
   readonly secrets: readonly string[];
   readonly tenantId: string;
   /** Returns the message for a webhook, or undefined to acknowledge and ignore it. */

@@ -89,7 +89,7 @@ export interface StartedBulk {
 /**
  * Starts a bulk action. One write stores the present list of items, the command that executes the bulk action, and the audit row. Repeating
  * a request under its key changes nothing. Errors: `invalid_payload` for an unknown verb, an invalid filter or id, and for more than
- * 100,000 items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` at the tenant's limit; `config_invalid`
+ * 100,000 items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` if the tenant runs as many as it may; `config_invalid`
  * without a consumer of `bulk-action`.
  */
 export async function startBulk(

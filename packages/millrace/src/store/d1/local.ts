@@ -1,6 +1,6 @@
 import { within } from "../../contract/within.ts";
 
-/** The value of `meta.served_by` for a local database of wrangler or a test; in production it is the name of another server. */
+/** The value of `meta.served_by` if the database runs in wrangler or in a test. In production it names the server of D1. */
 const LOCAL_SERVER = "miniflare.db";
 
 /** True when the database runs locally, and therefore also the platform. */
