@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedInstance, seedLetter } from "./seed.ts";
@@ -78,5 +79,46 @@ describe("GET /v1/instances/causes", () => {
     expect(await list(`cause=aaaa&correlation=job-${seeded[0]}`)).toEqual([seeded[0]]);
     expect((await caller.get("/v1/instances/causes?code=not_retryable")).body.items).toEqual([]);
     expectProblem(await caller.get("/v1/instances/causes?workflow=nobodys"), 422, "invalid_payload");
+  });
+});
+
+describe("GET /v1/instances/counts", () => {
+  it("counts the tenant's instances by status, by each filter, and refuses unknown workflows", async () => {
+    const caller = await callerWith(["read"]);
+    const old = Date.now() - 7_200_000;
+    for (const row of [{ status: "errored" }, { status: "errored", acceptedAt: old }, { status: "complete", subject: "acme/rye" }, {}])
+      await seedInstance(caller.tenantId, row);
+    await seedInstance((await callerWith()).tenantId, { status: "errored" });
+    const counts = async (query = "") =>
+      Object.fromEntries(
+        ((await caller.get(`/v1/instances/counts?${query}`)).body.items as Json[])
+          .filter(({ count }) => count > 0)
+          .map(({ status, count, more }) => [status, more ? `${count}+` : count]),
+      );
+    expect((await caller.get("/v1/instances/counts")).body.items).toHaveLength(11);
+    expect(await counts()).toEqual({ errored: 2, complete: 2 });
+    expect(await counts(`since=${new Date(old + 1).toISOString()}`)).toEqual({ errored: 1, complete: 2 });
+    expect(await counts("subject=acme%2Frye")).toEqual({ complete: 1 });
+    const [{ correlation_id }] = (await caller.get("/v1/instances?subject=acme%2Frye")).body.items;
+    expect(await counts(`correlation=${correlation_id}`)).toEqual({ complete: 1 });
+    expect(await counts("workflow=publish-article")).toEqual({});
+    expectProblem(await caller.get("/v1/instances/counts?workflow=nobodys"), 422, "invalid_payload");
+    expectProblem(await (await callerWith(["enqueue"])).get("/v1/instances/counts"), 403, "forbidden");
+  });
+
+  it("stops at 1,000 of a status", async () => {
+    const { tenantId, get } = await callerWith(["read"]);
+    const id = await seedInstance(tenantId, { status: "errored" });
+    await env.DB.prepare(
+      `WITH RECURSIVE nth(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM nth WHERE value < 1000)
+       INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
+         fingerprint, envelope, queue, status, accepted_at, updated_at)
+       SELECT substr(?1, 1, 27) || printf('%05d', value), tenant_id, workflow, message_type, 'key ' || value, correlation_id, causation_id, subject, fingerprint, envelope,
+         queue, status, accepted_at, updated_at FROM millrace_instances, nth WHERE id = ?1`,
+    )
+      .bind(id)
+      .run();
+    const { body } = await get("/v1/instances/counts");
+    expect(body.items.filter(({ count }: Json) => count > 0)).toEqual([{ status: "errored", count: 1000, more: true }]);
   });
 });

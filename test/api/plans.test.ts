@@ -21,6 +21,7 @@ const SORTS: Record<string, string> = {
   "/v1/instances?status=waiting": "The same.",
   "/v1/instances?standing=": "The same.",
   "/v1/instances?status=complete&standing=": "The list of open items reads open items only.",
+  "/v1/instances/counts?": "The counts are of the newest 2,000 rows of each index.",
   "/v1/effects?": "The list of unknown outcomes reads an index that has no other effects.",
   "/v1/divergences?": "The overview counts open items by kind, at most 10,000, from an index of open items.",
   "/v1/messages/dead-letters?":

@@ -26,6 +26,7 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["instances effects latest", [], 0, /^key +state .*\n\S+ +done +tell the agent/],
   ["instances events latest", [], 0, /^tell the agent +brand\.audited +event/m],
   ["instances causes", [], 0, "None."],
+  ["instances counts", [], 0, /^complete +[1-9]/m],
   ["instances run-again latest audit-brand", [...REASON, "--dry-run"], 0, 'with the stored payload, under the key "tea,1/again/'],
   ["instances run-again latest audit-brand", [...REASON, "--wait"], 0, "audit-brand of acme is complete."],
   ["instances signal latest brand.audited", ["--payload", "{}", "--dry-run"], 1, "No run can wait for brand.audited"],

@@ -31,6 +31,7 @@ const READS_ALL: Record<string, string> = {
     "Groups the items of an operator's selection, at most 100,000, by their steps with unknown outcomes.",
   "operate/bulk/filters.ts instanceMembers": "Reads the items of an operator's selection from an index that contains only open instances.",
   "keeper/prune-objects.ts refsAmong": "Reads, once a day, an index that contains only messages with a payload in R2.",
+  "inspect/instances.ts countInstances": "Reads the newest 2,000 rows of an index, or the index of open instances.",
   "inspect/effects.ts listEffects": "Reads an index that contains only effects with unknown outcomes.",
   "store/outbox.ts removeUnsentOf": "Reads the outbox, which contains only unconfirmed messages, when a tenant is deleted.",
   "store/waits.ts assignEvents": "Sorts the events and waits of one batch's subjects.",

@@ -7,7 +7,7 @@ import { Answers } from "../../inspect/answers.ts";
 import { Delivery } from "../../inspect/delivery.ts";
 import { AnsweredEffect, Doubt, ShownFailure } from "../../inspect/effects.ts";
 import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
-import { type Instance, listInstances } from "../../inspect/instances.ts";
+import { countInstances, type Instance, listInstances } from "../../inspect/instances.ts";
 import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
 import { MAX_WAIT_S, untilSettled } from "../../inspect/settled.ts";
 import { STANDINGS } from "../../inspect/standing.ts";
@@ -170,6 +170,41 @@ const list = createRoute({
   },
 });
 
+const counts = createRoute({
+  method: "get",
+  path: "/v1/instances/counts",
+  operationId: "countInstances",
+  command: "instances counts",
+  summary: "Count instances by status",
+  description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+      subject: z.string().optional(),
+      correlation: z.string().optional(),
+      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
+    }),
+  },
+  responses: {
+    200: answers(
+      "Each status with its count",
+      z.object({
+        items: z.array(
+          z
+            .object({
+              status: z.enum(INSTANCE_STATUSES),
+              count: z.int().max(1000),
+              more: z.boolean().meta({ description: "True if there are, or may be, more than `count`." }),
+            })
+            .meta({ id: "StatusCount" }),
+        ),
+      }),
+    ),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
 const show = createRoute({
   method: "get",
   path: "/v1/instances/{id}",
@@ -199,12 +234,20 @@ const show = createRoute({
 });
 
 export function instances(catalog: Catalog) {
+  const known = catalog.workflows.map(({ name }) => name);
   return new Routes<HttpEnv>()
+    .openapi(counts, async (context) => {
+      const { since, ...filter } = context.req.valid("query");
+      const items = await countInstances(context.env, context.var.caller, { ...filter, since: since ? Date.parse(since) : undefined });
+      const there = { items: items.filter(({ count }) => count > 0), next: null };
+      refuseUnknownNames(there, { workflow: { name: filter.workflow, known } });
+      return context.json({ items }, 200);
+    })
     .openapi(list, async (context) => {
       const { since, overdue, ...filter } = context.req.valid("query");
       const asked = { ...filter, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
       const found = await listInstances(context.env, context.var.caller, asked);
-      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } }, filter.cursor);
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known } }, filter.cursor);
       const failed = found.items.filter(({ error, retrying }) => error !== null || retrying !== null).map(({ id }) => id);
       const hide = await redactionOf(catalog).ofInstances(context.env, context.var.caller, failed);
       return context.json(
