@@ -113,10 +113,15 @@ function trimDeclarations(): void {
   }
 }
 
-/** Changes imports to .js. Each declaration, and the comment above it, begins in the first column. */
+/**
+ * Changes imports to .js, and indents with tabs. Writes each paragraph of a comment on one line. Each declaration, and the comment above
+ * it, begins in the first column.
+ */
 function toPublish(text: string, exported: ReadonlySet<string>): string {
   const declarations = text
     .replaceAll(/(["'])(\.[^"']+)\.ts\1/g, "$1$2.js$1")
+    .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))
+    .replaceAll(/(?<!\/\*\*)\n\s* \* (?=[a-zA-Z`(])/g, " ")
     .split(/\n(?=\/\*\*|(?<!\*\/\n)(?:export|declare|import|interface|type) )/);
   return declarations
     .map((declaration) => {
