@@ -17,7 +17,7 @@ async function asking(by: Person): Promise<string> {
   return (await waiting()) ?? "";
 }
 
-const people = (page: Page) => page.getByRole("region", { name: "Operator actions" });
+const people = (page: Page) => page.getByRole("region", { name: "History" });
 
 it("an instance's question is at the top of its page, once, with its context and both answers; the answer is stored", async () => {
   const ada = await person();

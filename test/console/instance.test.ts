@@ -52,7 +52,10 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
   await page.locator(".facts").getByText("complete", { exact: true }).waitFor();
-  const people = page.getByRole("region", { name: "Operator actions" });
+  // Its button has gone, and the focus is in the button's place.
+  await page.getByRole("button", { name: "Undo", exact: true }).waitFor();
+  await expect.poll(() => page.evaluate("document.activeElement.className")).toBe("acts");
+  const people = page.getByRole("region", { name: "History" });
   await people.getByText("ada retried it: the store is mended").waitFor();
   await page.getByText(/^Run 1 failed at put page: .*\(status 403\)/).waitFor();
   await page.getByText(/^run 2 took/).waitFor();

@@ -23,6 +23,28 @@ it("the list of instances shows the results of a job, is filtered by the URL, an
   await page.goBack();
   await expect.poll(() => rows.count()).toBe(2);
 
+  // The counts follow the other filters, and each sets the status. Only a listed status with actions offers them.
+  const counts = page.getByRole("list", { name: "Counts" });
+  await counts.getByRole("link", { name: "complete 2", exact: true }).waitFor();
+  expect(await page.getByRole("button", { name: /^Retry or close/ }).count()).toBe(0);
+  await counts.getByRole("link", { name: "errored 0", exact: true }).click();
+  await page.getByText("No instance matches these filters").waitFor();
+  expect(new URL(page.url()).searchParams.get("status")).toBe("errored");
+  await counts.getByRole("link", { name: "All", exact: true }).click();
+  await expect.poll(() => rows.count()).toBe(2);
+  await counts.getByRole("link", { name: "complete 2", exact: true }).click();
+  await expect.poll(() => rows.count()).toBe(2);
+
+  // In a narrow window, filters are folded and a set one remains; the navigation shows its hidden entries.
+  await page.setViewportSize({ width: 390, height: 800 });
+  expect(await page.getByLabel("Since").isVisible()).toBe(false);
+  expect(await page.getByLabel("Status").isVisible()).toBe(true);
+  await page.getByRole("button", { name: "Filters" }).click();
+  expect(await page.getByLabel("Since").isVisible()).toBe(true);
+  await expect.poll(() => page.locator(".screens[data-right]").count()).toBe(1);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await expect.poll(() => page.locator(".screens[data-right]").count()).toBe(0);
+
   await page.locator("main").focus();
   await page.keyboard.press("j");
   await expect.poll(() => rows.nth(0).evaluate((row) => row.matches(":focus"))).toBe(true);

@@ -64,3 +64,16 @@ it("a job of more than 500 items is drawn by type, with a note, and is listed pa
   await expect.poll(() => rows.getAttribute("aria-rowcount")).toBe("601");
   expect(new URL(page.url()).search).toBe("?as=each");
 });
+
+it("a job of one instance is a list without a graph", async () => {
+  const ada = await person();
+  await ada.ask("POST", "/v1/commands", {
+    ...{ type: "research.requested", correlation_id: "alone", delay_seconds: 3600 },
+    payload: { brand: "acme", keyword: ada.tenant },
+  });
+  const page = await ada.open("jobs/alone");
+  const rows = page.getByRole("table", { name: "The job, from causes to effects" }).locator("tbody tr");
+  await expect.poll(() => rows.count()).toBe(1);
+  expect(await page.getByRole("region", { name: "Graph" }).count()).toBe(0);
+  expect(await page.getByLabel(/^List/).count()).toBe(0);
+});

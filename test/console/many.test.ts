@@ -17,7 +17,7 @@ async function lostLetters(by: Person, count: number): Promise<string[]> {
 it("unknown outcomes of one step are answered together: counted first, with the consequences; those with a new unknown outcome name who has to answer", async () => {
   const ada = await person({ at: await shop() });
   const ids = await lostLetters(ada, 3);
-  const page = await ada.open("settings/doubts");
+  const page = await ada.open("to-do/unknown-outcomes");
   await page.getByRole("button", { name: "Decide all of change-order · write to the customer together …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("3 unknown outcomes match now").waitFor();
@@ -48,7 +48,7 @@ it("a bulk cancel without undo is described as such by its dialog and its page",
   await page.getByRole("button", { name: "Cancel all that are in doubt …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("Their effects are undone where an undo handler exists").waitFor();
-  await dialog.getByLabel("Take back what they did").uncheck();
+  await dialog.getByLabel("Undo their effects").uncheck();
   await dialog.getByText("The instances are terminated and their effects remain").waitFor();
   await expectFit(page, "cancel-many");
   await dialog.getByLabel("Reason (kept in the audit)").fill("the supplier left");

@@ -43,6 +43,7 @@ async function opened(link: string): Promise<Page> {
 it.runIf(FOLDER)("screenshots of an operator's screens, with the data of a shop's day", async () => {
   const page = await opened(await dayLink());
   const rows = page.locator("tbody tr");
+  await page.getByRole("link", { name: "Alerts", exact: true }).waitFor();
   for (const name of ["now", "now-dark", "now-390"]) await keep(page, name, /^p50/);
   for (const name of ["instances", "instances-390"]) {
     await go(page, "instances");
@@ -57,8 +58,10 @@ it.runIf(FOLDER)("screenshots of an operator's screens, with the data of a shop'
   await rows.filter({ hasText: "pieces is missing" }).click(there);
   await page.getByRole("table", { name: "Dead letters" }).locator("tbody tr").first().click(there);
   await keep(page, "dead-letter", /^payload.pieces$/);
-  await go(page, "settings/doubts");
-  await keep(page, "settings", "send mail");
+  await go(page, "to-do/unknown-outcomes");
+  await keep(page, "to-do", "send mail");
+  await go(page, "settings/tokens");
+  await keep(page, "settings", "Mint a token");
 
   await go(page, "");
   await page.getByRole("link", { name: /book courier/ }).click();

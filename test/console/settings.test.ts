@@ -70,18 +70,19 @@ it("questions are answered where they are shown; locks, limits, alerts and unkno
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });
-  const page = await ada.open("settings/questions");
+  const page = await ada.open("to-do/questions");
   await page.getByRole("button", { name: "Reject" }).waitFor();
-  await expectFit(page, "settings-questions");
+  await expectFit(page, "to-do-questions");
   await page.getByRole("button", { name: "Reject" }).click();
   await because(page, "not this one");
   await page.getByText("Answered. The instance continues.").waitFor();
   await page.getByText("not this one").waitFor();
   for (const [name, said] of [
+    ["Unknown outcomes", "No effect has an unknown outcome"],
+    [/^Alerts( \d+)?$/, /No alert|alerts?$/],
+    ["Settings", "No schedules yet"],
     ["Locks", "No lock has been held"],
     ["Limits", "This tenant has used no limit"],
-    ["Unknown outcomes", "No effect has an unknown outcome"],
-    ["Alerts", /No alert|alerts?$/],
   ] as const) {
     await page.getByRole("link", { name, exact: true }).click();
     await page.getByText(said).first().waitFor();
@@ -98,7 +99,7 @@ it("an unknown outcome is answered by a click, with its output, or by keys; each
       })
     ).instance_id;
   const [happened, did] = [await lost(1), await lost(2)];
-  const page = await ada.open("settings/doubts");
+  const page = await ada.open("to-do/unknown-outcomes");
   const doubts = page.getByRole("listitem").filter({ hasText: "write to the customer" });
   const of = (id: string) => doubts.filter({ has: page.locator(`a[href$="${id}"]`) });
   await expect.poll(() => doubts.count()).toBe(2);
@@ -106,7 +107,7 @@ it("an unknown outcome is answered by a click, with its output, or by keys; each
     .getByText(/The post office answered 502/)
     .waitFor();
   await of(happened).getByText("Input").click();
-  await expectFit(page, "settings-doubts");
+  await expectFit(page, "to-do-unknown-outcomes");
 
   await of(happened).getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
@@ -177,9 +178,9 @@ it("an alert is muted for a period, with a reason, and notified again", async ()
       )
       .run(...[hexId(), rule, now, now, now, now, now], ...[hexId(), rule, now - 60_000, now - 60_000, now, now]),
   );
-  const page = await ada.open(`settings/alerts?rule=${rule}`);
+  const page = await ada.open(`to-do/alerts?rule=${rule}`);
   // A firing alert comes first, even if it is older; without a receiver, the next action is shown.
-  const rows = page.locator(".settings-things > li");
+  const rows = page.locator(".items > li");
   await expect.poll(() => rows.count()).toBe(2);
   expect(await rows.first().textContent()).toMatch(/^firing.*queue crm.*once.*No notification was sent/);
   expect(await rows.first().getByRole("link", { name: "01234567…cdef" }).getAttribute("href")).toContain("/instances/0123456789abcdef");
@@ -189,7 +190,7 @@ it("an alert is muted for a period, with a reason, and notified again", async ()
   await page.getByRole("dialog").getByLabel("For").selectOption("1 day");
   await because(page, "known since Monday");
   await page.getByText("known since Monday").waitFor();
-  await expectFit(page, "settings-alerts");
+  await expectFit(page, "to-do-alerts");
   await page.getByRole("button", { name: "Unmute" }).click();
   await because(page, "it is mended");
   await expect.poll(() => page.getByRole("button", { name: "Mute", exact: true }).count()).toBe(2);
@@ -214,7 +215,7 @@ it("the question of a cancelled instance states that no answer is needed, and ha
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "sage" } });
-  const page = await ada.open("settings/questions");
+  const page = await ada.open("to-do/questions");
   await page.getByRole("button", { name: "Reject" }).waitFor();
   const { items } = await ada.ask<{ items: { instance_id: string }[] }>("GET", "/v1/approvals");
   await ada.ask("POST", `/v1/instances/${items[0]?.instance_id}/cancel`, { reason: "not now", undo: false });

@@ -78,7 +78,7 @@ describe("Notifications", () => {
     );
     expect(urlOf({ rule: "instances_overdue", examples: ["i"] })).toBe("http://a.example/under/console/instances/i");
     expect(urlOf({ rule: "queue_depth" })).toBe("http://a.example/under/console/queues");
-    expect(urlOf({ rule: "keeper_late", labels: {} })).toBe("http://a.example/under/console/settings/alerts?rule=keeper_late");
+    expect(urlOf({ rule: "keeper_late", labels: {} })).toBe("http://a.example/under/console/to-do/alerts?rule=keeper_late");
   });
 
   it.each(["orders.example", "https://ada:secret@orders.example", "ftp://orders.example", " ", undefined])(

@@ -57,11 +57,20 @@ function TextFilter({ name, value, known }: { name: string; value: string; known
   );
 }
 
+/** In a narrow window, more filters than these are folded. A set filter remains visible. */
+const FOLDED_FROM = 2;
+
 export function FilterBar({ filters }: { filters: Filters }) {
   const set = useFilters(filters) as Record<string, string | undefined>;
+  const [isOpen, open] = useState(false);
   const shown = Object.entries(filters).filter(([name, { isRare }]) => !isRare || set[name] !== undefined);
   return (
-    <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
+    <form class="filters" aria-label="Filters" data-open={isOpen || undefined} onSubmit={(event) => event.preventDefault()}>
+      {shown.length > FOLDED_FROM && (
+        <button type="button" class="unfold" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
+          {isOpen ? "Hide filters" : "Filters"}
+        </button>
+      )}
       {shown.map(([name, { label, options, unset = "any", known }]) => (
         // biome-ignore lint/a11y/noLabelWithoutControl: one of the two below is in it
         <label key={name} data-set={set[name] !== undefined || undefined}>

@@ -27,11 +27,17 @@ export function Shell() {
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
   }, [screen, waiting]);
-  // The navigation scrolls in a narrow window: keep the current entry visible.
+  // The navigation scrolls in a narrow window: keep the current entry visible, and mark the sides that have more entries.
+  const mark = () => {
+    const { scrollLeft = 0, clientWidth = 0, scrollWidth = 0, parentElement } = navigation.current ?? {};
+    parentElement?.toggleAttribute("data-left", scrollLeft > 1);
+    parentElement?.toggleAttribute("data-right", scrollLeft + clientWidth < scrollWidth - 1);
+  };
   useEffect(() => {
     const look = () => {
       const current = navigation.current?.querySelector<HTMLElement>("[aria-current]");
       if (current && navigation.current) navigation.current.scrollLeft = current.offsetLeft - (innerWidth - current.offsetWidth) / 2;
+      mark();
     };
     look();
     addEventListener("resize", look);
@@ -58,13 +64,15 @@ export function Shell() {
             Sign out
           </button>
         </div>
-        <nav aria-label="Screens" ref={navigation}>
-          {SCREENS.filter(({ isInNavigation }) => isInNavigation).map((one) => (
-            <Link key={one.name} to={hrefOf(one.path)} aria-current={(screen.under ?? screen.name) === one.name ? "page" : undefined}>
-              {one.title}
-            </Link>
-          ))}
-        </nav>
+        <div class="screens">
+          <nav aria-label="Screens" ref={navigation} onScroll={mark}>
+            {SCREENS.filter(({ isInNavigation }) => isInNavigation).map((one) => (
+              <Link key={one.name} to={hrefOf(one.path)} aria-current={(screen.under ?? screen.name) === one.name ? "page" : undefined}>
+                {one.title}
+              </Link>
+            ))}
+          </nav>
+        </div>
       </header>
       <main id="main" tabIndex={-1}>
         {/* The key gives the screen of each object, tenant and set of scopes a new state. */}

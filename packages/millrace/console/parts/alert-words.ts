@@ -13,7 +13,7 @@ const toInstances = (status: string) => (labels: Readonly<Record<string, string>
   hrefOf("instances", { status, workflow: labels.workflow });
 const toLetters = ({ queue, reason }: Readonly<Record<string, string>>) => hrefOf("dead-letters", { queue, reason });
 const toQueues = () => hrefOf("queues");
-const toQuestions = () => hrefOf("settings", "questions");
+const toQuestions = () => hrefOf("to-do", "questions");
 
 /** The engine's rules (docs/alerts.md). Alert rules of an app are shown by their name. */
 const RULES: Readonly<Record<string, Rule>> = {
@@ -26,7 +26,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   processing_p99: { says: "Batches of a queue are slow", to: toQueues },
   retry_ratio: { says: "A queue retries many messages", to: toQueues },
   backlog_age: { says: "Messages of a queue are close to their retention limit", to: toQueues },
-  effects_in_doubt: { says: "Effects have an unknown outcome (in doubt)", to: () => hrefOf("settings", "doubts") },
+  effects_in_doubt: { says: "Effects have an unknown outcome (in doubt)", to: () => hrefOf("to-do", "unknown-outcomes") },
   instances_overdue: { says: "Instances are overdue", to: ({ workflow }) => hrefOf("instances", { overdue: "true", workflow }) },
   approvals_waiting: { says: "Questions wait for an answer", to: toQuestions },
   approvals_pressing: { says: "Questions are about to time out", to: toQuestions },

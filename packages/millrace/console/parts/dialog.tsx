@@ -9,20 +9,49 @@ interface DialogProps {
   children: ComponentChildren;
 }
 
+/** The focused element and its parents. Without one, the current row or the screen. */
+function focusPath(): HTMLElement[] {
+  const { activeElement, body } = document;
+  const from = activeElement === body ? (document.querySelector("tr[data-current]") ?? document.getElementById("main")) : activeElement;
+  const path: HTMLElement[] = [];
+  for (let at = from as HTMLElement | null; at && at !== body; at = at.parentElement) path.push(at);
+  return path;
+}
+
+let stopReturning = () => {};
+
+/**
+ * Returns the focus to the first element of the path that is still on the page. An action often removes its button some time later: the
+ * focus then moves to the button's place, until the user moves it.
+ */
+function returnFocus(path: readonly HTMLElement[]): void {
+  const focus = () => {
+    const to = path.find(({ isConnected }) => isConnected);
+    if (to && to.tabIndex < 0) to.tabIndex = -1;
+    to?.focus({ preventScroll: to !== path[0] });
+  };
+  focus();
+  const watch = new MutationObserver(() => document.activeElement === document.body && focus());
+  watch.observe(document.body, { childList: true, subtree: true });
+  stopReturning();
+  stopReturning = () => watch.disconnect();
+}
+for (const moved of ["keydown", "pointerdown"]) addEventListener(moved, () => stopReturning(), { capture: true });
+
 /** A modal dialog. Esc closes it if `close` is given; the focus returns to its former element. */
 export function Dialog({ title, close, confirm, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const name = useId();
   // Opens the dialog before the paint, because the next key may be Esc.
   useLayoutEffect(() => {
-    const { activeElement } = document;
+    stopReturning();
+    const path = focusPath();
     const dialog = box.current;
     dialog?.showModal();
     return () => {
       // Closes the dialog first, because no element outside an open dialog can have the focus.
       dialog?.close();
-      if (activeElement instanceof HTMLElement && activeElement !== document.body && activeElement.isConnected) activeElement.focus();
-      else (document.querySelector<HTMLElement>("tr[data-current]") ?? document.getElementById("main"))?.focus();
+      returnFocus(path);
     };
   }, []);
   return (

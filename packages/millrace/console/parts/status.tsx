@@ -13,7 +13,22 @@ const SHAPES = {
   quiet: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
 } as const;
 
+/** Shapes of words that share a tone with others: an octagon, a triangle, a bell, an envelope, a barred circle. */
+const OWN_SHAPES = {
+  critical: "M4 1h4l3 3v4l-3 3H4L1 8V4zM6 3.6v3M6 8.3v.2",
+  warning: "M6 1.4 11 10.6H1zM6 4.8v2.6M6 8.9v.1",
+  firing: "M3 8.6V5.5a3 3 0 0 1 6 0v3.1l1 .9H2zM5.2 11.2h1.6",
+  letter: "M1.2 2.6h9.6v7H1.2zM1.4 2.9 6 6.6l4.6-3.7",
+  barred: "M6 6m-4.6 0a4.6 4.6 0 1 0 9.2 0a4.6 4.6 0 1 0-9.2 0zM3.6 6h4.8",
+} as const;
+
 export type Tone = keyof typeof SHAPES;
+type OwnShape = keyof typeof OWN_SHAPES;
+
+const SHAPED: Readonly<Record<string, OwnShape>> = {
+  ...{ critical: "critical", warning: "warning", firing: "firing", dead: "letter", "dead letter": "letter" },
+  ...{ held: "barred", blocked: "barred", stopped: "barred", halted: "barred", rejected: "barred", refused: "barred" },
+};
 
 const TONES: Readonly<Record<string, Tone>> = {
   ...{ complete: "green", done: "green", confirmed: "green", applied: "green", approved: "green", replayed: "green", active: "green" },
@@ -22,8 +37,10 @@ const TONES: Readonly<Record<string, Tone>> = {
   ...{ waiting: "violet", sleeping: "violet", pending: "violet", full: "violet" },
   ...{
     taken: "green",
+    delivered: "green",
     stated: "green",
     on_its_way: "blue",
+    in_transit: "blue",
     moving: "blue",
     delayed: "violet",
     held: "red",
@@ -31,6 +48,7 @@ const TONES: Readonly<Record<string, Tone>> = {
     unknown: "orange",
   },
   in_doubt: "orange",
+  ...{ critical: "red", firing: "amber", warning: "amber", "dead letter": "red", "ended with failures": "red" },
   ...{ errored: "red", dead: "red", timed_out: "red", refused: "red", rejected: "red", halted: "red", stopped: "red" },
   ...{ paused: "grey", aborted: "grey" },
 };
@@ -39,19 +57,26 @@ export function toneOf(word: string): Tone {
   return TONES[word] ?? "quiet";
 }
 
-export function Shape({ tone, ...at }: { tone: Tone; x?: number; y?: number }) {
+export function Shape({ tone, shape, ...at }: { tone: Tone; shape?: OwnShape | undefined; x?: number; y?: number }) {
   return (
     <svg {...at} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">
-      <path d={SHAPES[tone]} />
+      <path d={shape ? OWN_SHAPES[shape] : SHAPES[tone]} />
     </svg>
   );
 }
 
-export function Status({ word, tone = toneOf(word) }: { word: string; tone?: Tone }) {
+interface StatusProps {
+  word: string;
+  tone?: Tone | undefined;
+  /** The text. Default: the word. */
+  says?: string;
+}
+
+export function Status({ word, tone = toneOf(word), says = word.replaceAll("_", " ") }: StatusProps) {
   return (
     <span class="status" data-tone={tone}>
-      <Shape tone={tone} />
-      {word.replaceAll("_", " ")}
+      <Shape tone={tone} shape={SHAPED[word]} />
+      {says}
     </span>
   );
 }

@@ -15,9 +15,11 @@ import { Queues } from "./queues/queues.tsx";
 import type { Screen } from "./screen.ts";
 import { Send } from "./send/send.tsx";
 import { Settings } from "./settings/settings.tsx";
+import { ToDo } from "./to-do/to-do.tsx";
 
 export const SCREENS: readonly Screen[] = [
   { name: "now", path: "", title: "Now", component: Now, key: "n", isInNavigation: true },
+  { name: "to-do", path: "to-do", title: "To do", component: ToDo, key: "o", isInNavigation: true },
   { name: "queues", path: "queues", title: "Queues", component: Queues, key: "q", isInNavigation: true },
   { name: "messages", path: "messages", title: "Messages", component: Messages, key: "m", isInNavigation: true },
   { name: "instances", path: "instances", title: "Instances", component: Instances, key: "i", isInNavigation: true },
@@ -32,6 +34,7 @@ export const SCREENS: readonly Screen[] = [
   { name: "audit", path: "audit", title: "Audit", component: Audit, key: "u", under: "actions" },
   { name: "catalog-item", path: "catalog", title: "Catalog", component: CatalogItem, takesName: true, under: "catalog" },
   { name: "settings-page", path: "settings", title: "Settings", component: Settings, takesName: true, under: "settings" },
+  { name: "to-do-page", path: "to-do", title: "To do", component: ToDo, takesName: true, under: "to-do" },
   { name: "job", path: "jobs", title: "Job", component: Job, takesName: true, under: "instances" },
 ];
 

@@ -48,7 +48,7 @@ function listOf(rule: string, { queue, reason, workflow }: AlertNotice["labels"]
   if (isOfLetters(rule)) return `dead-letters${queryOf({ queue, reason })}`;
   if (rule === "instances_errored" || rule === "errored_depth") return `instances${queryOf({ status: "errored", workflow })}`;
   if (rule === "instances_overdue") return `instances${queryOf({ overdue: "true", workflow })}`;
-  return queue === undefined ? `settings/alerts${queryOf({ rule })}` : "queues";
+  return queue === undefined ? `to-do/alerts${queryOf({ rule })}` : "queues";
 }
 
 function queryOf(given: Readonly<Record<string, string | undefined>>): string {

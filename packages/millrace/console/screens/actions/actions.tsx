@@ -108,7 +108,8 @@ function None() {
   -d '{"verb":"retry","filter":{"workflow":"…"},"reason":"…","dry_run":true}'`}
     >
       No bulk action yet. <Link to={hrefOf("instances", { status: "errored" })}>Instances</Link> and{" "}
-      <Link to={hrefOf("dead-letters")}>dead letters</Link> offer a button for all rows that match the filters; or from a terminal:
+      <Link to={hrefOf("dead-letters")}>dead letters</Link> have a button for all rows that match the filters, including a status. From a
+      terminal:
     </Empty>
   );
 }

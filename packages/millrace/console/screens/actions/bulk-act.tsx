@@ -88,7 +88,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
       )}
       {TAKES_BACK.has(verb) && (
         <label class="check actions-back">
-          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Take back what they did
+          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Undo their effects
         </label>
       )}
       <details class="actions-pace">

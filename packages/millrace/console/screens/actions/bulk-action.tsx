@@ -34,7 +34,7 @@ const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "Result", width: "104px", cell: ({ result }) => <ResultOf verb={verb} word={result} /> },
   { head: begun(nounOf(verb)[0]), width: "1.6fr", narrow: "1.4fr", cell: (one) => <Target verb={verb} of={one} /> },
   { head: "Code", width: "1fr", isMinor: true, cell: ({ code }) => code && <a href={`/problems#${code}`}>{code}</a> },
-  { head: "Why", width: "2fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
+  { head: "Detail", width: "2fr", narrow: "1fr", cell: ({ why }) => <bdi title={why ?? undefined}>{why}</bdi> },
   { head: "Audit", width: "72px", isMinor: true, cell: ({ target }) => <Link to={hrefOf("audit", { target })}>rows</Link> },
   { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
 ];

@@ -15,19 +15,18 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
-/**
- * Starts a bulk action on all instances that match the list's filters, if the API supports these filters. Without a filter of the
- * status, the action is on the failed instances.
- */
+/** Starts a bulk action on all instances that match the list's filters, if the API supports these filters and the listed status has actions. */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const [meant, mean] = useState<Meant | undefined>();
-  const { status = "errored", since, overdue, standing, ...rest } = filters;
-  const verbs = VERBS[status];
-  if (!verbs || overdue || standing || !may("operate")) return null;
+  const { since, overdue, standing, ...rest } = filters;
+  // A cause groups failed instances.
+  const status = filters.cause ? "errored" : filters.status;
+  const verbs = VERBS[status ?? ""];
+  if (!status || !verbs || overdue || standing || !may("operate")) return null;
   // The filter is fixed when the dialog opens, so that an age keeps its time.
   const open = () => {
     const moment = sinceOf(since);
-    mean({ filter: { status, ...rest, ...(moment && { since: moment }) } as Record<string, string> });
+    mean({ filter: { ...rest, status, ...(moment && { since: moment }) } as Record<string, string> });
   };
   // A dialog that is open remains, and reports that no items are left.
   if (!isOffered && !meant) return null;
@@ -41,7 +40,7 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
       {isOffered && status === "in_doubt" && (
         <>
           {" "}
-          <Link to={hrefOf("settings", "doubts")}>Decide the unknown outcomes</Link>
+          <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>
         </>
       )}
       {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}

@@ -98,14 +98,14 @@ function messageColumns({ workflows }: Whole): readonly Column<Message>[] {
     { head: "Message", width: "1.2fr", cell: (one) => <MessageLink {...one} /> },
     { head: "Kind", width: "96px", narrow: "80px", cell: ({ kind }) => kind },
     {
-      head: "Leads to",
+      head: "Consumers",
       width: "1.8fr",
       isMinor: true,
       cell: (one) => ledTo(one, workflows).join(", ") || <span class="quiet">no consumer</span>,
     },
     { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link> },
     {
-      head: "From outside",
+      head: "Open to callers",
       width: "1fr",
       narrow: "104px",
       cell: ({ door }) => (door?.scope ? `with ${door.scope}` : <span class="quiet">no</span>),
@@ -115,7 +115,7 @@ function messageColumns({ workflows }: Whole): readonly Column<Message>[] {
 
 const QUEUES: readonly Column<Queue>[] = [
   { head: "Queue", width: "1.4fr", cell: ({ name }) => <Link to={hrefOf("catalog", `queue ${name}`)}>{name}</Link> },
-  { head: "Carries", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
+  { head: "Messages", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
   { head: "Retries", width: "136px", cell: (one) => policyOf(one).Retries },
   { head: "Batch", width: "96px", isMinor: true, cell: (one) => policyOf(one).Batch },
   { head: "Concurrency", width: "96px", isMinor: true, cell: (one) => policyOf(one).Concurrency },

@@ -111,7 +111,7 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
         </span>
         {door?.scope && <Link to={hrefOf("send", { message: `${kind} ${type}` })}>Send it</Link>}
       </Facts>
-      <h2>Leads to</h2>
+      <h2>Consumers</h2>
       <ul>
         {ledTo(message, catalog.workflows).map((one) => (
           <li key={one}>
@@ -124,7 +124,7 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
             )}
           </li>
         ))}
-        {ledTo(message, catalog.workflows).length === 0 && <li class="quiet">nothing: it is declared, but nothing consumes it yet</li>}
+        {ledTo(message, catalog.workflows).length === 0 && <li class="quiet">none: no workflow or route consumes it yet</li>}
       </ul>
       <h2>Comes from</h2>
       <ul>

@@ -2,6 +2,7 @@ import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Moment } from "../../parts/time.tsx";
+import type { Run } from "./runs.ts";
 import { labelOf } from "./step-names.ts";
 import { type Action, MOST_ACTIONS, type Whole } from "./whole.ts";
 
@@ -39,14 +40,34 @@ function sentenceOf({ verb, target, detail }: Action, { effects, questions }: Wh
   return SAID_OF[verb]?.(part) ?? SAID[verb] ?? verb.replaceAll("_", " ");
 }
 
-export function History({ whole, explained }: { whole: Whole; explained: ReadonlyMap<string, Explained> }) {
+interface HistoryProps {
+  whole: Whole;
+  runs: readonly Run[];
+  explained: ReadonlyMap<string, Explained>;
+}
+
+/** The earlier runs with their outcomes, and the actions of operators. The steps of earlier runs are gone. */
+export function History({ whole, runs, explained }: HistoryProps) {
   const {
     actions,
     instance: { id },
   } = whole;
   return (
-    <section aria-labelledby="people">
-      <h2 id="people">Operator actions</h2>
+    <section aria-labelledby="history">
+      <h2 id="history">History</h2>
+      {runs.length > 0 && (
+        <ul class="runs">
+          {runs.map(({ number, begunAt, by, before }) => (
+            <li key={number}>
+              Run {number - 1} {before ?? "ended"}
+              <span class="quiet">
+                {" "}
+                · run {number} started at <Moment at={begunAt} /> by <bdi>{by}</bdi>
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
       {actions.length === 0 && <p class="quiet">No operator has acted on this instance.</p>}
       <ol class="history">
         {actions.map((action) => (

@@ -83,17 +83,15 @@ export function Instance({ param: id }: ScreenProps) {
       <Cause instance={instance} explained={explained} />
       <ActButtons instance={instance} ask={(act) => setOpen({ act })} />
       <p class="told" role="status">
-        {said && !isPast(said.of, instance) && said.sentence}{" "}
-        {said?.of && !isPast(said.of, instance) && <a href="#people">Operator actions</a>}
+        {said && !isPast(said.of, instance) && said.sentence} {said?.of && !isPast(said.of, instance) && <a href="#history">History</a>}
       </p>
       <h2>{stepsOfWhich(instance, runs)}</h2>
-      <EarlierRuns runs={runs} />
       {steps.length > 0 ? (
         <Timeline steps={steps} over={OVER.has(instance.status) ? instance.updated_at : null} trouble={trouble} actsOf={actsOf} />
       ) : (
         <p class="quiet">No step has started.</p>
       )}
-      <History whole={data} explained={explained} />
+      <History whole={data} runs={runs} explained={explained} />
       <div class="pair">
         <section aria-label="Input">
           <h2>Input</h2>
@@ -171,24 +169,6 @@ function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
   const number = runs.at(-1)?.number;
   if (number === undefined) return "Steps";
   return undo === null ? `Steps of run ${number}` : "Steps, including the undo";
-}
-
-/** The outcomes of an instance's earlier runs. The platform no longer has the steps of these runs. */
-function EarlierRuns({ runs }: { runs: readonly Run[] }) {
-  if (runs.length === 0) return null;
-  return (
-    <ul class="runs">
-      {runs.map(({ number, begunAt, by, before }) => (
-        <li key={number}>
-          Run {number - 1} {before ?? "ended"}
-          <span class="quiet">
-            {" "}
-            · run {number} started at <Moment at={begunAt} /> by <bdi>{by}</bdi>
-          </span>
-        </li>
-      ))}
-    </ul>
-  );
 }
 
 function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {

@@ -73,7 +73,7 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
           </th>
           <th scope="col">State</th>
           <th scope="col" class="number">
-            Took
+            Duration
           </th>
         </tr>
       </thead>

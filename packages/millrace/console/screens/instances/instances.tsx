@@ -1,14 +1,17 @@
 import { get, type Item } from "../../data/api.ts";
+import { useCell } from "../../data/cell.ts";
+import { clock } from "../../data/clock.ts";
 import { useData } from "../../data/use-data.ts";
 import { usePages } from "../../data/use-pages.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { List } from "../../parts/list.tsx";
-import { InstanceStatus } from "../../parts/status.tsx";
+import { InstanceStatus, Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Ago, duration, exact } from "../../parts/time.tsx";
 import { InstancesButton } from "../actions/bulk-button.tsx";
+import { OVER } from "../instance/runs.ts";
 
 type Instance = Item<"/v1/instances">;
 
@@ -30,6 +33,17 @@ const FILTERS = {
   overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
 } as const;
 
+const NEVER_STARTED = new Set(["dead", "skipped"]);
+
+/** The time from accepted to the end, or to now. Waits, retries and earlier runs are included. */
+function Duration({ of: { status, accepted_at, updated_at, due_at } }: { of: Instance }) {
+  const from = Date.parse(accepted_at);
+  const isOver = OVER.has(status);
+  const said = useCell(clock, (now) => duration(Math.max(0, (isOver ? Date.parse(updated_at) : now) - from)));
+  if (NEVER_STARTED.has(status) || (status === "accepted" && due_at !== null)) return null;
+  return <span title={isOver ? `ended ${exact(updated_at)}` : "so far"}>{said}</span>;
+}
+
 function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance) {
   if (error) return [error.step, error.message].filter(Boolean).join(": ");
   if (retrying) return `${retrying.step}: ${retrying.error}`;
@@ -39,12 +53,20 @@ function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance
 
 const COLUMNS: readonly Column<Instance>[] = [
   { head: "Status", width: "168px", narrow: "112px", cell: (one) => <InstanceStatus instance={one} /> },
-  { head: "Workflow", width: "1.2fr", cell: (one) => <Link to={hrefOf("instances", one.id)}>{one.workflow}</Link> },
-  { head: "Subject", width: "1.4fr", cell: (one) => <bdi>{one.subject}</bdi> },
+  {
+    head: "Subject",
+    width: "1.4fr",
+    cell: (one) => (
+      <Link to={hrefOf("instances", one.id)} title={one.subject}>
+        <bdi>{one.subject}</bdi>
+      </Link>
+    ),
+  },
+  { head: "Workflow", width: "1.2fr", isMinor: true, cell: (one) => one.workflow },
   { head: "Step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
   { head: "Job", width: "1fr", isMinor: true, cell: (one) => <Link to={hrefOf("jobs", one.correlation_id)}>{one.correlation_id}</Link> },
   { head: "Accepted", width: "96px", narrow: "88px", isNumber: true, cell: (one) => <Ago at={one.accepted_at} /> },
-  { head: "Changed", width: "96px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.updated_at} /> },
+  { head: "Duration", width: "88px", isNumber: true, isMinor: true, cell: (one) => <Duration of={one} /> },
 ];
 
 export function Instances() {
@@ -67,13 +89,63 @@ export function Instances() {
       <h1>Instances</h1>
       {cause && <OfCause cause={cause} />}
       <FilterBar filters={shown} />
+      {!filters.cause && !filters.overdue && <ByStatus filters={{ since, ...filters }} />}
       <InstancesButton filters={{ since, ...filters }} isOffered={(pages.rows?.length ?? 0) > 0} />
       <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
         {(rows) => (
-          <Table label="Instances" rows={rows} columns={COLUMNS} nameOf={({ id }) => id} hrefOf={({ id }) => hrefOf("instances", id)} />
+          <Table
+            label="Instances"
+            rows={rows}
+            columns={COLUMNS}
+            below={(one) => (
+              <>
+                {one.workflow} · <Duration of={one} />
+              </>
+            )}
+            nameOf={({ id }) => id}
+            hrefOf={({ id }) => hrefOf("instances", id)}
+          />
         )}
       </List>
     </>
+  );
+}
+
+/** Statuses that are shown even without an instance. */
+const USUAL = new Set(["running", "waiting", "in_doubt", "errored", "complete"]);
+
+/** The counts by status under the other filters. Each is a link that sets the status, or removes it. */
+function ByStatus({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
+  const { workflow, subject, correlation, since, status: current } = filters;
+  const { data } = useData(
+    () => get("/v1/instances/counts", { query: { workflow, subject, correlation, since: sinceOf(since) } as object }),
+    [workflow, subject, correlation, since],
+    ({ kind }) => kind === "instance" || kind === "skipped",
+  );
+  const found = data?.items.filter(({ count }) => count > 0) ?? [];
+  if (!data || (found.length === 0 && !current)) return null;
+  const to = (status: string | undefined) => hrefOf("instances", { workflow, subject, correlation, since, status });
+  return (
+    <ul class="counts strip" aria-label="Counts">
+      <li>
+        <Link to={to(undefined)} aria-current={current ? undefined : "true"}>
+          All
+        </Link>
+      </li>
+      {data.items
+        .filter(({ status, count }) => count > 0 || USUAL.has(status) || status === current)
+        .map(({ status, count, more }) => (
+          <li key={status}>
+            <Link to={to(status === current ? undefined : status)} aria-current={status === current ? "true" : undefined}>
+              <Status word={status} tone={count === 0 ? "quiet" : undefined} />{" "}
+              <strong>
+                {count.toLocaleString()}
+                {more && "+"}
+              </strong>
+            </Link>
+          </li>
+        ))}
+    </ul>
   );
 }
 

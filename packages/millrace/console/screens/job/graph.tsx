@@ -86,7 +86,7 @@ function Thing({ knot, x, y }: { knot: Knot } & Place) {
       <title>{[knot.kind === "dead_letter" ? `dead letter of ${name}` : name, said].join("\n")}</title>
       <rect x={x} y={y} width={WIDE} height={HIGH} rx={6} />
       {!isBox && <path class="way" d={`M${x} ${y + HIGH / 2 + SHARP}h${WIDE}`} />}
-      <Shape tone={tone} x={x + 8} y={isBox ? y + 6 : y + 26} />
+      <Shape tone={tone} shape={knot.kind === "dead_letter" ? "letter" : undefined} x={x + 8} y={isBox ? y + 6 : y + 26} />
       {/* A nested svg clips text that is wider than estimated. */}
       <svg x={x} y={y} width={WIDE - 4} height={HIGH} aria-hidden="true">
         <text class="name" x={left - x} y={isBox ? 16 : 14}>

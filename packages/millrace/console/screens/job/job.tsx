@@ -44,13 +44,13 @@ export function Job({ param: id }: ScreenProps) {
       </h1>
       {problem && <ProblemNote problem={problem} />}
       <Summary job={id} isNamed={title === undefined} data={data} />
-      <FilterBar filters={FILTERS} />
+      {size > 1 && <FilterBar filters={FILTERS} />}
       {isMuch && (
         <p class="quiet" role="status">
           {size.toLocaleString()} instances and messages: more than {MOST_DRAWN} are drawn by type.
         </p>
       )}
-      <Graph roots={types} />
+      {size > 1 && <Graph roots={types} />}
       {(more || data.summary.more) && (
         <p class="quiet foot">
           <span role="status">
@@ -63,7 +63,7 @@ export function Job({ param: id }: ScreenProps) {
           )}
         </p>
       )}
-      <h2>As a list</h2>
+      {size > 1 && <h2>As a list</h2>}
       <Table
         label="The job, from causes to effects"
         rows={listed}
@@ -87,13 +87,16 @@ function titleOf(id: string, [first]: readonly Knot[]): string | undefined {
   return [first.label, first.subject].filter(Boolean).join(" · ");
 }
 
+const FAILED = new Set(["errored", "dead"]);
+
 function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: boolean; data: ReadJob }) {
   const { open, first_at: first, last_at: last, instances, dead_letters: letters, more } = summary;
+  const hasFailed = instances.some(({ status }) => FAILED.has(status)) || letters.some(({ state }) => state === "open");
   const byStatus = Object.entries(Object.groupBy(instances, ({ status }) => status));
   return (
     <>
       <p class="facts">
-        <Status word={open ? "running" : "ended"} />
+        <Status word={open ? "running" : hasFailed ? "ended with failures" : "ended"} />
         {!isNamed && <Id id={job} />}
         {first && (
           <span>
@@ -120,7 +123,8 @@ function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: bo
         ))}
         {letters.map(({ state, count }) => (
           <li key={`letter ${state}`}>
-            <Status word={`dead letter, ${state}`} tone={state === "open" ? "red" : "quiet"} /> <strong>{count.toLocaleString()}</strong>
+            <Status word="dead letter" says={`dead letter, ${state}`} tone={state === "open" ? "red" : "quiet"} />{" "}
+            <strong>{count.toLocaleString()}</strong>
           </li>
         ))}
       </ul>

@@ -125,7 +125,7 @@ const HOLDERS: readonly Column<Holder>[] = [
     width: "112px",
     isMinor: true,
     isNumber: true,
-    cell: ({ key_until: until }) => (until === null ? <span class="quiet">under way</span> : <Ago at={until} />),
+    cell: ({ key_until: until }) => (until === null ? <span class="quiet">running</span> : <Ago at={until} />),
   },
 ];
 

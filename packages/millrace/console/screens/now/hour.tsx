@@ -11,15 +11,19 @@ type Instance = Item<"/v1/instances">;
 const MINUTES = 60;
 const MINUTE_MS = 60_000;
 
-/** Accepted instances in each of the last 60 minutes, oldest first. */
-function byMinute(instances: readonly Instance[], now: number): number[] {
-  const counts = new Array<number>(MINUTES).fill(0);
-  for (const { accepted_at } of instances) {
+const FAILED = new Set(["errored", "dead"]);
+
+/** Instances by the minute in which they were accepted, of the last 60, oldest first. */
+function byMinute(instances: readonly Instance[], now: number): { all: number; failed: number }[] {
+  const minutes = Array.from({ length: MINUTES }, () => ({ all: 0, failed: 0 }));
+  for (const { accepted_at, status } of instances) {
     const ago = Math.floor((now - Date.parse(accepted_at)) / MINUTE_MS);
-    const at = MINUTES - 1 - Math.max(0, ago);
-    if (at >= 0) counts[at] = (counts[at] ?? 0) + 1;
+    const minute = minutes[MINUTES - 1 - Math.max(0, ago)];
+    if (!minute) continue;
+    minute.all++;
+    if (FAILED.has(status)) minute.failed++;
   }
-  return counts;
+  return minutes;
 }
 
 function quantile(sorted: readonly number[], share: number): number | undefined {
@@ -33,7 +37,7 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
   // In a busy hour only the newest instances are read, so counts of earlier minutes are unknown.
   const from = instances.length < MOST_READ ? undefined : (instances.at(-1)?.accepted_at ?? "");
   const first = from === undefined ? 0 : Math.max(0, MINUTES - 1 - Math.floor((now - Date.parse(from)) / MINUTE_MS));
-  const most = Math.max(1, ...counts);
+  const most = Math.max(1, ...counts.map(({ all }) => all));
   const took = instances
     .filter(({ status }) => status === "complete")
     .map(({ accepted_at, updated_at }) => Date.parse(updated_at) - Date.parse(accepted_at))
@@ -42,24 +46,42 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
   const words = Object.entries(Object.groupBy(instances, standing)).toSorted(([, one = []], [, other = []]) => other.length - one.length);
   return (
     <>
-      <svg
-        class="minutes"
-        viewBox="0 0 240 48"
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`Accepted by minute, ${most} at most${from ? `, from ${clockTime(from)} on` : ""}; see also the counts below`}
-      >
-        {counts.map((count, minute) => {
-          if (minute < first) return null;
-          const height = count === 0 ? 1 : Math.max(3, (count / most) * 48);
-          const name = clockTime(now - (MINUTES - 1 - minute) * MINUTE_MS);
-          return (
-            <rect key={name} x={minute * 4} y={48 - height} width={3} height={height} data-none={count === 0 || undefined}>
-              <title>{`${name}: ${count}`}</title>
-            </rect>
-          );
-        })}
-      </svg>
+      <div class="minutes">
+        <p>
+          <span>{most} per minute</span>
+          <span>
+            <i /> accepted <i class="failed" /> failed
+          </span>
+        </p>
+        <svg
+          viewBox="0 0 240 48"
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={`Accepted by minute, ${most} at most${from ? `, from ${clockTime(from)} on` : ""}; see also the counts below`}
+        >
+          {counts.map(({ all, failed }, minute) => {
+            if (minute < first) return null;
+            const name = clockTime(now - (MINUTES - 1 - minute) * MINUTE_MS).slice(0, -3);
+            const bar = (count: number) => {
+              const height = count === 0 ? 0 : Math.max(3, (count / most) * 48);
+              return { x: minute * 4, y: 48 - height, width: 3, height };
+            };
+            return (
+              <g key={name}>
+                <rect {...bar(all)} />
+                <rect class="failed" {...bar(failed)} />
+                <rect class="hit" x={minute * 4} y={0} width={4} height={48}>
+                  <title>{`${name}: ${all} accepted, ${failed} failed`}</title>
+                </rect>
+              </g>
+            );
+          })}
+        </svg>
+        <p>
+          <span>{clockTime(now - MINUTES * MINUTE_MS).slice(0, -3)}</span>
+          <span>now</span>
+        </p>
+      </div>
       <ul class="counts">
         {words.map(([word, of = []]) => (
           <li key={word}>

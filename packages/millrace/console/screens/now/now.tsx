@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Item, Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
+import { useRegularly } from "../../data/use-regularly.ts";
 import { sinceOf } from "../../frame/filters.tsx";
 import { needed } from "../../frame/needed.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
@@ -11,7 +12,7 @@ import { ruleOf } from "../../parts/alert-words.ts";
 import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
 import { withoutIds } from "../../parts/id.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
-import { Status, type Tone, toneOf } from "../../parts/status.tsx";
+import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { counted, titleOf } from "../actions/words.ts";
 import { FirstMinute } from "./first-minute.tsx";
@@ -21,6 +22,8 @@ import "./now.css";
 
 export function Now() {
   const { data, problem, again } = useData(readNeeds, [], () => true);
+  // Alerts have no event.
+  useRegularly(again);
   const { data: hour, problem: unread } = useData(
     () => readHour(sinceOf("1h") ?? ""),
     [],
@@ -49,7 +52,7 @@ export function Now() {
 function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
   const [asked, ask] = useState<(Question & { verb: keyof typeof TO_QUESTIONS }) | undefined>();
   const [said, say] = useState("");
-  const list = useRef<HTMLUListElement>(null);
+  const list = useRef<HTMLDivElement>(null);
   const { causes, doubts, questions, letters, lanes, bulk, alerts } = needs;
   const parts = Object.values(needs) as Result<{ items: unknown[] }>[];
   const refused = parts.flatMap((one) => (one.ok ? [] : [one.problem]));
@@ -69,62 +72,77 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
         <ProblemNote key={one.detail} problem={one} />
       ))}
       {count === 0 && refused.length === 0 && <p class="quiet">Nothing needs an operator.</p>}
-      <ul class="needs" ref={list}>
-        {of(causes).map(({ id, count, workflow, step, code, message, first_at, last_at }) => (
-          <Need key={id} word="errored" tone="red" count={count} to={hrefOf("instances", { cause: id })} first={first_at} last={last_at}>
-            {workflow} · {step ?? code}: {message}
-          </Need>
-        ))}
-        {of(doubts).map(({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
-          <Need key={key} word="in_doubt" tone="orange" count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="recorded">
-            {workflow} · {subject} · {step}
-            {item && ` [${item}]`}: {answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}
-          </Need>
-        ))}
-        {of(letters).map(({ id, count, queue, reason, message, first_at, last_at }) => (
-          <Need
-            key={id}
-            word="dead letter"
-            tone="red"
-            count={count}
-            to={hrefOf("dead-letters", { cause: id })}
-            first={first_at}
-            last={last_at}
-          >
-            {queue} · {reason}: {message}
-          </Need>
-        ))}
-        {of(questions).map(({ instance_id, asked_at, ...asking }) => (
-          <Need
-            key={asking.id}
-            word="waiting"
-            tone="violet"
-            count={1}
-            to={hrefOf("instances", instance_id)}
-            last={asked_at}
-            note="asked"
-            acts={
-              may("operate") &&
-              (["approve", "reject"] as const).map((verb) => (
-                <button key={verb} type="button" onClick={() => ask({ ...asking, verb })}>
-                  {TO_QUESTIONS[verb]}
-                </button>
-              ))
-            }
-          >
-            {asking.question} <span class="quiet">due</span> <Ago at={asking.due_at} />
-          </Need>
-        ))}
-        {of(lanes).map((group) => (
-          <LaneNeed key={`${group.lane} ${group.state} ${group.cause}`} group={group} />
-        ))}
-        {of(bulk).map(({ id, verb, matched, left, why, ended_at, created_at }) => (
-          <Need key={id} word="stopped" tone="red" count={left} to={hrefOf("actions", id)} last={ended_at ?? created_at}>
-            {titleOf(verb, counted(verb, matched))}, {left} of them left. {why}
-          </Need>
-        ))}
-        {alerts?.ok && alerts.data.items.length > 0 && <AlertsNeed alerts={alerts.data.items} />}
-      </ul>
+      <div class="needs" ref={list}>
+        {alerts?.ok && (
+          <Kind word="firing" title="Alerts" to={hrefOf("to-do", "alerts", { state: "firing" })} rows={alertGroups(alerts.data.items)}>
+            {({ severity, rule, says, count, since }) => (
+              <Need
+                key={rule + severity}
+                mark={severity}
+                count={count}
+                to={hrefOf("to-do", "alerts", { state: "firing", rule })}
+                last={since}
+                note={count === 1 ? "started" : "the first started"}
+              >
+                {says}
+              </Need>
+            )}
+          </Kind>
+        )}
+        <Kind word="in_doubt" title="Unknown outcomes" to={hrefOf("to-do", "unknown-outcomes")} rows={of(doubts)}>
+          {({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
+            <Need key={key} count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="recorded">
+              {workflow} · {subject} · {step}
+              {item && ` [${item}]`}: {answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}
+            </Need>
+          )}
+        </Kind>
+        <Kind word="errored" title="Failed instances" to={hrefOf("instances", { status: "errored" })} rows={of(causes)}>
+          {({ id, count, workflow, step, code, message, first_at, last_at }) => (
+            <Need key={id} count={count} to={hrefOf("instances", { cause: id })} first={first_at} last={last_at}>
+              {workflow} · {step ?? code}: {message}
+            </Need>
+          )}
+        </Kind>
+        <Kind word="dead letter" title="Dead letters" to={hrefOf("dead-letters")} rows={of(letters)}>
+          {({ id, count, queue, reason, message, first_at, last_at }) => (
+            <Need key={id} count={count} to={hrefOf("dead-letters", { cause: id })} first={first_at} last={last_at}>
+              {queue} · {reason}: {message}
+            </Need>
+          )}
+        </Kind>
+        <Kind word="held" title="Stalled lanes" to={hrefOf("queues")} rows={of(lanes)}>
+          {(group) => <LaneNeed key={`${group.lane} ${group.state} ${group.cause}`} group={group} />}
+        </Kind>
+        <Kind word="stopped" title="Stopped bulk actions" to={hrefOf("actions")} rows={of(bulk)}>
+          {({ id, verb, matched, left, why, ended_at, created_at }) => (
+            <Need key={id} count={left} to={hrefOf("actions", id)} last={ended_at ?? created_at}>
+              {titleOf(verb, counted(verb, matched))}, {left} of them left. {why}
+            </Need>
+          )}
+        </Kind>
+        <Kind word="waiting" title="Questions" to={hrefOf("to-do", "questions")} rows={of(questions)}>
+          {({ instance_id, asked_at, ...asking }) => (
+            <Need
+              key={asking.id}
+              count={1}
+              to={hrefOf("instances", instance_id)}
+              last={asked_at}
+              note="asked"
+              acts={
+                may("operate") &&
+                (["approve", "reject"] as const).map((verb) => (
+                  <button key={verb} type="button" onClick={() => ask({ ...asking, verb })}>
+                    {TO_QUESTIONS[verb]}
+                  </button>
+                ))
+              }
+            >
+              {asking.question} <span class="quiet">due</span> <Ago at={asking.due_at} />
+            </Need>
+          )}
+        </Kind>
+      </div>
       <p class="quiet" role="status">
         {parts.some((one) => one.ok && one.data.items.length === MOST) && `The first ${MOST} of each kind. `}
         {lanes.ok && lanes.data.more && "Only the first 10,000 lanes are counted. "}
@@ -154,7 +172,7 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
   const behind = waiting === 1 ? "1 message waits" : `${waiting.toLocaleString()} messages wait`;
   const note = waiting === 0 ? "no message waits, recorded" : `${behind}, the oldest sent`;
   return (
-    <Need word={state} tone={toneOf(state)} count={keys} to={to} last={since} note={note}>
+    <Need mark={state} count={keys} to={to} last={since} note={note}>
       {keys === 1 ? (
         <>
           Lane {lane}, <bdi>{key}</bdi>
@@ -167,27 +185,46 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
   );
 }
 
-/** All firing alerts as one row, because the failures behind them have their own rows. */
-function AlertsNeed({ alerts }: { alerts: Item<"/v1/alerts">[] }) {
-  const says = [...new Set(alerts.map(({ rule }) => ruleOf(rule).says))];
-  const first = alerts.map(({ since }) => since).toSorted()[0] ?? "";
+interface KindProps<Row> {
+  /** Determines the shape and the color. */
+  word: string;
+  title: string;
+  to: string;
+  rows: readonly Row[];
+  children: (row: Row) => ComponentChildren;
+}
+
+/** The items of one kind, under a link to all of them. */
+function Kind<Row>({ word, title, to, rows, children }: KindProps<Row>) {
+  if (rows.length === 0) return null;
   return (
-    <Need
-      word="firing"
-      tone={alerts.some(({ severity }) => severity === "critical") ? "red" : "amber"}
-      count={alerts.length}
-      to={hrefOf("settings", "alerts", { state: "firing" })}
-      last={first}
-      note="the first started"
-    >
-      {alerts.length === 1 ? "Alert" : "Alerts"}: {says.join("; ")}
-    </Need>
+    <section data-kind={word}>
+      <h3>
+        <Link to={to}>
+          <Status word={word} says={title} />
+        </Link>
+      </h3>
+      <ul>{rows.map(children)}</ul>
+    </section>
   );
 }
 
+type Alert = Item<"/v1/alerts">;
+
+/** Alerts of one rule and severity as one row, critical ones first. */
+function alertGroups(alerts: readonly Alert[]) {
+  const groups = Map.groupBy(alerts, ({ severity, rule }) => `${severity} ${rule}`);
+  return [...groups.values()]
+    .flatMap((all) => {
+      const [first] = all.toSorted((one, other) => (one.since < other.since ? -1 : 1));
+      return first ? [{ ...first, says: ruleOf(first.rule).says, count: all.length }] : [];
+    })
+    .toSorted((one, other) => Number(other.severity === "critical") - Number(one.severity === "critical"));
+}
+
 interface NeedProps {
-  word: string;
-  tone: Tone;
+  /** A status within the kind. */
+  mark?: string;
   count: number;
   to: string;
   first?: string;
@@ -198,13 +235,13 @@ interface NeedProps {
   children: ComponentChildren;
 }
 
-function Need({ word, tone, count, to, first, last, note = "last", acts, children }: NeedProps) {
+function Need({ mark, count, to, first, last, note = "last", acts, children }: NeedProps) {
   return (
     <li>
-      <Status word={word} tone={tone} />
       <strong class="number">{count.toLocaleString()}</strong>
       <div>
         <p>
+          {mark && <Status word={mark} />}{" "}
           <Link to={to}>
             <bdi>{children}</bdi>
           </Link>

@@ -41,7 +41,7 @@ export function Limits() {
         }
       >
         {(rows) => (
-          <ul class="settings-things">
+          <ul class="items">
             {rows.map((limit) => (
               <One key={limit.name} limit={limit} />
             ))}

@@ -6,7 +6,7 @@ import { Act } from "../../parts/act.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { List } from "../../parts/list.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { useTold } from "./told.tsx";
+import { useTold } from "../../parts/told.tsx";
 
 export function Locks() {
   const [asked, ask] = useState<{ name: string; waiting: number } | undefined>();
@@ -34,7 +34,7 @@ export function Locks() {
         }
       >
         {(rows) => (
-          <ul class="settings-things">
+          <ul class="items">
             {rows.map(({ name, holder, since, until, waiting, token }) => (
               <li key={name}>
                 <span class="quiet">

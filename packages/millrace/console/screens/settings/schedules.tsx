@@ -11,8 +11,8 @@ import { List } from "../../parts/list.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
+import { useTold } from "../../parts/told.tsx";
 import { ActOn, type Asked, Change, type Schedule } from "./schedule-acts.tsx";
-import { useTold } from "./told.tsx";
 
 const FILTERS = { name: { label: "Name", isRare: true } } as const;
 
@@ -55,7 +55,7 @@ export function Schedules() {
         }
       >
         {(rows) => (
-          <ul class="settings-things">
+          <ul class="items">
             {rows.map((one) => (
               <Row key={one.name} schedule={one} ask={ask} change={() => change(one)} />
             ))}

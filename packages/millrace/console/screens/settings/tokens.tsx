@@ -14,7 +14,7 @@ import { copied } from "../../parts/id.tsx";
 import { List } from "../../parts/list.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, clockTime } from "../../parts/time.tsx";
-import { useTold } from "./told.tsx";
+import { useTold } from "../../parts/told.tsx";
 
 type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;

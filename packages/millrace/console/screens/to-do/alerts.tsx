@@ -13,7 +13,7 @@ import { shortId } from "../../parts/id.tsx";
 import { List } from "../../parts/list.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { useTold } from "./told.tsx";
+import { useTold } from "../../parts/told.tsx";
 
 type Alert = Item<"/v1/alerts">;
 
@@ -70,7 +70,7 @@ export function Alerts() {
         {(rows) => (
           <>
             {rows.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null) && <Channels />}
-            <ul class="settings-things" ref={list}>
+            <ul class="items" ref={list}>
               {rows.map((alert) => (
                 <Row key={alert.id} alert={alert} ask={() => ask(alert)} />
               ))}
@@ -89,14 +89,17 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
   const { says, isOfArrivals, to } = ruleOf(rule);
   return (
     <li>
-      <Status word={word} tone={tone} />
+      <div>
+        <Status word={word} tone={tone} />
+        <br />
+        <Status word={severity} tone={resolved_at ? "quiet" : undefined} />
+      </div>
       <div>
         <p>
           <strong>{to ? <Link to={to(labels)}>{says}</Link> : says}</strong> <bdi>{groupOf(labels)}</bdi>
         </p>
         <p class="quiet">
-          <code>{rule}</code> · {severity} · {count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`} · started{" "}
-          <Ago at={since} />
+          <code>{rule}</code> · {count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`} · started <Ago at={since} />
           {resolved_at ? (
             <>
               , {isOfArrivals ? "ended" : "resolved"} <Ago at={resolved_at} />

@@ -9,12 +9,12 @@ import { Json } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
+import { useTold } from "../../parts/told.tsx";
 import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
-import { useTold } from "./told.tsx";
 
 const MOST = 100;
 
-export function Doubts() {
+export function UnknownOutcomes() {
   const [asked, ask] = useState<AskedOfDoubt | undefined>();
   const { data, problem, again } = useData(
     () => get("/v1/effects", { query: { limit: String(MOST) } }),
@@ -32,7 +32,7 @@ export function Doubts() {
       {problem && <ProblemNote problem={problem} />}
       {data?.items.length === 0 && <Empty>No effect has an unknown outcome.</Empty>}
       {may("operate") && <Together doubts={data?.items ?? []} />}
-      <ul class="settings-things">
+      <ul class="items">
         {data?.items.map((doubt) => (
           <Row key={doubt.key} doubt={doubt} answer={(verb) => ask({ doubt, verb, follows: doubt.follows })} />
         ))}
@@ -52,7 +52,7 @@ function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
   if (many.length === 0 && !meant) return null;
   return (
     <>
-      <p class="acts settings-together">
+      <p class="acts together">
         {many.map(([name, of]) => (
           <button key={name} type="button" onClick={() => mean({ filter: JSON.parse(name) as Record<string, string> })}>
             Decide all of {of[0]?.workflow} · {of[0]?.step} together …

@@ -10,7 +10,7 @@ import { Json } from "../../parts/json.tsx";
 import { List } from "../../parts/list.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/time.tsx";
-import { useTold } from "./told.tsx";
+import { useTold } from "../../parts/told.tsx";
 
 type Question = Item<"/v1/approvals">;
 
@@ -44,7 +44,7 @@ export function Questions() {
         }
       >
         {(rows) => (
-          <ul class="settings-things">
+          <ul class="items">
             {rows.map((one) => (
               <Row key={one.id} question={one} ask={(verb) => ask({ ...one, verb })} />
             ))}
