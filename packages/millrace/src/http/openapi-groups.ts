@@ -57,7 +57,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Audit", paths: ["/v1/audit"], description: "Read the actions of operators and their reasons." },
   {
     name: "Health",
-    paths: ["/metrics", "/v1/queues", "/v1/messages"],
+    paths: ["/metrics", "/v1/queues", "/v1/messages", "/v1/workflows"],
     description: "Read counters, gauges and queue health of the whole deployment.",
   },
   { name: "Alerts", paths: ["/v1/alerts"], description: "Read and mute alerts about the health of the deployment." },

@@ -20,7 +20,7 @@ async function asking(scopes: readonly Scope[], tenantId = "acme") {
 
 it("the deployment's health is visible only to tokens with the scope observe", async () => {
   const plain = await asking(["read", "operate", "unattributed"]);
-  for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters"]) {
+  for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters", "/v1/workflows/by-time"]) {
     expect((await api.fetch(new Request(`http://localhost${path}`), probeEnv, createExecutionContext())).status, path).toBe(401);
     expect((await plain(path)).status, path).toBe(403);
   }
@@ -64,6 +64,31 @@ it("the health table has the counts of each queue and the source of each number"
   expect(Object.keys(health.sources)).toEqual(numbers);
 });
 
+it("the ended runs and step durations of a workflow are shown by minute and by hour, without the engine's own steps", async () => {
+  const workflow = fresh("workflow");
+  const ended = (status: string, by: number) => count(probeEnv, "instances_ended_total", { workflow, status, code: "" }, by);
+  ended("complete", 3);
+  ended("errored", 1);
+  for (const [step, seconds] of [...Array.from({ length: 99 }, () => ["put", 0.004] as const), ["other", 20], ["engine", 0.3]] as const)
+    observe(probeEnv, "step_duration_seconds", { workflow, step }, seconds);
+  await settleCounts(probeEnv);
+  const ask = await asking(["observe"]);
+  for (const span of ["minute", "hour"]) {
+    const shown = (await (await ask(`/v1/workflows/by-time?span=${span}`)).json()) as { items: { at: string; workflow: string }[] };
+    const own = shown.items.filter((one) => one.workflow === workflow);
+    expect(own, span).toEqual([
+      {
+        at: expect.stringMatching(span === "hour" ? /T\d\d:00:00/ : /:00\.000Z$/),
+        ...{ workflow, ended: { complete: 3, errored: 1 }, attempts: 100 },
+        // Interpolated within the bucket until 5 ms, and at its end.
+        step_p50_seconds: expect.closeTo(0.0025, 3),
+        step_p99_seconds: 0.005,
+      },
+    ]);
+  }
+  expect((await ask("/v1/workflows/by-time?span=ever")).status).toBe(422);
+});
+
 it("the tables of messages by minute and type, and of today's dead letters by queue and type, contain no text of a tenant", async () => {
   const tenantId = fresh("tenant");
   const type = `made.up.${fresh()}`;
@@ -79,7 +104,7 @@ it("the tables of messages by minute and type, and of today's dead letters by qu
   await settleCounts(probeEnv);
   const minutes = await shown("/v1/messages/by-minute?minutes=5");
   expect(minutes.items.filter(({ queue, type: of }) => queue === "probe-commands" && of === "unknown")).not.toEqual([]);
-  for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters"]) {
+  for (const path of ["/metrics", "/v1/queues", "/v1/messages/by-minute", "/v1/messages/dead-letters", "/v1/workflows/by-time"]) {
     const text = await (await ask(path)).text();
     expect(text.includes(type) || text.includes(tenantId), path).toBe(false);
   }

@@ -32,6 +32,13 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
   return { ever: sumOf([ever ? tallyOf(ever) : {}, ...tallies.map(tallyOf)]), minutes, at };
 }
 
+/** The counts of the last hours, by the start of the hour. The last minute may be missing. */
+export async function readHours({ DB }: Pick<EngineEnv, "DB">, at: number, hours: number): Promise<Map<number, Tally>> {
+  const first = (Math.floor(at / SPAN_MS.hour) - hours + 1) * SPAN_MS.hour;
+  const { rows } = await namedBatch(DB, { rows: selectCountsBetween("hour", first, Number.MAX_SAFE_INTEGER) });
+  return new Map((rows as unknown as CountsRow[]).map((row) => [row.at, tallyOf(row)]));
+}
+
 /**
  * Merges the recorders' tallies into the counts of their minute, their hour and all time, and deletes them in the same write. Each tally
  * therefore counts once, however often the merge is repeated. A concurrent second merge is refused. Returns the number of merged tallies.

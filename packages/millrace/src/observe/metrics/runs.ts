@@ -14,7 +14,8 @@ export function countAttempt(
   observe(env, "step_duration_seconds", { workflow, step: name }, (Date.now() - beganAt) / 1000);
 }
 
-const ENGINE_STEPS = "engine";
+/** The step label of all steps of the engine itself. */
+export const ENGINE_STEPS = "engine";
 
 /** Counts a run that ended. `code`: the error code of the run. */
 export function countEnd(env: object, workflow: string, status: string, code: string | undefined): void {
