@@ -9,6 +9,7 @@ import { Instance } from "./instance/instance.tsx";
 import { Instances } from "./instances/instances.tsx";
 import { Job } from "./job/job.tsx";
 import { Messages } from "./messages/messages.tsx";
+import { Metrics } from "./metrics/metrics.tsx";
 import { Now } from "./now/now.tsx";
 import { NOWHERE } from "./nowhere/nowhere.tsx";
 import { Queues } from "./queues/queues.tsx";
@@ -22,6 +23,7 @@ export const SCREENS: readonly Screen[] = [
   { name: "to-do", path: "to-do", title: "To do", component: ToDo, key: "o", isInNavigation: true },
   { name: "queues", path: "queues", title: "Queues", component: Queues, key: "q", isInNavigation: true },
   { name: "messages", path: "messages", title: "Messages", component: Messages, key: "m", isInNavigation: true },
+  { name: "metrics", path: "metrics", title: "Metrics", component: Metrics, key: "e", isInNavigation: true },
   { name: "instances", path: "instances", title: "Instances", component: Instances, key: "i", isInNavigation: true },
   { name: "dead-letters", path: "dead-letters", title: "Dead letters", component: DeadLetters, key: "d", isInNavigation: true },
   { name: "actions", path: "actions", title: "Actions", component: Actions, key: "a", isInNavigation: true },

@@ -1,0 +1,209 @@
+import { useState } from "preact/hooks";
+import { type Answer, get, type Item } from "../../data/api.ts";
+import { may } from "../../data/session.ts";
+import { useData } from "../../data/use-data.ts";
+import { useRegularly } from "../../data/use-regularly.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { Empty } from "../../parts/empty.tsx";
+import { NeedsObserve } from "../../parts/needs-observe.tsx";
+import { ProblemNote } from "../../parts/problem.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago, duration, exact } from "../../parts/time.tsx";
+import { Bars, Legend, Lines, PERCENTILES, Swatch, type Window } from "./plot.tsx";
+import "./metrics.css";
+
+type Period = Item<"/v1/workflows/by-time">;
+
+const FILTERS = {
+  span: { label: "Period", options: { hour: "last 2 days, by hour" }, unset: "last hour, by minute" },
+  workflow: {
+    label: "Workflow",
+    known: async () => {
+      const read = await get("/v1/workflows/by-time", { query: { span: "hour" } });
+      return read.ok ? namesIn(read.data.items) : [];
+    },
+  },
+} as const;
+
+const SPANS = {
+  minute: { ms: 60_000, count: 60 },
+  hour: { ms: 3_600_000, count: 48 },
+} as const;
+
+/** More workflows are shown by the filter. */
+const MOST_SHOWN = 8;
+
+const namesIn = (items: readonly Period[]) => [...new Set(items.map(({ workflow }) => workflow))].sort();
+const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, one) => total + one, 0);
+
+export function Metrics() {
+  const { span, workflow } = useFilters(FILTERS);
+  return (
+    <div class="metrics">
+      <h1>Metrics</h1>
+      {may("observe") ? (
+        <>
+          <FilterBar filters={FILTERS} />
+          <Workflows span={span === "hour" ? "hour" : "minute"} workflow={workflow} />
+        </>
+      ) : (
+        <NeedsObserve what="Runs are counted" />
+      )}
+    </div>
+  );
+}
+
+function Workflows({ span, workflow }: { span: keyof typeof SPANS; workflow: string | undefined }) {
+  const { data, problem, again } = useData(
+    () => get("/v1/workflows/by-time", { query: { span } }),
+    [span],
+    () => false,
+  );
+  useRegularly(again);
+  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  const of = Object.entries(Object.groupBy(data.items, (one) => one.workflow))
+    .map(([name, periods = []]) => ({ name, periods, runs: periods.reduce((total, { ended }) => total + sum(ended), 0) }))
+    .filter(({ name }) => workflow === undefined || name === workflow)
+    .toSorted((one, other) => other.runs - one.runs || (one.name < other.name ? -1 : 1));
+  const more = of.slice(MOST_SHOWN).map(({ name }) => name);
+  return (
+    <>
+      {problem && <ProblemNote problem={problem} />}
+      {of.length === 0 && <None workflow={workflow} />}
+      {of.slice(0, MOST_SHOWN).map(({ name, periods }) => (
+        <OfWorkflow key={`${span} ${name}`} name={name} periods={periods} window={windowOf(data, span)} />
+      ))}
+      {more.length > 0 && (
+        <p>
+          {more.length === 1 ? "One more workflow has" : `${more.length} more workflows have`} counts:{" "}
+          {more.map((name, nth) => (
+            <span key={name}>
+              {nth > 0 && ", "}
+              <Link to={hrefOf("metrics", { workflow: name, ...(span === "hour" && { span }) })}>{name}</Link>
+            </span>
+          ))}
+        </p>
+      )}
+      {of.length > 0 && (
+        <p class="quiet sources">
+          Updated <Ago at={data.at} />. For all tenants. The last {span} is not over. A {span} without a bar has no ended run, or its counts
+          are lost or older than this deployment. Counts are a lower bound: the last {span === "hour" ? "minute" : "ten seconds"} may be
+          missing. p50 and p99 are those of step attempts, interpolated between fixed bounds of at most 5 minutes.
+        </p>
+      )}
+    </>
+  );
+}
+
+function None({ workflow }: { workflow: string | undefined }) {
+  return (
+    <Empty>
+      No run{workflow && ` of ${workflow}`} ended and no step{workflow && " of it"} was attempted in this period.{" "}
+      {workflow ? "Names must match exactly. Clear shows all." : "The counts are about ten seconds late."}
+    </Empty>
+  );
+}
+
+/** The periods from the oldest to the current one. */
+function windowOf({ at }: Answer<"/v1/workflows/by-time">, span: keyof typeof SPANS): Window {
+  const { ms, count } = SPANS[span];
+  const last = Math.floor(Date.parse(at) / ms) * ms;
+  return { times: Array.from({ length: count }, (_, nth) => last - (count - 1 - nth) * ms), labelOf: labelOf(span) };
+}
+
+/** `14:05` for a minute, `11-27 14:00` for an hour. */
+const labelOf = (span: keyof typeof SPANS) => (at: number) => exact(at).slice(span === "hour" ? 5 : 11, 16);
+
+const ORDER = ["complete", "terminated", "errored"];
+const rank = (status: string) => (ORDER.indexOf(status) + ORDER.length) % ORDER.length;
+
+const seconds = (value: number | null) => (value === null ? "–" : duration(value * 1000));
+
+function OfWorkflow({ name, periods, window }: { name: string; periods: readonly Period[]; window: Window }) {
+  const [chosen, choose] = useState<number>();
+  const known = new Map(periods.map((one) => [Date.parse(one.at), one]));
+  const slots = window.times.map((at) => known.get(at));
+  const statuses = [...new Set(periods.flatMap(({ ended }) => Object.keys(ended)))].sort((one, other) => rank(one) - rank(other));
+  const total = (status: string) => periods.reduce((all, { ended }) => all + (ended[status] ?? 0), 0);
+  const endedIn = (at: number) =>
+    statuses.flatMap((status) => (slots[at]?.ended[status] ? [`${status} ${slots[at].ended[status].toLocaleString()}`] : [])).join(", ") ||
+    "no ended run";
+  const tookIn = (at: number) => {
+    const one = slots[at];
+    if (!one?.attempts) return "no step attempt";
+    return `p50 ${seconds(one.step_p50_seconds)}, p99 ${seconds(one.step_p99_seconds)} of ${one.attempts.toLocaleString()} attempts`;
+  };
+  const shared = { window, chosen, choose };
+  const timeOf = (at: number) => window.labelOf(window.times[at] ?? 0);
+  return (
+    <section class="of-workflow" aria-label={name}>
+      <h2>
+        <Link to={hrefOf("catalog", name)}>{name}</Link>
+      </h2>
+      <div class="plots">
+        <figure>
+          <figcaption>
+            <span class="name">Ended runs</span>
+            <Legend>
+              {statuses.map((status, nth) => (
+                <Swatch key={status} status={status} nth={nth} total={total(status)} />
+              ))}
+            </Legend>
+          </figcaption>
+          <Bars
+            {...shared}
+            label={`Ended runs of ${name}`}
+            said={endedIn}
+            statuses={statuses}
+            counts={slots.map((one) => one?.ended ?? {})}
+          />
+        </figure>
+        <figure>
+          <figcaption>
+            <span class="name">Step duration</span>
+            <Legend>{PERCENTILES}</Legend>
+          </figcaption>
+          <Lines
+            {...shared}
+            label={`Step durations of ${name}`}
+            said={tookIn}
+            low={slots.map((one) => one?.step_p50_seconds ?? null)}
+            high={slots.map((one) => one?.step_p99_seconds ?? null)}
+          />
+        </figure>
+      </div>
+      <p class="value">
+        {chosen === undefined ? (
+          <span class="quiet">Point at a bar, or focus a chart and use the arrow keys, to read its values.</span>
+        ) : (
+          <>
+            <strong>{timeOf(chosen)}</strong> {endedIn(chosen)} · {tookIn(chosen)}
+          </>
+        )}
+      </p>
+      <details>
+        <summary class="quiet">As a table</summary>
+        <div class="twin">
+          <Table
+            label={`${name} over time`}
+            rows={periods.toSorted((one, other) => (one.at < other.at ? 1 : -1))}
+            columns={columnsOf(statuses, window)}
+            nameOf={({ at }) => at}
+          />
+        </div>
+      </details>
+    </section>
+  );
+}
+
+function columnsOf(statuses: readonly string[], { labelOf }: Window): Column<Period>[] {
+  const number = { width: "96px", narrow: "1fr", isNumber: true } as const;
+  return [
+    { head: "Time", width: "104px", narrow: "92px", cell: ({ at }) => <time datetime={at}>{labelOf(Date.parse(at))}</time> },
+    ...statuses.map((head) => ({ ...number, head, cell: ({ ended }: Period) => (ended[head] ?? 0).toLocaleString() })),
+    { ...number, head: "p50", cell: (one) => seconds(one.step_p50_seconds) },
+    { ...number, head: "p99", cell: (one) => seconds(one.step_p99_seconds) },
+    { ...number, head: "Attempts", isMinor: true, cell: ({ attempts }) => attempts.toLocaleString() },
+  ];
+}
