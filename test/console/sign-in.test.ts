@@ -4,14 +4,24 @@ import { expectFit } from "./look.ts";
 import { forgive, person, stage } from "./stage.ts";
 import { articles } from "./work.ts";
 
-it("a sign-in link signs one browser in; its code is removed from the URL at once, and the token is kept in the page's memory only", async () => {
+it("a sign-in link signs one tab in; its code is removed from the URL at once, and the tab keeps the token until it signs out or closes", async () => {
   const ada = await person();
   const page = await ada.open("instances?since=1h");
   expect(page.url()).toBe(`${ada.url}/console/instances?since=1h`);
-  const kept = await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, history.state])");
-  expect(kept).not.toMatch(/mr_|mc_/);
+  const shared = await page.evaluate("JSON.stringify([{ ...localStorage }, document.cookie, history.state])");
+  expect(shared).not.toMatch(/mr_|mc_/);
+  await page.reload();
+  await page.getByRole("heading", { name: "Instances" }).waitFor();
+  // No cookie authenticates, so a page of another origin cannot send an authenticated request.
+  expect(await page.evaluate('fetch("/v1/caller", { credentials: "include" }).then(({ status }) => status)')).toBe(401);
+  const beside = await page.context().newPage();
+  await beside.goto(page.url());
+  await beside.getByLabel("Your token").waitFor();
+  await beside.close();
+  await page.getByRole("button", { name: "Sign out" }).click();
   await page.reload();
   await page.getByLabel("Your token").waitFor();
+  expect(await page.evaluate("sessionStorage.length")).toBe(0);
   await page.getByText("npx millrace token link", { exact: true }).waitFor();
   await page.getByText("npx millrace token --persist-to .wrangler/state --tenant acme --actor ada", { exact: true }).waitFor();
   await expectFit(page, "sign-in");

@@ -10,7 +10,7 @@ export interface Caller {
   at: string;
 }
 
-/** The token is kept in the page's memory only. */
+/** The token is also kept in the tab's session storage, for a reload. */
 export interface Session {
   /** `in` and `again` show the screens; `again` also shows a dialog that asks for a token. */
   state: "asking" | "out" | "in" | "again";
@@ -35,11 +35,11 @@ export function tryAgain(): Promise<void> {
   return attempt();
 }
 
-/** Signs in with the code in the address, which is removed at once, or with Cloudflare Access. Otherwise asks for a token. */
+/** Signs in with the code in the address, which is removed at once, the tab's token or Cloudflare Access. Otherwise asks for a token. */
 export function begin(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
-  return code === undefined ? look(undefined) : trade(code);
+  return code === undefined ? look(kept()) : trade(code);
 }
 
 async function trade(code: string): Promise<void> {
@@ -79,6 +79,7 @@ const NO_TOKEN = unsendable("This is not a token. A token is mr_ followed by let
 function enter({ token, caller }: { token?: string; caller: Caller }): void {
   setClock(caller.at);
   attempt = begin;
+  keep(token);
   session.set({ state: "in", ...(token && { token }), caller, nth: session.get().nth + 1 });
 }
 
@@ -86,6 +87,8 @@ function enter({ token, caller }: { token?: string; caller: Caller }): void {
 function out(why?: Problem): void {
   const { caller, nth, state } = session.get();
   const isOpen = state === "in" || state === "again";
+  // After any other failure, a reload tries the token again.
+  if (why?.status === 401) keep();
   session.set({ state: isOpen ? "again" : "out", nth, ...(isOpen && caller && { caller }), ...(why && { why }) });
 }
 
@@ -95,5 +98,27 @@ export function expired(why: Problem): void {
 
 export function signOut(): void {
   attempt = begin;
+  keep();
   session.set({ state: "out", nth: session.get().nth });
+}
+
+const KEPT = "millrace token";
+
+/** The token that this tab kept before a reload. */
+function kept(): string | undefined {
+  try {
+    return sessionStorage.getItem(KEPT) ?? undefined;
+  } catch {
+    // Storage may be disabled: a reload then asks for a token.
+    return undefined;
+  }
+}
+
+function keep(token?: string): void {
+  try {
+    if (token) sessionStorage.setItem(KEPT, token);
+    else sessionStorage.removeItem(KEPT);
+  } catch {
+    // As in `kept`.
+  }
 }

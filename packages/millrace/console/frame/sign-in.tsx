@@ -5,7 +5,7 @@ import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ProblemNote } from "../parts/problem.tsx";
 
-/** A form for a token. The token is kept in memory and removed from the field. */
+/** A form for a token, which is removed from the field. */
 function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   const [isAsking, setAsking] = useState(false);
   const { why } = useCell(session);
@@ -34,9 +34,9 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
         Sign in
       </button>
       <p class="quiet">
-        The token needs the scope <code>read</code>. It is kept in the memory of this page only. You can also sign in with a link that is
-        valid once: ask the operator of this engine. If <code>npx millrace dev</code> runs the engine on your machine, make a link in the
-        same folder:
+        The token needs the scope <code>read</code>. This tab keeps it until you sign out or close the tab. You can also sign in with a link
+        that is valid once: ask the operator of this engine. If <code>npx millrace dev</code> runs the engine on your machine, make a link
+        in the same folder:
       </p>
       <pre>npx millrace token link</pre>
       <p class="quiet">

@@ -57,7 +57,7 @@ const trade = createRoute({
   path: "/console/sign-in",
   operationId: "signIn",
   summary: "Exchange a sign-in code for a token",
-  description: "A code works once. The console keeps the token only in memory.",
+  description: "A code works once. The console keeps the token until its tab is closed.",
   security: [],
   request: { body: jsonBody(traded) },
   responses: {
