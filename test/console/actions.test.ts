@@ -17,7 +17,7 @@ it("a bulk retry from a list's filters is counted first, stopped by itself, resu
 
   const { items: causes } = await ada.ask<{ items: { id: string }[] }>("GET", "/v1/instances/causes");
   const page = await ada.open(`instances?status=errored&cause=${causes[0]?.id}`);
-  await page.getByRole("button", { name: "Retry or close all that are errored …" }).click();
+  await page.getByRole("button", { name: "Retry, close or run again all that are errored …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("3 instances match").waitFor();
   await dialog.getByText(/publish-article, put page: .*403|publish-article, put page: .*#/).waitFor();

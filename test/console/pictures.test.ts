@@ -65,7 +65,7 @@ it.runIf(FOLDER)("screenshots of an operator's screens, with the data of a shop'
 
   await go(page, "");
   await page.getByRole("link", { name: /book courier/ }).click();
-  await page.getByRole("button", { name: /^Retry or close all/ }).click();
+  await page.getByRole("button", { name: /^Retry, close or run again all/ }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: "Retry 20 instances" }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("the courier's key is renewed");

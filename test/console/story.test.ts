@@ -43,7 +43,7 @@ it("an operator by keyboard alone finds one cause of twenty failures, retries on
   await press(page, "g", "n");
   await tabTo(need(FAILED - 1).getByRole("link"));
   await press(page, "Enter");
-  await tabTo(page.getByRole("button", { name: "Retry or close all that are errored …" }));
+  await tabTo(page.getByRole("button", { name: "Retry, close or run again all that are errored …" }));
   await press(page, "Enter");
   await dialog.getByText(`${FAILED - 1} instances match`).waitFor();
   await dialog.getByText("in stages of 1, 10, 8").waitFor();

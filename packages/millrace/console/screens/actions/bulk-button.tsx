@@ -3,19 +3,21 @@ import { may } from "../../data/session.ts";
 import { sinceOf } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { BulkAct, type Meant } from "./bulk-act.tsx";
-import { begun } from "./words.ts";
+import { begun, choiceOf } from "./words.ts";
 
-const ENDED = ["retry", "close"];
+const eitherOf = new Intl.ListFormat("en-GB", { type: "disjunction" });
+
+const FAILED = ["retry", "close", "run_again"];
 const GOING_ON = ["cancel", "pause"];
 
-/** The bulk actions for instances of each status. Final statuses have none. */
+/** Bulk verbs by status. Statuses without one are absent. */
 const VERBS: Readonly<Record<string, readonly string[]>> = {
-  ...{ errored: ENDED, terminated: ENDED },
+  ...{ errored: FAILED, terminated: FAILED, complete: ["run_again"] },
   ...{ accepted: GOING_ON, queued: GOING_ON, running: GOING_ON, waiting: GOING_ON },
   ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
 };
 
-/** Starts a bulk action on all instances that match the list's filters, if the API supports these filters and the listed status has actions. */
+/** Starts a bulk action on all instances of the list, if the API supports its filters and its status has actions. */
 export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
   const [meant, mean] = useState<Meant | undefined>();
   const { since, overdue, standing, ...rest } = filters;
@@ -34,7 +36,7 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
     <p>
       {isOffered && (
         <button type="button" onClick={open}>
-          {verbs.map((verb, index) => (index === 0 ? begun(verb) : ` or ${verb}`))} all that are {status.replaceAll("_", " ")} …
+          {begun(eitherOf.format(verbs.map(choiceOf)))} all that are {status.replaceAll("_", " ")} …
         </button>
       )}
       {isOffered && status === "in_doubt" && (

@@ -7,13 +7,14 @@ export type Action = Item<"/v1/audit">;
 
 /** The nouns of the engine's verbs. The items of an app's verb are called "things". */
 const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
-  ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close"].map((verb) => [verb, ["instance", "instances"]])),
+  ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close", "run_again"].map((verb) => [verb, ["instance", "instances"]])),
   ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
   ...Object.fromEntries(["reject", "retry_anyway"].map((verb) => [verb, ["unknown outcome", "unknown outcomes"]])),
   redeliver: ["delivery", "deliveries"],
 };
 
 export function titleOf(verb: string, things: string): string {
+  if (verb === "run_again") return `Run ${things} again`;
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
 
@@ -43,7 +44,7 @@ export function nounOf(verb: string): readonly [one: string, many: string] {
 
 const DONE: Readonly<Record<string, string>> = {
   ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
-  ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again" },
+  ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again", run_again: "run again" },
 };
 
 /** The label of an item's result. For some verbs, the result `done` includes outcomes until the settle time has passed. */
@@ -52,7 +53,7 @@ export function resultOf(verb: string, result: string): string {
 }
 
 export function meaningOf(verb: string): string {
-  const isSeen = ["retry", "replay", "cancel", "redeliver", "reject", "retry_anyway"].includes(verb);
+  const isSeen = ["retry", "replay", "cancel", "redeliver", "reject", "retry_anyway", "run_again"].includes(verb);
   const seen = isSeen ? `${begun(resultOf(verb, "done"))}: completed, or not failed by the end of its stage. ` : "";
   const doubt = isSeen && verb !== "redeliver" ? ", or its outcome is unknown and needs an operator" : "";
   return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isSeen ? ", or failed afterwards" : ""}${doubt}.`;

@@ -89,7 +89,7 @@ export function Instances() {
       <h1>Instances</h1>
       {cause && <OfCause cause={cause} />}
       <FilterBar filters={shown} />
-      {!filters.cause && !filters.overdue && <ByStatus filters={{ since, ...filters }} />}
+      {!filters.cause && !filters.overdue && !filters.standing && <ByStatus filters={{ since, ...filters }} />}
       <InstancesButton filters={{ since, ...filters }} isOffered={(pages.rows?.length ?? 0) > 0} />
       <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
         {(rows) => (
