@@ -2,8 +2,9 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { expect, it, onTestFinished } from "vitest";
+import { HISTOGRAMS } from "../../packages/millrace/src/observe/metrics/series.ts";
 import { dayLink } from "./day/day.ts";
-import { person, stage } from "./stage.ts";
+import { inDatabase, person, stage } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
 // To take the screenshots of docs/console.md: MILLRACE_SCREENSHOTS=docs/console npx vitest run --project node test/console/pictures.test.ts
@@ -101,4 +102,28 @@ it.runIf(FOLDER)("screenshots of a developer's screens, from the first minute on
   await go(page, "jobs/spring");
   for (const name of ["job", "job-dark"]) await keep(page, name, "post-to-social");
   expect(page.url()).toContain("jobs/spring");
+  await addHours("publish-article");
+  await go(page, "metrics?span=hour&workflow=publish-article");
+  await keep(page, "metrics", /^Step duration$/);
 });
+
+/** Adds counts of a workflow's last two days. */
+async function addHours(workflow: string): Promise<void> {
+  const { buckets } = HISTOGRAMS.step_duration_seconds;
+  const hour = Math.floor(Date.now() / 3_600_000) * 3_600_000;
+  await inDatabase((database) => {
+    for (let ago = 1; ago < 48; ago++) {
+      const counts = { complete: 90 + 40 * Math.sin(ago / 4), terminated: ago % 3, errored: ago > 9 && ago < 14 ? 45 : ago % 5 };
+      const took = buckets.map((_, at) => (at === 4 + (ago % 2) ? 90 : at === (ago > 9 && ago < 14 ? 9 : 7) ? 9 : 0));
+      const body = {
+        instances_ended_total: Object.fromEntries(
+          Object.entries(counts).map(([status, count]) => [JSON.stringify([workflow, status, ""]), Math.round(count)]),
+        ),
+        step_duration_seconds: { [JSON.stringify([workflow, "put page"])]: [...took, 0, 8] },
+      };
+      database
+        .prepare("INSERT INTO millrace_counts (span, at, body) VALUES ('hour', ?, ?)")
+        .run(hour - ago * 3_600_000, JSON.stringify(body));
+    }
+  });
+}

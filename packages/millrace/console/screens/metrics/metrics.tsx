@@ -16,7 +16,7 @@ import "./metrics.css";
 type Period = Item<"/v1/workflows/by-time">;
 
 const FILTERS = {
-  span: { label: "Period", options: { hour: "last 2 days, by hour" }, unset: "last hour, by minute" },
+  span: { label: "Period", options: { hour: "last two days" }, unset: "last hour" },
   workflow: {
     label: "Workflow",
     known: async () => {
@@ -87,9 +87,10 @@ function Workflows({ span, workflow }: { span: keyof typeof SPANS; workflow: str
       )}
       {of.length > 0 && (
         <p class="quiet sources">
-          Updated <Ago at={data.at} />. For all tenants. The last {span} is not over. A {span} without a bar has no ended run, or its counts
-          are lost or older than this deployment. Counts are a lower bound: the last {span === "hour" ? "minute" : "ten seconds"} may be
-          missing. p50 and p99 are those of step attempts, interpolated between fixed bounds of at most 5 minutes.
+          Updated <Ago at={data.at} />. For all tenants. The last {span} is not over. {span === "hour" ? "An hour" : "A minute"} without a
+          bar has no ended run, or its counts are lost or older than this deployment. Counts are a lower bound: the last{" "}
+          {span === "hour" ? "minute" : "ten seconds"} may be missing. p50 and p99 are those of step attempts, interpolated between fixed
+          bounds of at most 5 minutes.
         </p>
       )}
     </>
