@@ -62,6 +62,8 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["divergences list", [], 0, "None."],
   ["queues list", ["--minutes", "1"], 0, /^queue +depth +oldest seconds/],
   ["messages by-minute", [], 0, ""],
+  ["queues pause nope", REASON, 1, "is not valid"],
+  ["workflows pause nope", REASON, 1, "is not valid"],
   ["workflows by-time", ["--span", "hour"], 0, ""],
   ["metrics show", [], 0, /^# HELP millrace_/m],
   ["costs show", [], 0, /^workflow +basis/m],
