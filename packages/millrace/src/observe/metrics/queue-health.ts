@@ -12,12 +12,9 @@ const seconds = (description: string) => z.number().nullable().meta({ descriptio
 export const QueueHealth = z
   .object({
     queue: z.string(),
-    depth: z
-      .int()
-      .nullable()
-      .meta({
-        description: "Waiting messages, without messages in a back-off; null for a lane, and for a queue that does not report them.",
-      }),
+    depth: z.int().nullable().meta({
+      description: "Waiting messages, without messages in a back-off; null for a lane, and for a queue that does not report them.",
+    }),
     oldest_seconds: seconds("The age of the oldest waiting message."),
     lag_seconds: seconds("The 99th percentile of the time from a message's send to its first delivery."),
     in_per_minute: z.number().meta({ description: "Messages sent." }),
