@@ -17,7 +17,9 @@ export const exportRows = defineWorkflow({
     for (let from: Page | undefined; ; ) {
       const at = from;
       chunks.count();
-      const next = await step.commit("write rows", () => exportPage(call, at), { key: at ? `part ${at.part}` : "start" });
+      const next = await step.commit("write rows", ({ progress }) => exportPage({ ...call, progress }, at), {
+        key: at ? `part ${at.part}` : "start",
+      });
       if (next === null) return;
       from = next;
     }

@@ -19,7 +19,9 @@ export const importRows = defineWorkflow({
     for (let from: Place | undefined; ; ) {
       const at = from;
       chunks.count();
-      const next = await step.commit("take rows", () => importChunk(call, at), { key: at ? `from ${at.offset}` : "start" });
+      const next = await step.commit("take rows", ({ progress }) => importChunk({ ...call, progress }, at), {
+        key: at ? `from ${at.offset}` : "start",
+      });
       if (next === null) break;
       from = next;
     }

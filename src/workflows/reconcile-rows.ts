@@ -19,14 +19,18 @@ export const reconcileRows = defineWorkflow({
     do {
       const from = at?.place;
       chunks.count();
-      at = await step.commit("compare rows", () => compareChunk(call, from), { key: from ? `from ${from.offset}` : "start" });
+      at = await step.commit("compare rows", ({ progress }) => compareChunk({ ...call, progress }, from), {
+        key: from ? `from ${from.offset}` : "start",
+      });
     } while (at.place);
 
     let rest = at.rest ?? null;
     while (rest !== null) {
       const from: Rest = rest;
       chunks.count();
-      rest = await step.commit("look for the rest", () => compareRest(call, from), { key: `part ${from.part}` });
+      rest = await step.commit("look for the rest", ({ progress }) => compareRest({ ...call, progress }, from), {
+        key: `part ${from.part}`,
+      });
     }
     await step.effect("remove the upload", removeUpload, { tenantId: envelope.tenant_id, batchId });
   },

@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "millrace";
+import { type Duration, defineWorkflow, notRetryable, type Reporting, type StepOptions } from "millrace";
 import { ContactsSync } from "../messages/crm.ts";
 import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from "../systems/crm/chunk.ts";
 import { cutQuestion, NOT_AGREED } from "../systems/crm/cut-question.ts";
@@ -27,6 +27,13 @@ export const syncContacts = defineWorkflow({
     const call: SyncCall = { env, envelope, instanceId, syncId, scope };
     let chunks = 0;
     let mayCut = false;
+    /** A chunk that first reports the number of chunks before it. */
+    const counted =
+      <Made>(chunk: () => Made) =>
+      ({ progress }: Reporting): Made => {
+        progress({ done: chunks - 1, text: "chunks of contacts" });
+        return chunk();
+      };
     /** Pushes the contacts from the first id to the last. Returns how many contacts wait for a retry. */
     const walk = async (chunk: (place: Place, key: string) => Promise<Progress>): Promise<number> => {
       let waiting = 0;
@@ -47,14 +54,24 @@ export const syncContacts = defineWorkflow({
       return waiting;
     };
 
-    let waiting = await walk((place, key) => step.commit("sync contacts", () => syncChunk(call, place), { key, ...PATIENCE }));
+    let waiting = await walk((place, key) =>
+      step.commit(
+        "sync contacts",
+        counted(() => syncChunk(call, place)),
+        { key, ...PATIENCE },
+      ),
+    );
     for (const [index, pause] of PAUSES.entries()) {
       if (waiting === 0) return;
       const round = `round ${index + 1}`;
       const isLast = index === PAUSES.length - 1;
       await step.sleep("let the CRM recover", pause, { key: round });
       waiting = await walk((place, key) =>
-        step.commit("retry contacts", () => retryChunk(call, place, isLast), { key: `${round}, ${key}`, ...PATIENCE }),
+        step.commit(
+          "retry contacts",
+          counted(() => retryChunk(call, place, isLast)),
+          { key: `${round}, ${key}`, ...PATIENCE },
+        ),
       );
     }
   },

@@ -24,6 +24,7 @@ const written: Instance = {
   must_end_by: null,
   overdue: false,
   error: null,
+  progress: null,
   undo: null,
   accepted_at: at(10),
   updated_at: at(40),
@@ -70,6 +71,7 @@ it("a failed attempt is reported with the wait after it, and the end with its ca
     max_attempts: 6,
     next_attempt_at: null,
     until: null,
+    progress: null,
     effects: [],
   };
   expect(timeline.news([publishing, written], new Map([["p", [step]]]))).toEqual([

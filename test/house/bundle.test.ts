@@ -28,8 +28,8 @@ const ENGINE_ONLY = `
   };`;
 
 /** The maximum size of such a Worker, minified, and in gzip: slightly above its current size. */
-const MOST_KB = 922;
-const MOST_GZIP_KB = 304;
+const MOST_KB = 926;
+const MOST_GZIP_KB = 306;
 
 interface Plugged {
   onResolve(which: { filter: RegExp }, answer: () => object): void;

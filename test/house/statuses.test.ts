@@ -122,6 +122,7 @@ const NO_TRANSITIONS = [
   "ofGone",
   "selectLeft",
   "selectRun",
+  "setProgress",
   "deleteInstances",
   "lookAtAll",
   "lookNow",

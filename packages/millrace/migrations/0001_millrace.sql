@@ -329,7 +329,9 @@ CREATE TABLE millrace_instances (
   lost            TEXT,
   undone          INTEGER NOT NULL DEFAULT 0 CHECK (undone IN (0, 1)),
   -- The id of the pause that keeps it from starting.
-  held_by         TEXT
+  held_by         TEXT,
+  -- By the name of a step, its last report: label, attempt, share, done, of, text, time.
+  progress        TEXT    CHECK (progress IS NULL OR json_valid(progress))
 ) STRICT;
 CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
 CREATE INDEX millrace_instances_by_payload ON millrace_instances (envelope->>'payload_ref') WHERE envelope->>'payload_ref' IS NOT NULL;

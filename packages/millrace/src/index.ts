@@ -47,6 +47,7 @@ export {
   defineStep,
   type EffectCall,
   type EffectClass,
+  type Reporting,
   type Retries,
   type StepDefinition,
   type Writes,

@@ -193,7 +193,13 @@ describe("Alert channels", () => {
       ...{ MILLRACE_KEY: "key", ALERTS_SLACK_URL: url, ALERTS_WEBHOOK_URL: url },
       ...{ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7" },
     } as unknown as Cloudflare.Env;
-    const said = postAlert(undefined).run({ ...call, env, signal: AbortSignal.timeout(1000), fetch: async () => answer });
+    const said = postAlert(undefined).run({
+      ...call,
+      env,
+      signal: AbortSignal.timeout(1000),
+      progress: () => undefined,
+      fetch: async () => answer,
+    });
     return said.then(() => undefined).catch((error: MillraceError) => error);
   };
 

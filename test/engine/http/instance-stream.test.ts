@@ -64,6 +64,22 @@ describe("Instance stream", () => {
     expect((await open(id, told.at(-1)?.id)).status).toBe(204);
   });
 
+  it("the stream of an instance contains the last progress of each step, and no status for a change of it", async () => {
+    const open = await reader();
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("look", ({ progress }) => progress({ done: 1, of: 4, text: "pages" }) ?? null, { key: "a" });
+      await step.commit("count", ({ progress }) => progress({ share: 1 }) ?? {});
+    });
+    await reaches(instanceId, "complete");
+    const told = await new EventReader(await open(instanceId)).all();
+    const at = expect.any(String);
+    expect(told.flatMap(({ event, data }) => (event === "progress" ? [data] : []))).toEqual([
+      { step: "look [a]", attempt: 1, share: 0.25, done: 1, of: 4, text: "pages", at },
+      { step: "count", attempt: 1, share: 1, done: null, of: null, text: null, at },
+    ]);
+    expect(told.filter(({ event }) => event === "status")).toHaveLength(1);
+  });
+
   it("the stream of an instance can resume after any event without a lost or repeated event", async () => {
     const [open, id] = [await reader(), await eventful()];
     const whole = await new EventReader(await open(id)).all();

@@ -146,7 +146,7 @@ it("a late attempt of an export cannot change a part of the file that another at
   const { batch, text } = await exported(caller, { format: "csv" });
   await completed(caller, contactsCsv(5).replaceAll("Person", "Somebody else"));
   // A late attempt of a process that was considered dead: it reads the current state, and stores its part; its commit is refused.
-  const call = { env, envelope: { tenant_id: caller.tenantId } as Envelope, batchId: batch.batch_id };
+  const call = { env, envelope: { tenant_id: caller.tenantId } as Envelope, batchId: batch.batch_id, progress: () => undefined };
   const late = await exportPage(call, undefined);
   expect(late.statements).toHaveLength(2);
   expect((await caller.get(`/v1/batches/${batch.batch_id}/result`)).body).toBe(text);

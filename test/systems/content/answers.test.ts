@@ -93,7 +93,15 @@ describe("An invalid answer of the model", () => {
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
     const trace = { traceparent: newTrace() };
     const write = (key: string) =>
-      writeArticle.run({ input, key, trace, fetch, signal: AbortSignal.timeout(5000), env: { ...env, UPSTREAMS } as Cloudflare.Env });
+      writeArticle.run({
+        input,
+        key,
+        trace,
+        fetch,
+        signal: AbortSignal.timeout(5000),
+        progress: () => undefined,
+        env: { ...env, UPSTREAMS } as Cloudflare.Env,
+      });
     const [first, second] = [fresh("key"), fresh("key")];
     expect(await write(first)).toMatchObject({ bad: "empty", problem: expect.stringContaining("TEXT_URL") });
     comesBack();

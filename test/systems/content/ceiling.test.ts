@@ -73,7 +73,15 @@ it("a call of a model that is still refused after the last delay fails the step 
   await limit(caller, TENANT, 1);
   const query = fresh("query");
   const input = { query, tenantId: caller.tenantId, brand: "acme", isLast: true };
-  const call = { input, key: fresh("key"), trace: { traceparent: newTrace() }, fetch, signal: AbortSignal.timeout(5000), env };
+  const call = {
+    input,
+    key: fresh("key"),
+    trace: { traceparent: newTrace() },
+    fetch,
+    signal: AbortSignal.timeout(5000),
+    progress: () => undefined,
+    env,
+  };
   await expect(searchWeb.run(call)).rejects.toMatchObject({
     code: "not_retryable",
     message: expect.stringContaining("raise its limit with PUT /v1/budgets/spending"),

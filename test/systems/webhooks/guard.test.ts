@@ -203,6 +203,7 @@ describe("Host names", () => {
       },
       key: "k",
       signal: new AbortController().signal,
+      progress: () => undefined,
       trace: { traceparent: newTrace() },
       fetch: through,
       env: { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" } as typeof env,

@@ -2,7 +2,7 @@ import { oneLine, say } from "../terminal.ts";
 import type { Instance, InstanceDetail } from "./answers.ts";
 import { heardOf, type StreamEvent } from "./events.ts";
 import { nextLines, standing } from "./instance-words.ts";
-import { type StepEvent, StepTeller } from "./step-words.ts";
+import { progressLine, type StepEvent, type StepProgress, StepTeller } from "./step-words.ts";
 import { callOf } from "./usage.ts";
 import type { Asked, Verb } from "./verb.ts";
 import { instanceId } from "./which.ts";
@@ -23,6 +23,32 @@ async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): 
   }
 }
 
+/**
+ * Shows the progress of a step as a bar on stderr, which `clear` removes before other lines. Without a terminal it prints a line for each
+ * tenth.
+ */
+function progressBar() {
+  const { stderr } = process;
+  let [isShown, told] = [false, ""];
+  const clear = () => {
+    if (isShown) stderr.write("\r\u001b[K");
+    isShown = false;
+  };
+  return {
+    clear,
+    show(events: readonly StreamEvent[]): void {
+      const progress = events.findLast(({ event }) => event === "progress")?.data as StepProgress | undefined;
+      if (progress === undefined) return;
+      const { step, attempt, share, text } = progress;
+      const tenth = `${step} ${attempt} ${share === null ? text : Math.floor(share * 10)}`;
+      clear();
+      if (stderr.isTTY) stderr.write(progressLine(progress).slice(0, stderr.columns - 1));
+      else if (tenth !== told) tell(progressLine(progress));
+      [isShown, told] = [stderr.isTTY, tenth];
+    },
+  };
+}
+
 function stepTeller(): (events: readonly StreamEvent[]) => string[] {
   const teller = new StepTeller();
   return (events) => teller.lines(events.flatMap(({ event, data }) => (event === "step" ? [data as StepEvent] : [])));
@@ -34,16 +60,21 @@ function stepTeller(): (events: readonly StreamEvent[]) => string[] {
  */
 export async function waitFor(asked: Asked, id: string, wanted: Instance["status"]): Promise<number> {
   const linesOf = stepTeller();
+  const bar = progressBar();
   try {
     for await (const events of toldOf(asked, id)) {
-      for (const line of linesOf(events)) tell(line);
-      const stands = events.findLast(({ event }) => event !== "step")?.data as Instance | undefined;
+      const lines = linesOf(events);
+      if (lines.length > 0) bar.clear();
+      for (const line of lines) tell(line);
+      bar.show(events);
+      const stands = events.findLast(({ event }) => event === "status" || event === "end")?.data as Instance | undefined;
       if (stands && standsStill(stands)) break;
     }
   } catch (error) {
     if (asked.stop.aborted) tell(`\nIt continues. To see it: ${callOf("instances tail", id)}`);
     throw error;
   }
+  bar.clear();
   const instance = await asked.api.get<InstanceDetail>(`/v1/instances/${encodeURIComponent(id)}`);
   tell(standing(instance));
   if (instance.result !== null) tell(`Result: ${oneLine(shownJson(instance.result))}`);
@@ -62,11 +93,16 @@ export const tail: Verb = {
   does: "Follow the steps of an instance until it ends",
   async run(asked) {
     const linesOf = stepTeller();
+    const bar = progressBar();
     for await (const events of toldOf(asked, await instanceId(asked, asked.words[0]))) {
       if (asked.isJson) for (const event of events) sayJson(event);
       else {
-        for (const line of linesOf(events)) say(line);
+        const lines = linesOf(events);
         const end = events.find(({ event }) => event === "end");
+        if (lines.length > 0) bar.clear();
+        for (const line of lines) say(line);
+        bar.show(events);
+        if (end) bar.clear();
         if (end) tell(standing(end.data as Instance));
       }
     }

@@ -22,6 +22,25 @@ export interface StepEvent {
   approval_id?: string | null;
 }
 
+export interface StepProgress {
+  step: string;
+  attempt: number;
+  share: number | null;
+  done: number | null;
+  of: number | null;
+  text: string | null;
+}
+
+const BAR = 20;
+
+/** The progress of a step as one line: `copy pages  ████████░░░░░░░░░░░░  40 %  40 of 100 pages`. */
+export function progressLine({ step, share, done, of, text }: StepProgress): string {
+  const full = Math.round((share ?? 0) * BAR);
+  const bar = share === null ? "" : `${"█".repeat(full)}${"░".repeat(BAR - full)}  ${Math.floor(share * 100)} %`;
+  const amount = [done, of].filter((one) => one !== null).join(" of ");
+  return oneLine([step, bar, [amount, text].filter(Boolean).join(" ")].filter(Boolean).join("  "));
+}
+
 export class StepTeller {
   readonly #began = new Map<string, number>();
 

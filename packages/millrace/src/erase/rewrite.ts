@@ -32,7 +32,7 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   {
     table: "millrace_instances",
     key: ["id"],
-    texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught", "lost"],
+    texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught", "lost", "progress"],
     order: ["accepted_at", "id"],
   },
   {

@@ -5,18 +5,24 @@ import { upstreamKey } from "../contract/ids.ts";
 import { tracedCall } from "../observe/traces/call.ts";
 import { advise } from "../pass/advice.ts";
 import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
 import type { EffectAttempt } from "./attempt.ts";
-import { DEFAULT_TIMEOUT, type EffectCall } from "./step.ts";
+import { DEFAULT_TIMEOUT, type EffectCall, type Reporting } from "./step.ts";
 
 export function callOf<Input, Output>(
-  { pass, definition, attempt, input }: EffectAttempt<Input, Output>,
+  { pass, step, definition, attempt, nth, input }: EffectAttempt<Input, Output>,
   signal: AbortSignal,
 ): EffectCall<Input> {
   const { env, envelope: trace } = pass;
   const own = definition.effect === "keyed" ? definition.key?.(input) : undefined;
   const key = own ?? upstreamKey(env.MILLRACE_KEY, attempt.key);
   noteEffect({ class: definition.effect, key, asks: false });
-  return { input, key, signal, trace, fetch: fetchWithin(pass, signal), env: env as unknown as Cloudflare.Env };
+  const { progress } = reportingOf(pass, step, nth);
+  return { input, key, signal, trace, fetch: fetchWithin(pass, signal), env: env as unknown as Cloudflare.Env, progress };
+}
+
+export function reportingOf(pass: Pass, step: StepCall, nth: number): Reporting {
+  return { progress: (report) => pass.progress.report(step, nth, report) };
 }
 
 /** Runs an effect. Advises the author if the step is `keyed` and its code did not read the key. */

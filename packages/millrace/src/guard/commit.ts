@@ -1,11 +1,12 @@
 import type { Duration } from "../contract/duration.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
+import { reportingOf } from "./call.ts";
 import { isToSettle, settleClaim } from "./claim.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
 import { isSkipped, recordGiven, recordSkipped } from "./skipped.ts";
-import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type Writes } from "./step.ts";
+import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type Reporting, type Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
 interface CommitStep {
@@ -24,7 +25,7 @@ interface CommitStep {
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,
   nth: number,
-  make: () => Commit<Output> | Promise<Commit<Output>>,
+  make: (call: Reporting) => Commit<Output> | Promise<Commit<Output>>,
   timeout: Duration = DEFAULT_TIMEOUT,
 ): Promise<StepOutcome> {
   const begunAt = Date.now();
@@ -36,7 +37,7 @@ export async function attemptCommit<Output>(
   if (earlier?.state === "in_doubt") return inDoubt(own.attempt.key);
   const settled = earlier?.state === "confirmed" ? { confirmed: earlier } : isToSettle(earlier) ? await settleClaim(own) : undefined;
   if (settled && "outcome" in settled) return settled.outcome;
-  const { output, ...writes } = asWrites(await make(), step.label);
+  const { output, ...writes } = asWrites(await make(reportingOf(pass, step, nth)), step.label);
   assertNotGivenUp(begunAt, timeout);
   if (!settled) return record(own, output as Output, () => writes);
   return recordGiven(own, settled.confirmed, { output, ...writes });

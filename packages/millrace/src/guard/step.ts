@@ -5,14 +5,24 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { TraceContext } from "../contract/trace.ts";
+import type { Progress } from "../pass/progress.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Stored } from "./stored.ts";
 
 /** Class of an effect; see the guarantees table in README.md. `commit` and `read` are not classes: they are methods of `step`. */
 export type EffectClass = Exclude<RecordedClass, "commit">;
 
+/** Argument of the functions of all steps. */
+export interface Reporting {
+  /**
+   * Reports the progress of this attempt, for operators. It returns at once and never fails. At most one report a second is stored; the
+   * newest one wins.
+   */
+  progress(report: Progress): void;
+}
+
 /** The argument of a step's `run` and `lookup`. */
-export interface EffectCall<Input> {
+export interface EffectCall<Input> extends Reporting {
   readonly input: Input;
   /**
    * Idempotency key for the upstream: 32 hex characters, the same at every attempt, restart and replay of this effect. For a `keyed`

@@ -1,8 +1,10 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { redacted, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../pass/failure.ts";
@@ -47,8 +49,30 @@ export interface Instance {
   undone: boolean;
   /** The number of the instance's current run: 1, plus one for each retry or undo. */
   run: number;
+  /** The progress of its steps in this run, newest last. */
+  progress: StepProgress[];
   acceptedAt: number;
   updatedAt: number;
+}
+
+/** The last report of a step that reported its progress. A row stores the values in this order. */
+export const StepProgress = z
+  .object({
+    step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
+    attempt: z.int().meta({ description: "The attempt that reported it." }),
+    share: z.number().min(0).max(1).nullable().meta({ description: "Null if the step reported neither a share nor a whole." }),
+    done: z.number().nullable(),
+    of: z.number().nullable().meta({ description: "The whole." }),
+    text: z
+      .string()
+      .nullable()
+      .meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
+    at: timestamp,
+  })
+  .meta({ id: "Progress" });
+
+export interface StepProgress extends Omit<z.infer<typeof StepProgress>, "at"> {
+  at: number;
 }
 
 export interface InstanceFilter extends PageRequest {
@@ -67,7 +91,7 @@ export interface InstanceFilter extends PageRequest {
 }
 
 export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
-    correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by,
+    correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by, progress,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
       FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,
@@ -273,8 +297,17 @@ export function asInstance(row: Record<string, unknown>): Instance {
     dueAt: row.due_at as number | null,
     mustEndBy: row.must_end_by as number | null,
     overdue: row.overdue === 1,
+    progress: progressIn(row.progress),
     acceptedAt: Number(row.accepted_at),
     updatedAt: Number(row.updated_at),
   };
   return { ...instance, ...standingInDatabase(instance, last) };
+}
+
+function progressIn(column: unknown): StepProgress[] {
+  const names = Object.keys(StepProgress.shape);
+  const reports = typeof column === "string" ? Object.values<unknown[]>(JSON.parse(column)) : [];
+  return reports
+    .map((report) => Object.fromEntries(names.map((name, place) => [name, report[place]])) as unknown as StepProgress)
+    .toSorted((one, other) => one.at - other.at);
 }

@@ -13,7 +13,7 @@ import { ENDED } from "../store/instances/status.ts";
 import { type Effect, effectsOf } from "./effects.ts";
 import { type Hold, heldState, runAndUndoOf, selectHold } from "./held-steps.ts";
 import type { StepRecord } from "./history.ts";
-import type { Instance } from "./instances.ts";
+import type { Instance, StepProgress } from "./instances.ts";
 
 /** A step with its name in the code and its records. */
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
@@ -34,11 +34,13 @@ export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "rea
   subject: string | null;
   /** The id of the question that the step asks. */
   approvalId: string | null;
+  /** The progress that its last attempt reported; null without a report. */
+  progress: StepProgress | null;
   /** The step's effects in the inbox, by generation; empty for a step without an effect, and before the first write. */
   effects: Pick<Effect, "key" | "class" | "generation" | "state">[];
 }
 
-type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run">>;
+type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run" | "progress">>;
 
 /**
  * An instance's steps with the code's names: from the platform, and from the inbox where the platform does not know them, as with inline
@@ -80,6 +82,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
       ...waits,
       subject: null,
       approvalId: null,
+      progress: step.type === "do" ? progressOf(label, step.attempts.at(-1)?.attempt, instance) : null,
       ...named,
       ...unnamed,
       ...doubted,
@@ -90,7 +93,9 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     };
   });
   const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
-  const forgotten = [...recorded].flatMap(([label, own]) => (names.has(label) ? [] : [forgottenStep(label, own, begunAt)]));
+  const forgotten = [...recorded].flatMap(([label, own]) =>
+    names.has(label) ? [] : [{ ...forgottenStep(label, own, begunAt), progress: progressOf(label, 1, instance) }],
+  );
   const all = [...remembered, ...forgotten].toSorted((one, other) => timeOf(one) - timeOf(other));
   const since = new Map([...awaited.values()].map((one) => [one.name, one.since]));
   return { steps: keptInPlace(all, [...recorded.keys()], since), truncated };
@@ -159,6 +164,11 @@ function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined)
   return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message, code: effect.error.code } });
 }
 
+/** The progress of a step, if its last attempt reported it. */
+function progressOf(label: string, attempt: number | undefined, { progress = [] }: Shown): StepProgress | null {
+  return progress.find((one) => one.step === label && one.attempt === attempt) ?? null;
+}
+
 const STATES = {
   claimed: "running",
   failed: "errored",
@@ -168,7 +178,7 @@ const STATES = {
   superseded: "complete",
 } as const satisfies Record<EntryState, NamedStep["state"]>;
 
-function forgottenStep(name: string, effects: readonly Effect[], begunAt: number): NamedStep {
+function forgottenStep(name: string, effects: readonly Effect[], begunAt: number): Omit<NamedStep, "progress"> {
   const last = effects.at(-1);
   const state = STATES[last?.state ?? "done"];
   const startedAt = last?.beganAt ?? null;

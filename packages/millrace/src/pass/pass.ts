@@ -16,6 +16,7 @@ import { Inbox } from "./inbox.ts";
 import { LeanSteps } from "./lean.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
+import { ProgressReports } from "./progress.ts";
 import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
@@ -54,6 +55,11 @@ export class Pass {
   readonly guarded = new GuardedSteps();
   readonly lean = new LeanSteps();
   readonly spending = new Spending();
+  readonly progress = new ProgressReports((name, report) => {
+    this.lean.noteCall();
+    this.spending.noteReport();
+    return this.recorder.report(this.instanceId, name, report);
+  });
   hide: Hide = hideNothing;
   readonly #astray = Promise.withResolvers<never>();
   #stopped = false;

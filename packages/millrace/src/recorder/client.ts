@@ -25,6 +25,7 @@ const METHODS = [
   "record",
   "remember",
   "keepCaught",
+  "report",
   "finish",
 ] as const satisfies (keyof Recorder)[];
 

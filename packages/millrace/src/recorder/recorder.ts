@@ -27,6 +27,7 @@ import {
   type Standing,
   selectLeft,
   selectRun,
+  setProgress,
 } from "../store/instances/run.ts";
 import { markDoubted, markInDoubt, markResolved } from "../store/instances/wait.ts";
 import { insertOutgoing } from "../store/outbox.ts";
@@ -201,6 +202,11 @@ export class Recorder extends DurableObject<EngineEnv> {
       statements: [keepCaught(instanceId, left), selectRun(instanceId)],
       read: ([, rows]) => standingOf(instanceId, rows),
     });
+  }
+
+  /** Stores a report of a step's progress, under the name of the step. */
+  report(instanceId: string, step: string, report: string): Promise<void> {
+    return this.#commits.commit({ statements: [setProgress(instanceId, step, report)], read: () => undefined });
   }
 
   remember(instanceId: string, label: string): Promise<void> {

@@ -21,12 +21,12 @@ export class Doing implements Taking {
     readonly signalled: ReadonlySet<string>,
   ) {}
 
-  read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
+  read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output> {
     const { pass, platform } = this;
-    const attempt = async () => {
+    const attempt = async (nth: number) => {
       // A read succeeds even if the database is unavailable for this record.
       await pass.keepCaught(step).catch(() => undefined);
-      return (await skippedRead(pass, step)) ?? read();
+      return (await skippedRead(pass, step)) ?? read(nth);
     };
     return pass.take(step, () => platform.settle(step, policy, attempt));
   }

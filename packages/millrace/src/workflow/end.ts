@@ -21,6 +21,7 @@ const YOUNG_MS = 60_000;
  * platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
  */
 export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
+  pass.progress.flush();
   try {
     // Callbacks, alerts and metrics show the error code without its message, so values in the code are redacted.
     const failure = why && { ...why, code: shownCode(pass.hide, why.code) };

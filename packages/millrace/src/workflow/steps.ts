@@ -6,9 +6,19 @@ import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
 import { itemOf } from "../contract/step-names.ts";
+import { reportingOf } from "../guard/call.ts";
 import { goesLean } from "../guard/goes-lean.ts";
 import { packOutput } from "../guard/output.ts";
-import { assertMakes, assertUndo, assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
+import {
+  assertMakes,
+  assertUndo,
+  assertWayBack,
+  type Commit,
+  type Reporting,
+  type Retries,
+  type StepDefinition,
+  type Writes,
+} from "../guard/step.ts";
 import type { Stored } from "../guard/stored.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
@@ -70,7 +80,7 @@ export class Steps {
   /** Reads data in a step. A read may run more than once, has no guarantee and writes no row. */
   async read<Name extends string, Output>(
     name: Literal<Name>,
-    read: () => Stored<Output> | Promise<Stored<Output>>,
+    read: (call: Reporting) => Stored<Output> | Promise<Stored<Output>>,
     options: StepOptions = {},
   ): Promise<Output> {
     const step = { ...this.#call(name, options.key), reads: true };
@@ -78,7 +88,7 @@ export class Steps {
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An attempt of a read that was given up may still write its output, so each attempt has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
-    return this.#taking.read(step, options, async () => packOutput(env.PAYLOADS, path, await read()));
+    return this.#taking.read(step, options, async (nth) => packOutput(env.PAYLOADS, path, await read(reportingOf(this.#pass, step, nth))));
   }
 
   /** Runs a guarded effect with the guarantee of its class. `record` returns the rows and messages to write with the effect's outcome. */
@@ -109,7 +119,7 @@ export class Steps {
    */
   commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
-    make: () => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
+    make: (call: Reporting) => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
     /** `undo` returns rows and messages that are written when the commit is undone. Without `undo` the rows of the commit remain. */
     options: StepOptions & ModeOption & { undo?: () => Writes } = {},
   ): Promise<Output> {

@@ -1,7 +1,7 @@
 import type { Duration } from "../contract/duration.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import type { StepOutcome } from "../guard/outcome.ts";
-import type { Commit, Policy, StepDefinition, Writes } from "../guard/step.ts";
+import type { Commit, Policy, Reporting, StepDefinition, Writes } from "../guard/step.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
@@ -14,7 +14,7 @@ export interface EffectRequest<Input, Output> {
 }
 
 export interface CommitRequest<Output> extends Policy {
-  readonly make: () => Commit<Output> | Promise<Commit<Output>>;
+  readonly make: (call: Reporting) => Commit<Output> | Promise<Commit<Output>>;
   readonly undo: (() => Writes) | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface EventRequest {
 
 /** How steps behave in a replay: `Doing` executes steps, `Undoing` finds their recorded outcomes. */
 export interface Taking {
-  read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output>;
+  read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output>;
   effect<Input, Output>(step: StepCall, request: EffectRequest<Input, Output>): Promise<Output>;
   commit<Output>(step: StepCall, request: CommitRequest<Output>): Promise<Output>;
   sleep(step: StepCall, duration: Duration): Promise<void>;

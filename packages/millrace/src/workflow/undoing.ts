@@ -66,9 +66,9 @@ export class Undoing implements Taking {
    * Repeats a read, because its output is not recorded, if a later step has or may have an effect. If a read succeeded before and fails
    * now, the undo fails: the code would take another path.
    */
-  read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
+  read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output> {
     const { inbox } = this.#pass;
-    const attempt = async () => (await skippedRead(this.#pass, step)) ?? read();
+    const attempt = async (nth: number) => (await skippedRead(this.#pass, step)) ?? read(nth);
     const found = async () => {
       if (!(await this.#isBehindAll(step))) return this.#platform.settle<Output>(step, policy, attempt);
       this.#hasMetAll.resolve(undefined);

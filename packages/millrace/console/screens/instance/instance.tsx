@@ -21,7 +21,7 @@ import { History } from "./history.tsx";
 import "./instance.css";
 import { Messages } from "./messages.tsx";
 import { OVER, type Run, runsOf } from "./runs.ts";
-import { Timeline } from "./timeline.tsx";
+import { ShownProgress, Timeline } from "./timeline.tsx";
 import { tookOf } from "./took.ts";
 import { type Detail, hasUndoFailed, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
 
@@ -86,6 +86,7 @@ export function Instance({ param: id }: ScreenProps) {
         {said && !isPast(said.of, instance) && said.sentence} {said?.of && !isPast(said.of, instance) && <a href="#history">History</a>}
       </p>
       <h2>{stepsOfWhich(instance, runs)}</h2>
+      {!OVER.has(instance.status) && <ShownProgress instance={instance} steps={steps} />}
       {steps.length > 0 ? (
         <Timeline steps={steps} over={OVER.has(instance.status) ? instance.updated_at : null} trouble={trouble} actsOf={actsOf} />
       ) : (

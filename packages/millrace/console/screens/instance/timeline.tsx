@@ -3,10 +3,10 @@ import { useCell } from "../../data/cell.ts";
 import { clock, timeNow } from "../../data/clock.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { Status } from "../../parts/status.tsx";
-import { clockTime, duration } from "../../parts/time.tsx";
+import { Ago, clockTime, duration } from "../../parts/time.tsx";
 import { kindOf } from "./step-kind.ts";
 import { Until } from "./until.tsx";
-import type { Step } from "./whole.ts";
+import type { Step, Whole } from "./whole.ts";
 
 interface Span {
   kind: "attempt" | "failed" | "pause" | "wait";
@@ -123,6 +123,29 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
         })}
       </tbody>
     </table>
+  );
+}
+
+/** The last progress of the instance, and of each open step: an inline step is not in the list of steps before it ends. */
+export function ShownProgress({ instance, steps }: Pick<Whole, "instance" | "steps">) {
+  const open = [instance, ...steps.filter(({ ended_at }) => ended_at === null)].flatMap(({ progress }) => progress ?? []);
+  if (open.length === 0) return null;
+  return (
+    <ul class="progress">
+      {[...new Map(open.map((one) => [one.step, one])).values()].map(({ step, share, done, of, text, at: reportedAt }) => (
+        <li key={step}>
+          <bdi>{step}</bdi>
+          {share !== null && <progress value={share} aria-label={`Progress of ${step}`} />}
+          <bdi>
+            {share !== null && `${Math.floor(share * 100)} % `}
+            {[done, of].filter((one) => one !== null).join(" of ")} {text}
+          </bdi>
+          <span class="quiet">
+            <Ago at={reportedAt} />
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -26,7 +26,7 @@ import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull } from "../time.ts";
-import { instanceView } from "./instances.ts";
+import { instanceView, progressView } from "./instances.ts";
 
 const follow = createRoute({
   method: "get",
@@ -34,7 +34,7 @@ const follow = createRoute({
   operationId: "followInstance",
   summary: "Follow an instance as server-sent events",
   description:
-    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
+    "Events: `status`: the instance as in a list, with its retry and sleep, on every change. `step`: an attempt, sleep or wait that started or ended, from the platform history; an inline (lean) step once it is recorded. If a completed attempt did not finish its step, `state` is `in_doubt`, `paused` or `stopped` before it started, or `waiting` for an event or an answer. `progress`: the last report of a step. A failed attempt has `max_attempts`, and `retry_delay_ms`: null if no attempt follows. `end`: the instance, when its run has ended. With `Last-Event-ID` the stream continues after that event; after `end` it answers 204 until the instance runs again. Payloads and outputs are not included. The stream ends after at most three minutes: reconnect.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(streamQuery), headers: streamHeaders },
   responses: {
@@ -65,6 +65,7 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
   const by = variables.caller;
   const feed = new StepFeed(env, heard.place);
   let [place, stand, isFirst] = [heard.place, heard.stand, true];
+  const reported = new Map<string, number>();
 
   return {
     ...STREAM_PACE,
@@ -78,16 +79,20 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
       const happened = await feed.heard(instance, hasEnded);
       // The status is sent after the step events. The stream ends after a final status.
       const isOver = hasEnded && !feed.hasMore;
-      const mayTell = instance.error !== null || feed.hasFailed;
+      const mayTell = instance.error !== null || feed.hasFailed || instance.progress.length > 0;
       const hide = mayTell ? (await redactionOf(catalog).ofInstances(env, by, [instance.id]))(instance.id) : hideNothing;
       const events: StreamEvent[] = [];
       for (const heard of happened) {
         place = heard.place;
         if (heard.event.type !== "step_started") events.push({ id: idOf(place, stand), event: "step", data: stepView(heard, hide) });
       }
+      for (const progress of instance.progress.filter(({ step, at }) => reported.get(step) !== at)) {
+        reported.set(progress.step, progress.at);
+        events.push({ id: idOf(place, stand), event: "progress", data: progressView(progress, hide) });
+      }
       const standing = UNDER_WAY.has(instance.status) ? standingIn([...feed.steps.values()]) : undefined;
       const view = instanceView({ ...instance, ...standing }, hide);
-      const { deliveries: _, updated_at: __, ...shown } = view;
+      const { deliveries: _, updated_at: __, progress: ___, ...shown } = view;
       const seen = digest(String(instance.run), JSON.stringify(shown)).slice(0, 16);
       if (seen !== stand && !feed.hasMore) {
         stand = seen;

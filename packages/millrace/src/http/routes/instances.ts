@@ -7,7 +7,7 @@ import { Answers } from "../../inspect/answers.ts";
 import { Delivery } from "../../inspect/delivery.ts";
 import { AnsweredEffect, Doubt, ShownFailure } from "../../inspect/effects.ts";
 import { describeInstance, type InstanceDetail } from "../../inspect/instance-detail.ts";
-import { countInstances, type Instance, listInstances } from "../../inspect/instances.ts";
+import { countInstances, type Instance, listInstances, StepProgress } from "../../inspect/instances.ts";
 import { type Redaction, redactionOf } from "../../inspect/redaction.ts";
 import { MAX_WAIT_S, untilSettled } from "../../inspect/settled.ts";
 import { STANDINGS } from "../../inspect/standing.ts";
@@ -83,6 +83,9 @@ const InstanceSchema = z
       .boolean()
       .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
     error: ShownFailure.nullable(),
+    progress: StepProgress.nullable().meta({
+      description: "The last progress that a step of this run reported; null without a report.",
+    }),
     undo: z.enum(["open", "done"]).nullable().meta({
       description:
         "`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null.",
@@ -248,8 +251,12 @@ export function instances(catalog: Catalog) {
       const asked = { ...filter, since: since ? Date.parse(since) : undefined, overdue: overdue === "true" };
       const found = await listInstances(context.env, context.var.caller, asked);
       refuseUnknownNames(found, { workflow: { name: filter.workflow, known } }, filter.cursor);
-      const failed = found.items.filter(({ error, retrying }) => error !== null || retrying !== null).map(({ id }) => id);
-      const hide = await redactionOf(catalog).ofInstances(context.env, context.var.caller, failed);
+      const telling = found.items.filter(({ error, retrying, progress }) => error !== null || retrying !== null || progress.length > 0);
+      const hide = await redactionOf(catalog).ofInstances(
+        context.env,
+        context.var.caller,
+        telling.map(({ id }) => id),
+      );
       return context.json(
         page(found, (one) => instanceView(one, hide(one.id))),
         200,
@@ -325,10 +332,15 @@ export function instanceView(instance: Instance, hide: Hide): z.infer<typeof Ins
     must_end_by: isoOrNull(instance.mustEndBy),
     overdue: instance.overdue,
     error: hide(instance.error && rowOf(ShownFailure, instance.error)),
+    progress: progressView(instance.progress.at(-1) ?? null, hide),
     undo: instance.undo === null ? null : instance.undone ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),
     updated_at: iso(instance.updatedAt),
   };
+}
+
+export function progressView(progress: StepProgress | null, hide: Hide): z.infer<typeof StepProgress> | null {
+  return progress && hiddenIn(StepProgress, rowOf(StepProgress, progress), hide);
 }
 
 function retryingView(retrying: Instance["retrying"]): z.infer<typeof InstanceSchema>["retrying"] {

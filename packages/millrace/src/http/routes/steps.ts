@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { OWN_PARTS } from "../../contract/step-names.ts";
-import { getInstance } from "../../inspect/instances.ts";
+import { getInstance, StepProgress } from "../../inspect/instances.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { nextAttemptAt } from "../../inspect/standing.ts";
 import { type NamedStep, stepsOf } from "../../inspect/steps.ts";
@@ -13,6 +13,7 @@ import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
+import { progressView } from "./instances.ts";
 
 const AttemptSchema = z
   .object({
@@ -62,6 +63,9 @@ const StepSchema = z
       .meta({ description: "For a wait: the event type; null for a question, an unknown outcome and a pause." }),
     subject: z.string().nullable().meta({ description: "For a wait: the required subject of the event." }),
     approval_id: z.string().nullable().meta({ description: "The id of the question for which the step waits; null for other steps." }),
+    progress: StepProgress.nullable().meta({
+      description: "The last progress that its last attempt reported, at most one report a second; null without a report.",
+    }),
     effects: z
       .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
       .meta({ description: "Its recorded effects, one per generation. `/effects` has all details." }),
@@ -100,7 +104,7 @@ export function steps(catalog: Catalog) {
 }
 
 function stepView(named: NamedStep, hide: Hide): z.infer<typeof StepSchema> {
-  const { startedAt, endedAt, attempts, maxAttempts, durationMs, until, eventType, approvalId, ...step } = named;
+  const { startedAt, endedAt, attempts, maxAttempts, durationMs, until, eventType, approvalId, progress, ...step } = named;
   return {
     ...step,
     started_at: isoOrNull(startedAt),
@@ -118,5 +122,6 @@ function stepView(named: NamedStep, hide: Hide): z.infer<typeof StepSchema> {
     until: isoOrNull(until),
     event_type: eventType,
     approval_id: approvalId,
+    progress: progressView(progress, hide),
   };
 }

@@ -45,6 +45,11 @@ export class Spending {
     this.#rows += ROWS.caught;
   }
 
+  /** Counts a stored report of progress. */
+  noteReport(): void {
+    this.#rows += ROWS.report;
+  }
+
   /** The usage of a run so far, as JSON with the run's number as key. */
   of(run: number, undoes: boolean): string {
     const spent: Spent = {

@@ -24,6 +24,8 @@ export const ROWS = {
   givenUp: 1,
   /** The record of caught failures, written before the next `keyed` or `natural` effect, sleep, wait, question or read. */
   caught: 1,
+  /** A report of progress, at most one a second for each step. */
+  report: 1,
   /** An effect with an unknown outcome: the rows of its entry and of the instance, each with an index. */
   inDoubt: 4,
   /** A message that a step emitted: the outbox row, the relay's index, and the removal after the consumer has confirmed the message. */

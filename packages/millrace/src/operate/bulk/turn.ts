@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
-import type { Commit } from "../../guard/step.ts";
+import type { Commit, Reporting } from "../../guard/step.ts";
 import { findBulkAction, type StoredBulk } from "../../inspect/bulk-actions.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
 import { type BulkItem, countFailed, insertItems, turnFailed } from "../../store/bulk-items.ts";
@@ -21,7 +21,7 @@ import { withheld } from "./withhold.ts";
  */
 export type Went = "on" | "next" | "over";
 
-export interface Turn {
+export interface Turn extends Reporting {
   readonly env: EngineEnv;
   readonly catalog: Catalog;
   readonly tenantId: string;
@@ -50,6 +50,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   // A halted bulk action acts on no further item. It only records items that an earlier attempt completed.
   const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
+  turn.progress({ done: from, of: bulk.matched, text: "items" });
   const stage = stageOf(bulk.asked, bulk.matched, from);
   const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
   const did = isActing

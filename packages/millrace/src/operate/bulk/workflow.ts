@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
+import type { Reporting } from "../../guard/step.ts";
 import { enqueueOne } from "../../intake/accept/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { defineWorkflow } from "../../workflow/workflow.ts";
@@ -16,7 +17,7 @@ const TURNS = 30;
  * Starts the next instance of the bulk action, once per key. The command begins a new job, because a chain of messages is limited to a few
  * hops.
  */
-async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast">): Promise<object> {
+async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "isLast" | "progress">): Promise<object> {
   await crashPoint("B03 chunk ended, next run not started", bulkId);
   const asked = { command: BulkActionRun, payload: { bulk_id: bulkId, pass: pass + 1 } };
   const causationId = `${passInstance(tenantId, bulkId, pass)}/hand over`;
@@ -37,7 +38,7 @@ export const bulkAction = defineWorkflow({
   async run({ payload: { bulk_id: bulkId, pass }, step, env, envelope: { tenant_id: tenantId }, deployment }) {
     const given = { env: env as unknown as EngineEnv, catalog: deployment as Catalog, tenantId, bulkId, pass };
     for (let turn = 1; ; turn++) {
-      const take = () => takeTurn({ ...given, isLast: turn === TURNS });
+      const take = ({ progress }: Reporting) => takeTurn({ ...given, progress, isLast: turn === TURNS });
       const went: Went = await step.commit("act on some", take, { key: `turn ${turn}`, retries: RETRIES, timeout: "2 minutes" });
       if (went === "on") continue;
       if (went === "next") await step.commit("hand over", () => handOver(given), { retries: RETRIES });

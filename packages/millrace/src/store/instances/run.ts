@@ -107,6 +107,14 @@ export function keepCaught(id: string, left: string): Statement {
   return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
 }
 
+/** Replaces the progress of a step with a report, to which it adds the time. A run that has ended accepts no report. */
+export function setProgress(id: string, step: string, report: string): Statement {
+  return sql`
+    UPDATE millrace_instances
+    SET progress = json_patch(coalesce(progress, '{}'), json_object(${step}, json_insert(${report}, '$[#]', ${now})))
+    WHERE id = ${id} AND status NOT IN ${ENDED}`;
+}
+
 /** A run of an instance that an operator's action starts. */
 export interface NextRun {
   readonly id: string;
@@ -133,7 +141,8 @@ interface Retry extends NextRun {
 export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
-      undo = iif(status = 'terminated', NULL, undo), undone = 0, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      undo = iif(status = 'terminated', NULL, undo), undone = 0, progress = NULL, updated_at = ${now},
+      check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
 }
@@ -142,7 +151,7 @@ export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, aga
 export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${leftWith(sql`${left}`)}, undo = ${actionId},
-      updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      progress = NULL, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${ENDED} AND undo IS NULL AND run < ${run}
       AND NOT ${hasDoubt(id)} AND ${hasToTakeBack(tenantId, id)}`;
 }
