@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
+import { millrace } from "../cli/millrace.ts";
 import { tabTo } from "./keyboard.ts";
 import { expectFit } from "./look.ts";
-import { forgive, person } from "./stage.ts";
+import { forgive, person, shop } from "./stage.ts";
 import { articles, breakPages } from "./work.ts";
 
 it("a failure is found, understood and retried by keyboard alone: the retry's plan is shown first, and the reason is stored", async () => {
@@ -151,4 +152,25 @@ it("a failed undo is shown as an error: a retry continues it, or the operator sk
   await page.locator(".facts").getByText("undone", { exact: true }).waitFor();
   expect(sent).toEqual(['{"step":"undo put page","reason":"I took the page down"}']);
   await mend();
+});
+
+it("an instance is found by its tag, and the progress of its step is a bar in the console and a line of the CLI", async () => {
+  const ada = await person({ at: await shop() });
+  const payload = JSON.stringify({ order: ada.tenant, change: 1, slow: true });
+  const told = millrace(ada)(["enqueue", "order.change", "--payload", payload, "--tag", "customer:acme,spring", "--wait"]);
+  const page = await ada.open("instances?tag=customer:acme");
+  const row = page.locator("tbody tr");
+  await row.getByText("spring", { exact: true }).waitFor();
+  await row.getByRole("link", { name: ada.tenant }).click();
+  const bar = page.getByRole("progressbar", { name: "Progress of tell the warehouse" });
+  await bar.waitFor();
+  expect(await bar.getAttribute("value")).toBe("0.4");
+  await page.getByText("40 % 2 of 5 parcels").waitFor();
+  await expectFit(page, "instance-progress");
+  await page.getByRole("link", { name: "spring" }).click();
+  await expect.poll(() => new URL(page.url()).search).toBe("?tag=spring");
+  expect(await told).toMatchObject({
+    code: 0,
+    err: expect.stringContaining("tell the warehouse  ████████░░░░░░░░░░░░  40 %  2 of 5 parcels\n"),
+  });
 });

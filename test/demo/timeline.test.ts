@@ -24,6 +24,7 @@ const written: Instance = {
   must_end_by: null,
   overdue: false,
   error: null,
+  tags: [],
   progress: null,
   undo: null,
   accepted_at: at(10),

@@ -11,6 +11,7 @@ export const LabRequested = defineCommand({
   type: "lab.requested",
   payload: z.object({ name: z.string(), note: z.string().default(""), person: person.optional() }),
   key: ({ name }) => name,
+  tags: ({ note }) => (note === "vip" ? ["note:vip"] : []),
   subject: ({ name }) => name,
   queue: probeCommands,
 });

@@ -489,6 +489,18 @@ CREATE TABLE millrace_stated_events (
   stated_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE millrace_tags (
+  tenant_id   TEXT    NOT NULL,
+  tag         TEXT    NOT NULL,
+  accepted_at INTEGER NOT NULL,
+  instance_id TEXT    NOT NULL,
+  PRIMARY KEY (tenant_id, tag, accepted_at, instance_id)
+) STRICT, WITHOUT ROWID;
+-- The tags of an instance are in its message. These triggers keep the table equal to them.
+CREATE TRIGGER millrace_instance_tagged AFTER INSERT ON millrace_instances WHEN NEW.envelope->'tags' IS NOT NULL BEGIN INSERT INTO millrace_tags (tenant_id, tag, accepted_at, instance_id) SELECT DISTINCT NEW.tenant_id, value, NEW.accepted_at, NEW.id FROM json_each(NEW.envelope, '$.tags'); END;
+CREATE TRIGGER millrace_instance_retagged AFTER UPDATE OF envelope, accepted_at ON millrace_instances WHEN OLD.envelope->'tags' IS NOT NEW.envelope->'tags' OR (OLD.accepted_at <> NEW.accepted_at AND OLD.envelope->'tags' IS NOT NULL) BEGIN DELETE FROM millrace_tags WHERE tenant_id = OLD.tenant_id AND tag IN (SELECT value FROM json_each(OLD.envelope, '$.tags')) AND accepted_at = OLD.accepted_at AND instance_id = OLD.id; INSERT INTO millrace_tags (tenant_id, tag, accepted_at, instance_id) SELECT DISTINCT NEW.tenant_id, value, NEW.accepted_at, NEW.id FROM json_each(NEW.envelope, '$.tags'); END;
+CREATE TRIGGER millrace_instance_untagged AFTER DELETE ON millrace_instances WHEN OLD.envelope->'tags' IS NOT NULL BEGIN DELETE FROM millrace_tags WHERE tenant_id = OLD.tenant_id AND tag IN (SELECT value FROM json_each(OLD.envelope, '$.tags')) AND accepted_at = OLD.accepted_at AND instance_id = OLD.id; END;
+
 CREATE TABLE millrace_tallies (
   id   TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 36),
   at   INTEGER NOT NULL CHECK (at > 0),

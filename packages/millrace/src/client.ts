@@ -40,14 +40,15 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-export interface EnqueueOptions extends CallOptions {
+type Texts<Name extends string> = { readonly [One in Name]?: string | undefined };
+
+export interface EnqueueOptions extends CallOptions, Texts<"correlation_id" | "causation_id" | "callback_url"> {
   /** The command's idempotency key. Required if the command defines no `key`; default: the key derived from the payload. */
   readonly idempotency_key?: string | undefined;
-  readonly correlation_id?: string | undefined;
-  readonly causation_id?: string | undefined;
   /** The instance's deadline: a time with its offset, or a duration such as `2 hours`. */
   readonly must_end_by?: string | undefined;
-  readonly callback_url?: string | undefined;
+  /** At most 10 texts by which instances are found, each of at most 64 characters. */
+  readonly tags?: readonly string[] | undefined;
   readonly delay_seconds?: number | undefined;
   readonly priority?: "high" | "normal" | "low" | undefined;
 }
@@ -78,6 +79,7 @@ export interface Listed {
   readonly correlation_id: string;
   readonly causation_id: string;
   readonly subject: string;
+  readonly tags: readonly string[];
   readonly step: string | null;
   readonly waiting_for: readonly {
     readonly step: string;
@@ -105,14 +107,10 @@ export type Ended<Result = unknown> =
 
 export type Instance<Result = unknown> = Ended<Result> | (Detail & { readonly status: OpenStatus; readonly result: null });
 
-export interface ListFilter extends CallOptions {
+export interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | "correlation" | "tag" | "cursor"> {
   readonly status?: InstanceStatus | undefined;
-  readonly workflow?: string | undefined;
-  readonly subject?: string | undefined;
-  readonly correlation?: string | undefined;
   /** Lists only instances accepted at this time or later: a time with its offset. */
   readonly since?: string | undefined;
-  readonly cursor?: string | undefined;
   readonly limit?: number | undefined;
 }
 

@@ -22,7 +22,7 @@ const orders = defineLaneQueue({ name: "orders" });
 
 /**
  * The command to change an order. The warehouse does not make a `refused` change; the letter of a `lost` one is cut off after its request;
- * the letter of a `torn` one cannot be recorded.
+ * the letter of a `torn` one cannot be recorded. A `slow` change stays at two of five parcels for a while.
  */
 const OrderChange = defineCommand({
   type: "order.change",
@@ -32,15 +32,18 @@ const OrderChange = defineCommand({
     refused: z.boolean().default(false),
     lost: z.boolean().default(false),
     torn: z.boolean().default(false),
+    slow: z.boolean().default(false),
   }),
   key: ({ order, change }) => `${order}/${change}`,
   subject: ({ order }) => order,
   queue: orders,
 });
 
-const tellWarehouse = defineStep<{ refused: boolean }, null>({
+const tellWarehouse = defineStep<{ refused: boolean; slow: boolean }, null>({
   effect: "natural",
-  async run({ input }) {
+  async run({ input, progress }) {
+    if (input.slow) progress({ done: 2, of: 5, text: "parcels" });
+    if (input.slow) await new Promise((over) => setTimeout(over, 8000));
     if (input.refused) throw notRetryable("The warehouse has packed this order.", 409);
     return null;
   },
@@ -59,8 +62,8 @@ const writeLetter = defineStep<{ to: string; lost: boolean }, { sent: boolean }>
 const changeOrder = defineWorkflow({
   name: "change-order",
   on: OrderChange,
-  async run({ payload: { order, refused, lost, torn }, step }) {
-    await step.effect("tell the warehouse", tellWarehouse, { refused });
+  async run({ payload: { order, refused, lost, torn, slow }, step }) {
+    await step.effect("tell the warehouse", tellWarehouse, { refused, slow });
     const record = () => {
       if (torn) throw new Error("The letter book has no page left.");
       return {};

@@ -18,6 +18,8 @@ it("an uploaded file becomes rows, each written once, and the batch has their nu
     imported_by: batch.batch_id,
   });
   expect(await problemsOf(caller, batch.batch_id)).toEqual([]);
+  const { progress } = (await caller.get(`/v1/instances/${batch.instance_id}`)).body;
+  expect(progress).toMatchObject({ step: expect.stringMatching(/^take rows \[/), text: "rows", share: expect.any(Number) });
 });
 
 it("a file with every kind of invalid row is imported without those rows, and each invalid row is reported", async () => {

@@ -24,6 +24,7 @@ export const enqueue: Noun = {
     options: {
       payload: { value: "JSON", says: "the payload by the command's schema; @FILE reads a file, - standard input" },
       key: { value: "KEY", says: "the idempotency key; default: derived from the payload" },
+      tag: { value: "TAG,…", says: "tags to find the instance by, separated by commas" },
       correlation: { value: "ID", says: "the correlation id of the job; default: a new one" },
       ...WAIT,
       "dry-run": { says: "print the result, without sending" },
@@ -42,7 +43,8 @@ async function run(asked: Asked): Promise<number> {
   const payload = await typedJson("payload", typed);
   if (asked.isSet("dry-run")) return check(asked, { type, payload, ...(key !== undefined && { idempotency_key: key }) });
   const correlation = asked.text("correlation");
-  const command = { type, payload, ...(correlation !== undefined && { correlation_id: correlation }) };
+  const tags = asked.text("tag")?.split(",");
+  const command = { type, payload, ...(correlation !== undefined && { correlation_id: correlation }), ...(tags && { tags }) };
   const headers = { ...(key !== undefined && { "idempotency-key": quoted(key) }) };
   const accepted = await api.send<Accepted>({ method: "POST", path: "/v1/commands", body: command, headers, isSafe: true });
   const { instance_id: id, replayed, instance_status: status, due_at } = accepted;

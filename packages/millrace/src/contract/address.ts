@@ -57,6 +57,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     ...(to.path && { path: to.path }),
     ...(to.outbox && { outbox: to.outbox }),
     ...(to.mustEndBy && { must_end_by: to.mustEndBy }),
+    ...(draft.tags?.length && { tags: [...new Set(draft.tags)] }),
     ...(to.callbackUrl && { callback_url: to.callbackUrl }),
     ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { isCallable, MAX_ADDRESS_CHARACTERS } from "./address-guard.ts";
+import { isVisible } from "./chosen-name.ts";
 import { type Issue, MillraceError } from "./errors.ts";
 import { dotted, fieldsAt, MAX_ISSUES, unknownField, unknownFields } from "./known-fields.ts";
 import { byteLength } from "./limits.ts";
@@ -21,6 +22,20 @@ const name = (max: number) =>
     .refine((text) => text.isWellFormed(), "must not contain half of a surrogate pair: it was cut within a character");
 
 export const subjectSchema = name(500);
+
+const MAX_TAGS = 10;
+const MAX_TAG_CHARACTERS = 64;
+
+/** The tags of an instance. Each is displayed as it is, so that two different tags never look the same. */
+export const tagsSchema = z
+  .array(
+    z
+      .string()
+      .min(1)
+      .max(MAX_TAG_CHARACTERS)
+      .refine((tag) => isVisible(tag) && !/[\p{C}\p{Zl}\p{Zp}]/u.test(tag), "must have visible characters only"),
+  )
+  .max(MAX_TAGS);
 
 export const MAX_TYPE_CHARACTERS = 100;
 
@@ -82,6 +97,8 @@ export const envelopeSchema = z
       .max(MAX_ADDRESS_CHARACTERS)
       .refine(isCallable, "must be an address that begins with https://, without a user or a password")
       .optional(),
+    /** Texts by which instances are found, such as "customer:acme". */
+    tags: tagsSchema.optional(),
     /** The action of an operator's replay, set by the engine. The action's id distinguishes the replayed message from older copies. */
     replay: z.string().max(64).optional(),
     /** The workflows of the chain of instances that led to the message, the first one first. Set by the engine; producers leave it out. */

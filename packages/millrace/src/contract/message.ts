@@ -27,6 +27,8 @@ export interface CommandDefinition<Payload = unknown, Type extends string = stri
    * key.
    */
   readonly key: (payload: Payload) => string;
+  /** The tags of its instances, such as "customer:acme". */
+  readonly tags?: ((payload: Payload) => readonly string[]) | undefined;
   /** The correlation id of a request without one; default: a new one. */
   readonly correlation?: ((payload: Payload) => string) | undefined;
 }
@@ -36,6 +38,7 @@ export interface EventDefinition<Payload = unknown, Type extends string = string
   extends Definition<Payload, Type, Given> {
   readonly kind: "event";
   readonly key: undefined;
+  readonly tags?: undefined;
   readonly correlation?: undefined;
 }
 
@@ -71,6 +74,8 @@ export const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
 export interface DraftOptions {
   /** Delivery delay of the queue in seconds; at most 12 hours. */
   delaySeconds?: number;
+  /** Tags in addition to those of the definition. An instance has at most 10, each of at most 64 characters. */
+  tags?: readonly string[] | undefined;
 }
 
 /** A message before it has an envelope: without tenant, source and cause. */
@@ -84,6 +89,7 @@ export interface Draft {
   readonly subject: string;
   readonly queue: QueueDefinition;
   readonly delaySeconds: number;
+  readonly tags?: readonly string[];
 }
 
 interface Options<Payload, Type extends string = string, Given = unknown> {
@@ -101,10 +107,15 @@ export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
 
 /**
  * Declares a command: a request for work with one owner. `key` derives the idempotency key from the payload, so that a repeated request is
- * the same command. `correlation` derives the correlation id of a request without one. `door` restricts access beyond the scope `enqueue`.
+ * the same command. `correlation` derives the correlation id of a request without one, and `tags` the tags of the instance. `door` restricts
+ * access beyond the scope `enqueue`.
  */
 export function defineCommand<Payload, Type extends string, Given = unknown>(
-  options: Options<Payload, Type, Given> & { key: (payload: Payload) => string; correlation?: (payload: Payload) => string },
+  options: Options<Payload, Type, Given> & {
+    key: (payload: Payload) => string;
+    correlation?: (payload: Payload) => string;
+    tags?: (payload: Payload) => readonly string[];
+  },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   assertMessage("command", options);
   return define("command", { door: OPEN, ...options }) as never;
@@ -115,7 +126,10 @@ export function defineCommand<Payload, Type extends string, Given = unknown>(
  * key.
  */
 export function ownCommand<Payload, Type extends string, Given>(
-  options: Pick<Options<Payload, Type, Given>, "type" | "payload" | "queue"> & { key?: ((payload: Payload) => string) | undefined },
+  options: Pick<Options<Payload, Type, Given>, "type" | "payload" | "queue"> & {
+    key?: ((payload: Payload) => string) | undefined;
+    tags?: ((payload: Payload) => readonly string[]) | undefined;
+  },
 ): CommandDefinition<Payload, Type, GivenAs<Payload, Given>> {
   const { type, key = undefined } = options;
   return define("command", { door: OPEN, subject: key ?? (() => type), ...options }) as never;
@@ -139,7 +153,11 @@ export function defineEvent<Payload, Type extends string, Given = unknown>(
 
 function define<Payload>(
   kind: Envelope["kind"],
-  options: Options<Payload> & { key?: ((payload: Payload) => string) | undefined; correlation?: (payload: Payload) => string },
+  options: Options<Payload> & {
+    key?: ((payload: Payload) => string) | undefined;
+    correlation?: (payload: Payload) => string;
+    tags?: ((payload: Payload) => readonly string[]) | undefined;
+  },
 ): MessageDefinition<Payload> {
   const definition = {
     kind,
@@ -148,11 +166,12 @@ function define<Payload>(
     payload: options.payload,
     key: options.key ? derived(options.type, "key", options.key) : kind === "command" ? () => keyless(options.type) : undefined,
     correlation: options.correlation && derived(options.type, "correlation id", options.correlation),
+    tags: options.tags && derived(options.type, "tags", options.tags),
     subject: derived(options.type, "subject", options.subject),
     queue: options.queue,
     door: options.door,
     upcasts: options.upcasts ?? {},
-    from(raw: Payload, { delaySeconds = 0 }: DraftOptions = {}): Draft {
+    from(raw: Payload, { delaySeconds = 0, tags = [] }: DraftOptions = {}): Draft {
       const { kind, type, version, queue } = definition;
       const payload = decodePayload(definition, version, raw);
       const subject = definition.subject(payload);
@@ -165,6 +184,7 @@ function define<Payload>(
         subject,
         queue,
         delaySeconds: checkedDelay(delaySeconds),
+        tags: [...tags, ...(definition.tags?.(payload) ?? [])],
       };
     },
   } as MessageDefinition<Payload>;
@@ -259,7 +279,11 @@ function checkedBySchema<Payload>({ type, payload }: MessageDefinition<Payload>,
  * Derives a key or a subject. When the function throws, the payload is refused with `invalid_payload`. A result that is no string is a
  * mistake in the definition, which no payload can fix: `config_invalid`.
  */
-function derived<Payload>(type: string, what: string, make: (payload: Payload) => string): (payload: Payload) => string {
+function derived<Payload, Made extends string | readonly string[]>(
+  type: string,
+  what: string,
+  make: (payload: Payload) => Made,
+): (payload: Payload) => Made {
   return (payload) => {
     let made: unknown;
     try {
@@ -267,12 +291,13 @@ function derived<Payload>(type: string, what: string, make: (payload: Payload) =
     } catch (error) {
       throw invalidPayload(type, [{ path: "payload", message: `has no ${what} (${shortened(messageOf(error), 200)})` }]);
     }
+    const isList = what === "tags";
     const is = made instanceof Promise ? "a promise" : `a value of the type ${typeof made}`;
     assertDeclared(
-      typeof made === "string",
-      `The definition of ${type} must return the ${what} as a string, not ${is}. Correct the definition; the request is valid.`,
+      isList ? Array.isArray(made) : typeof made === "string",
+      `The definition of ${type} must return the ${what} as a ${isList ? "list" : "string"}, not ${is}. Correct the definition; the request is valid.`,
     );
-    return made;
+    return made as Made;
   };
 }
 

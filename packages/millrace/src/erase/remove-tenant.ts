@@ -22,6 +22,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_failed_deliveries: ["letter"],
   millrace_causes: ["kind", "id"],
   millrace_signals: ["id"],
+  millrace_tags: ["tag", "accepted_at", "instance_id"],
   millrace_actions: ["id"],
   millrace_limits: ["name"],
   millrace_locks: ["name"],

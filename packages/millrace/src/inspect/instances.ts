@@ -49,6 +49,8 @@ export interface Instance {
   undone: boolean;
   /** The number of the instance's current run: 1, plus one for each retry or undo. */
   run: number;
+  /** The tags of its command. */
+  tags: string[];
   /** The progress of its steps in this run, newest last. */
   progress: StepProgress[];
   acceptedAt: number;
@@ -80,6 +82,7 @@ export interface InstanceFilter extends PageRequest {
   workflow?: string | undefined;
   subject?: string | undefined;
   correlation?: string | undefined;
+  tag?: string | undefined;
   /** Instances accepted at this time or later, in milliseconds since the epoch. */
   since?: number | undefined;
   /** Only errored instances of this cause: an id of `listInstanceCauses`. */
@@ -92,6 +95,7 @@ export interface InstanceFilter extends PageRequest {
 
 export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
     correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by, progress,
+    envelope->'tags' AS tags,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
       FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,
@@ -108,6 +112,7 @@ const LOOKED_AT_FIRST = 2_000;
 /** The tenant's instances, newest first. With a filter by workflow or subject, a page may be short or empty although a next page exists. */
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   if (filter.overdue) return listOverdue(env, by, filter);
+  if (filter.tag !== undefined) return listTagged(env, by, filter, filter.tag);
   return keysetPage(
     filter,
     ({ acceptedAt, id }) => ({ at: acceptedAt, id }),
@@ -146,12 +151,43 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
         WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE} AND (must_end_by, id) < (${before.at}, ${before.id})
           ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
           ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("correlation_id"), filter.correlation)}
-          ${andStands(filter.standing)} AND accepted_at >= ${filter.since ?? 0}
+          ${andTagged(filter.tag)} ${andStands(filter.standing)} AND accepted_at >= ${filter.since ?? 0}
         ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
       );
       return rows.map(asInstance);
     },
   );
+}
+
+function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: string): Promise<Page<Instance>> {
+  const { cause } = filter;
+  return keysetPage(
+    filter,
+    ({ acceptedAt, id }) => ({ at: acceptedAt, id }),
+    async (before, limit) => {
+      const rows = await query(
+        env.DB,
+        sql`
+        SELECT ${INSTANCE_COLUMNS} FROM (
+          SELECT accepted_at AS tagged_at, instance_id AS tagged FROM millrace_tags
+          WHERE tenant_id = ${by.tenantId} AND tag = ${tag} AND (accepted_at, instance_id) < (${before.at}, ${before.id})
+            AND accepted_at >= ${filter.since ?? 0}) CROSS JOIN millrace_instances ON id = tagged
+        WHERE tenant_id = ${by.tenantId}
+          ${andEquals(fragment("status"), cause === undefined ? filter.status : "errored")} ${andEquals(fragment("cause"), cause)}
+          ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("subject"), filter.subject)}
+          ${andEquals(fragment("correlation_id"), filter.correlation)} ${andStands(filter.standing)}
+        ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`,
+      );
+      return rows.map(asInstance);
+    },
+  );
+}
+
+/** For rows of `millrace_instances` that another index has selected. */
+export function andTagged(tag: string | undefined): Statement {
+  if (tag === undefined) return sql``;
+  return sql`AND EXISTS (SELECT 1 FROM millrace_tags t WHERE t.tenant_id = millrace_instances.tenant_id AND t.tag = ${tag}
+    AND t.accepted_at = millrace_instances.accepted_at AND t.instance_id = millrace_instances.id)`;
 }
 
 /**
@@ -297,6 +333,7 @@ export function asInstance(row: Record<string, unknown>): Instance {
     dueAt: row.due_at as number | null,
     mustEndBy: row.must_end_by as number | null,
     overdue: row.overdue === 1,
+    tags: typeof row.tags === "string" ? JSON.parse(row.tags) : [],
     progress: progressIn(row.progress),
     acceptedAt: Number(row.accepted_at),
     updatedAt: Number(row.updated_at),

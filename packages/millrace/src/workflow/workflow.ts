@@ -96,6 +96,8 @@ interface OwnCommand<Input, Name extends string, Result, Given = unknown>
   readonly input: z.ZodType<Input, Given>;
   /** Derives the idempotency key from the input: the same key is the same instance. By default each caller must send an idempotency key. */
   readonly key?: (input: Input) => string;
+  /** The tags of the instance, such as "customer:acme": at most 10. */
+  readonly tags?: (input: Input) => readonly string[];
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
 }
 
@@ -124,12 +126,12 @@ export function defineWorkflow(definition: AnyWorkflow | OwnCommand<unknown, str
   return declared("input" in definition && definition.on === undefined ? commanded(definition) : (definition as AnyWorkflow));
 }
 
-function commanded({ input, key, run, ...rest }: OwnCommand<unknown, string, unknown>): CommandedWorkflow<unknown, string> {
+function commanded({ input, key, tags, run, ...rest }: OwnCommand<unknown, string, unknown>): CommandedWorkflow<unknown, string> {
   const { name } = rest;
   assertDeclared(isSchema(input), `The input of "${name}" must be a zod 4 schema such as z.object({ … }).`);
   assertDeclared(key === undefined || typeof key === "function", `The key of "${name}" must be a function: input => string.`);
   assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that executes its steps.`);
-  const command = ownCommand({ type: name, payload: input, key, queue: defaultQueue });
+  const command = ownCommand({ type: name, payload: input, key, tags, queue: defaultQueue });
   return { ...rest, on: command, command, run: (call) => run({ ...call, input: call.payload }) };
 }
 

@@ -194,6 +194,11 @@ function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: reado
       <span>
         job <Link to={hrefOf("jobs", job)}>{job}</Link>
       </span>
+      {instance.tags.map((tag) => (
+        <Link key={tag} class="tag" to={hrefOf("instances", { tag })}>
+          {tag}
+        </Link>
+      ))}
       <span>
         key <Id id={key} />
       </span>

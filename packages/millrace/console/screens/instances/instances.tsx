@@ -28,6 +28,7 @@ const FILTERS = {
   workflow: { label: "Workflow", known: workflows },
   subject: { label: "Subject" },
   correlation: { label: "Job" },
+  tag: { label: "Tag" },
   since: { label: "Since", options: SINCE },
   cause: { label: "Cause", isRare: true, options: {} },
   overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
@@ -51,17 +52,24 @@ function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance
   return sleeping?.step ?? step ?? "";
 }
 
+function about({ id, subject, tags }: Instance) {
+  return (
+    <>
+      <Link to={hrefOf("instances", id)} title={subject}>
+        <bdi>{subject}</bdi>
+      </Link>
+      {tags.map((tag) => (
+        <bdi key={tag} class="tag">
+          {tag}
+        </bdi>
+      ))}
+    </>
+  );
+}
+
 const COLUMNS: readonly Column<Instance>[] = [
   { head: "Status", width: "168px", narrow: "112px", cell: (one) => <InstanceStatus instance={one} /> },
-  {
-    head: "Subject",
-    width: "1.4fr",
-    cell: (one) => (
-      <Link to={hrefOf("instances", one.id)} title={one.subject}>
-        <bdi>{one.subject}</bdi>
-      </Link>
-    ),
-  },
+  { head: "Subject", width: "1.4fr", cell: about },
   { head: "Workflow", width: "1.2fr", isMinor: true, cell: (one) => one.workflow },
   { head: "Step", width: "2.4fr", isMinor: true, cell: (one) => <bdi title={step(one)}>{step(one)}</bdi> },
   { head: "Job", width: "1fr", isMinor: true, cell: (one) => <Link to={hrefOf("jobs", one.correlation_id)}>{one.correlation_id}</Link> },

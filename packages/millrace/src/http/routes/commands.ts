@@ -3,6 +3,7 @@ import * as z from "zod";
 import { assertMayAsk } from "../../access/may-ask.ts";
 import { MAX_ADDRESS_CHARACTERS } from "../../contract/address-guard.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
+import { tagsSchema } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DELAY_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
@@ -46,6 +47,11 @@ export const commandSchema = z.strictObject({
   callback_url: z.string().max(MAX_ADDRESS_CHARACTERS).optional().meta({
     description:
       "A URL that is called once for each end of the instance (complete, errored, terminated, dead, skipped), signed as a Standard Webhook. A repeat of the command does not change it.",
+  }),
+  tags: tagsSchema.optional().meta({
+    description:
+      "Texts by which instances are found, in addition to the tags that the command derives from its payload: at most 10 together.",
+    examples: [["customer:acme"]],
   }),
   delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
   priority: z.enum(PRIORITIES).optional().meta({
@@ -188,6 +194,7 @@ function asRequest(command: z.infer<typeof commandSchema>): UntypedRequest {
     mustEndBy: command.must_end_by,
     callbackUrl: command.callback_url,
     delaySeconds: command.delay_seconds,
+    tags: command.tags,
     priority: command.priority,
   };
 }

@@ -83,6 +83,7 @@ const InstanceSchema = z
       .boolean()
       .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
     error: ShownFailure.nullable(),
+    tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
     progress: StepProgress.nullable().meta({
       description: "The last progress that a step of this run reported; null without a report.",
     }),
@@ -159,6 +160,7 @@ const list = createRoute({
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
+      tag: z.string().optional().meta({ description: "Instances with this tag." }),
       cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
       overdue: z.enum(["true"]).optional().meta({
         description: "Only running instances past their `must_end_by`, most recent deadline first.",
@@ -332,6 +334,7 @@ export function instanceView(instance: Instance, hide: Hide): z.infer<typeof Ins
     must_end_by: isoOrNull(instance.mustEndBy),
     overdue: instance.overdue,
     error: hide(instance.error && rowOf(ShownFailure, instance.error)),
+    tags: instance.tags,
     progress: progressView(instance.progress.at(-1) ?? null, hide),
     undo: instance.undo === null ? null : instance.undone ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),

@@ -303,7 +303,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
   await assertToCome(env, { id: instanceId(by.tenantId, workflow.name, key), delaySeconds }, end, request);
   const name = digest("request", by.tenantId, workflow.name, key);
-  const envelope = await address(env.PAYLOADS, definition.from(payload), {
+  const envelope = await address(env.PAYLOADS, definition.from(payload, { tags: request.tags }), {
     tenantId: by.tenantId,
     source: by.source,
     correlationId: request.correlationId ?? definition.correlation?.(payload) ?? crypto.randomUUID(),

@@ -17,7 +17,7 @@ import { keyReused } from "./reuse.ts";
 import { insertStated, isRepeat, type Statable, statable, statedId } from "./stated.ts";
 
 /** An event published by an external caller. */
-export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "idempotencyKey"> {
+export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "idempotencyKey" | "tags"> {
   /** Identifies the event among those of its type: the same key is the same event. 1 to 500 characters. */
   idempotencyKey: string;
   /**

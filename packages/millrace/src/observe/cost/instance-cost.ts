@@ -83,7 +83,7 @@ export function instanceCost(use: StoredUse): Cost {
     usd: usd(Object.values(priced)),
     usdCounted: usd(Object.values(priced).filter((part) => part.mark === "counted")),
     messages: queued - again + all.messages,
-    removalRows: ROWS.removed + all.entries + use.waits.asked + use.questions.asked,
+    removalRows: ROWS.removed + ROWS.tag * use.tags + all.entries + use.waits.asked + use.questions.asked,
     parts: priced,
   };
 }
@@ -112,6 +112,7 @@ function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   const open = waits.asked - waits.taken - waits.over;
   return (
     ROWS.accepted +
+    ROWS.tag * use.tags +
     (use.payloadByReference ? ROWS.payloadByReference : 0) +
     (use.hasDeadline ? ROWS.deadline * changesOf(use, doing.length) : 0) +
     (use.calls ? ROWS.called * runs.length : 0) +

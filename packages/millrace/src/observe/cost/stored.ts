@@ -37,6 +37,8 @@ export interface StoredUse {
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
   readonly hasDeadline: boolean;
+  /** The number of the instance's tags. */
+  readonly tags: number;
   /** True if the instance's ends are sent to a callback URL. */
   readonly calls: boolean;
   /** The usage of the instance's runs by number; null before the first end, and if the usage was not counted. */
@@ -68,6 +70,7 @@ export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string
     payloadByReference: row.payloadByReference === 1,
     hasDeadline: row.hasDeadline === 1,
     calls: row.calls === 1,
+    tags: Number(row.tags),
     spent: spentIn(row.spent),
     classes: of<StoredEntries>(0, row.id),
     waits: of<StoredUse["waits"]>(1, row.id)[0] ?? { asked: 0, taken: 0, early: 0, over: 0 },
@@ -93,7 +96,8 @@ function spentIn(text: unknown): StoredUse["spent"] {
 function selectInstances(ids: readonly string[]): Statement {
   return sql`
     SELECT id, workflow, status, run, deliveries, spent, queue, envelope->>'payload_ref' IS NOT NULL AS payloadByReference,
-      envelope->>'source' LIKE 'workflow:%' AS emitted, must_end_by IS NOT NULL AS hasDeadline, callback IS NOT NULL AS calls
+      envelope->>'source' LIKE 'workflow:%' AS emitted, must_end_by IS NOT NULL AS hasDeadline, callback IS NOT NULL AS calls,
+      coalesce(json_array_length(envelope, '$.tags'), 0) AS tags
     FROM millrace_instances WHERE id IN ${among(ids)}`;
 }
 

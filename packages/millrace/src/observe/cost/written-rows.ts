@@ -9,6 +9,8 @@ export const ROWS = {
   payloadByReference: 1,
   /** A deadline adds one row in the list of deadlines: at the acceptance, and at each change of the status. */
   deadline: 1,
+  /** A tag adds one row: at the acceptance, and at the removal. */
+  tag: 1,
   /**
    * A callback URL adds two rows: an entry in the list of callbacks, and the record that the call is stored. The call itself is an
    * instance.

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { andEquals, fragment, type Statement, sql } from "../../contract/sql.ts";
 import { whereLettersAre } from "../../inspect/dead-letters.ts";
-import { whereInstancesAre } from "../../inspect/instances.ts";
+import { andTagged, whereInstancesAre } from "../../inspect/instances.ts";
 import type { Operator } from "../../store/actions.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
 import { BULK_WORKFLOW } from "./message.ts";
@@ -30,6 +30,7 @@ interface MeantInstances {
   readonly workflow?: string | undefined;
   readonly subject?: string | undefined;
   readonly correlation?: string | undefined;
+  readonly tag?: string | undefined;
   readonly cause?: string | undefined;
   readonly undone?: boolean | undefined;
   readonly since?: string | undefined;
@@ -43,6 +44,7 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
     workflow: name.optional(),
     subject: name.optional(),
     correlation: name.optional(),
+    tag: name.optional(),
     ...times,
   };
   // A cause exists only for errored instances, and only terminated instances may be undone.
@@ -53,12 +55,12 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
 
 /** The tenant's instances that match a filter, without the instances of bulk actions. */
 export function instanceMembers({ tenantId }: Operator, filter: MeantInstances): Statement {
-  const { status, workflow, subject, correlation, cause, undone } = filter;
+  const { status, workflow, subject, correlation, tag, cause, undone } = filter;
   return sql`
     SELECT id, accepted_at AS at FROM millrace_instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
-      ${andUndone(undone)}
+      ${andTagged(tag)} ${andUndone(undone)}
       AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
 }
 

@@ -1,0 +1,98 @@
+import { env } from "cloudflare:workers";
+import { describeInstance, ENGINE_TEXTS, rewriteRows } from "millrace/operate";
+import { expect, it } from "vitest";
+import { asking } from "../asking.ts";
+import { ask } from "../callbacks/heard.ts";
+import { fresh, probeEnv, reaches, retentionPass, rows, withKeeperAtRest } from "../harness.ts";
+import { countRows } from "../observe/cost/counted.ts";
+
+const nothing = async () => null;
+
+const tagsOf = (id: string) =>
+  rows<{ tag: string }>("SELECT tag FROM millrace_tags WHERE instance_id = ?1 ORDER BY tag", id).then((found) =>
+    found.map(({ tag }) => tag),
+  );
+
+it("an instance has the tags of its request and of its payload, each once, and a repeat of the command changes none", async () => {
+  const caller = await asking();
+  const name = fresh("lab");
+  const send = (tags: string[]) => caller.post("/v1/commands", { type: "lab.requested", payload: { name, note: "vip" }, tags });
+  const { body: first } = await send(["customer:acme", "customer:acme"]);
+  const { body: again } = await send(["customer:other"]);
+  expect([again.instance_id, again.replayed]).toEqual([first.instance_id, true]);
+  expect((await caller.get(`/v1/instances/${first.instance_id}`)).body.tags).toEqual(["customer:acme", "note:vip"]);
+  expect(await tagsOf(first.instance_id)).toEqual(["customer:acme", "note:vip"]);
+});
+
+it("a list of a tag contains its instances, newest first, page by page, within the other filters and without another tenant's", async () => {
+  const [caller, other] = [await asking(), await asking()];
+  const ids: string[] = [];
+  for (const tags of [["a"], ["a", "b"], [], ["b"], ["a"]]) ids.push(await ask(caller, nothing, { ...(tags.length > 0 && { tags }) }));
+  await ask(other, nothing, { tags: ["a"] });
+  for (const id of ids) await reaches(id, "complete");
+  const [one, two, , four, five] = ids;
+  const listed = async (query: string) => (await caller.get(`/v1/instances?${query}`)).body.items.map(({ id }: { id: string }) => id);
+  expect(await listed("tag=a")).toEqual([five, two, one]);
+  expect(await listed("tag=b&status=complete&workflow=lab")).toEqual([four, two]);
+  expect(await listed("tag=b&status=errored")).toEqual([]);
+  const { body } = await caller.get("/v1/instances?tag=a&limit=2");
+  expect(await listed(`tag=a&limit=2&cursor=${body.next_cursor}`)).toEqual([one]);
+});
+
+it("tags beyond ten, of more than 64 characters, or with characters that are not visible are refused", async () => {
+  const caller = await asking();
+  const send = (tags: unknown[]) => caller.post("/v1/commands", { type: "lab.requested", payload: { name: fresh("lab") }, tags });
+  for (const tags of [Array.from({ length: 11 }, String), ["x".repeat(65)], [""], [" "], ["a\u200bb"], ["a\nb"], ["\ud800"], [1]]) {
+    expect((await send(tags)).body, JSON.stringify(tags)).toMatchObject({ code: "invalid_payload" });
+  }
+  expect((await send(["kunde:größe 10 🎉"])).status).toBe(202);
+});
+
+it("an instance without tags writes no row for them; with tags one row each, which its cost shows", async () => {
+  const caller = await asking();
+  const { of } = countRows();
+  const inserts = /INSERT INTO millrace_instances/;
+  await ask(caller, nothing);
+  const without = of(inserts);
+  const id = await ask(caller, nothing, { tags: ["a", "b"] });
+  expect(of(inserts) - 2 * without).toBe(2);
+  await reaches(id, "complete");
+  const { cost } = await describeInstance(probeEnv, { tenantId: caller.tenantId, actor: "tess" }, id);
+  expect([cost.removalRows, cost.parts.rowsWritten]).toMatchObject([4, { amount: 8, mark: "counted" }]);
+});
+
+it("retention removes the tags with their instance", async () => {
+  await withKeeperAtRest();
+  const caller = await asking();
+  const id = await ask(caller, nothing, { tags: ["customer:acme"] });
+  await reaches(id, "complete");
+  await env.DB.prepare("UPDATE millrace_instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1").bind(id).run();
+  expect(await rows("SELECT accepted_at FROM millrace_tags WHERE instance_id = ?1", id)).toEqual([{ accepted_at: 1 }]);
+  await retentionPass();
+  expect(await rows("SELECT id FROM millrace_instances WHERE id = ?1", id)).toEqual([]);
+  expect(await tagsOf(id)).toEqual([]);
+});
+
+it("an erasure replaces a person in the tags of an instance", async () => {
+  const caller = await asking();
+  const id = await ask(caller, nothing, { tags: ["customer:ada@example.com", "vip"] });
+  await reaches(id, "complete");
+  const by = { mentions: ["ada@example.com"], rewrite: (_: string, text: string) => text.replaceAll("ada@example.com", "forgotten-1") };
+  const table = ENGINE_TEXTS.find((one) => one.table === "millrace_instances") as (typeof ENGINE_TEXTS)[number];
+  await rewriteRows(probeEnv, { tenantId: caller.tenantId, table, by, from: null, apply: true });
+  expect(await tagsOf(id)).toEqual(["customer:forgotten-1", "vip"]);
+  expect((await caller.get("/v1/instances?tag=customer:forgotten-1")).body.items).toMatchObject([{ id }]);
+  expect((await caller.get(`/v1/instances?tag=${encodeURIComponent("customer:ada@example.com")}`)).body.items).toEqual([]);
+});
+
+it("a bulk action selects by a tag", async () => {
+  const caller = await asking();
+  const [meant] = [await ask(caller, nothing, { tags: ["a"] }), await ask(caller, nothing, { tags: ["b"] })];
+  const fails = () => Promise.reject(new Error("No."));
+  const failed = await ask(caller, fails, { tags: ["a"] });
+  await ask(caller, fails, { tags: ["b"] });
+  await reaches(meant, "complete");
+  await reaches(failed, "errored");
+  const { body } = await caller.post("/v1/bulk-actions", { verb: "retry", filter: { tag: "a" }, reason: "fixed", dry_run: true });
+  expect(body).toMatchObject({ matched: 1, sample: [{ id: failed }] });
+});
