@@ -36,6 +36,7 @@ const keyed = (path: string): Record<string, string> => (path.endsWith("{type}")
 const ASKED: Record<string, object> = {
   confirm: { output: null },
   skip: { step: "s", output: null },
+  move: { run_at: "2030-01-01T00:00:00Z" },
   "{type}": { payload: { endpoint_id: "e", version: 1 } },
 };
 

@@ -104,6 +104,8 @@ export const ROUTES: Record<string, Kept> = {
     },
   },
   "POST /v1/instances/{id}/run-again": { verb: "run_again", triedIn: "test/engine/operate/run-again.test.ts" },
+  "POST /v1/instances/{id}/move": { verb: "move", triedIn: "test/engine/operate/delay.test.ts" },
+  "POST /v1/instances/{id}/release": { verb: "release", triedIn: "test/engine/operate/delay.test.ts" },
   "POST /v1/instances/{id}/undo": { verb: "undo", triedIn: "test/api/undo.test.ts" },
   "POST /v1/effects/{key}/confirm": { verb: "confirm", does: (by) => resolving(by, "confirm") },
   "POST /v1/effects/{key}/reject": { verb: "reject", does: (by) => resolving(by, "reject") },

@@ -28,7 +28,7 @@ const ENGINE_ONLY = `
   };`;
 
 /** The maximum size of such a Worker, minified, and in gzip: slightly above its current size. */
-const MOST_KB = 926;
+const MOST_KB = 930;
 const MOST_GZIP_KB = 306;
 
 interface Plugged {

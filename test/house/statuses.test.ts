@@ -119,6 +119,7 @@ const NO_TRANSITIONS = [
   "isOpenOf",
   "isOver",
   "keepCaught",
+  "moveDue",
   "ofGone",
   "selectLeft",
   "selectRun",

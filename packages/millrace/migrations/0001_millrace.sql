@@ -344,6 +344,7 @@ CREATE INDEX millrace_instances_by_deadline ON millrace_instances (tenant_id, mu
   WHERE must_end_by IS NOT NULL AND undo IS NULL AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
 CREATE INDEX millrace_instances_to_call ON millrace_instances (updated_at)
   WHERE callback <> run || ':' || status AND status IN ('complete', 'errored', 'terminated', 'dead', 'skipped');
+CREATE INDEX millrace_instances_delayed ON millrace_instances (tenant_id, due_at, id) WHERE status = 'accepted' AND due_at IS NOT NULL;
 CREATE INDEX millrace_instances_held ON millrace_instances (held_by, accepted_at) WHERE held_by IS NOT NULL;
 CREATE INDEX millrace_instances_by_cause ON millrace_instances (tenant_id, cause, accepted_at, id) WHERE status = 'errored';
 CREATE TRIGGER millrace_instance_born_errored AFTER INSERT ON millrace_instances WHEN NEW.status = 'errored' AND NEW.cause IS NOT NULL BEGIN INSERT INTO millrace_causes (tenant_id, kind, id, place, message_type, step, code, count, first_at, last_at) VALUES (NEW.tenant_id, 'instance', NEW.cause, NEW.workflow, NEW.message_type, iif(NEW.error->>'step' LIKE '% [%]', substr(NEW.error->>'step', 1, instr(NEW.error->>'step', ' [') - 1), NEW.error->>'step'), coalesce(NEW.error->>'code', 'unknown'), 1, NEW.updated_at, NEW.updated_at) ON CONFLICT (tenant_id, kind, id) DO UPDATE SET count = count + 1, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at); END;

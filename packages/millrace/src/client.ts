@@ -50,6 +50,8 @@ export interface EnqueueOptions extends CallOptions, Texts<"correlation_id" | "c
   /** At most 10 texts by which instances are found, each of at most 64 characters. */
   readonly tags?: readonly string[] | undefined;
   readonly delay_seconds?: number | undefined;
+  /** The time to start at, with its offset, instead of a delay. */
+  readonly run_at?: string | undefined;
   readonly priority?: "high" | "normal" | "low" | undefined;
 }
 

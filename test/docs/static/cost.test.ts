@@ -23,6 +23,7 @@ const run = instanceCost({
   hasDeadline: false,
   calls: false,
   tags: 0,
+  isDelayed: false,
   spent: { 1: { steps: 3 } },
   classes: [
     { class: "keyed", entries: 2, done: 2, inDoubt: 0, epochs: 2, lean: 0, messages: 0, portions: 0 },

@@ -22,7 +22,7 @@ const QUEUES = "queue depth oldest_seconds lag_seconds in_per_minute out_per_min
 export const COMFORTS: Readonly<Record<string, Comfort>> = {
   ...Object.fromEntries(
     Object.entries({
-      instances: ["retry", "resume", "restart", "run-again", "skip", "signal"],
+      instances: ["retry", "resume", "restart", "run-again", "skip", "signal", "release"],
       effects: ["confirm", "reject", "retry"],
       approvals: ["approve", "reject"],
       schedules: ["run"],

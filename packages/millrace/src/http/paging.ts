@@ -31,7 +31,7 @@ export function timeCursor(timeOf: (cursor: string) => number | undefined) {
 
 /** The query parameters of every list in the order of time. */
 export const pageQuery = {
-  cursor: timeCursor((cursor) => (/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,128}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
+  cursor: timeCursor((cursor) => (/^(0|-?[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,128}$/.test(cursor) ? Number.parseInt(cursor, 10) : undefined)),
   limit: pageLimit(50, 200),
 };
 

@@ -112,6 +112,7 @@ const LOOKED_AT_FIRST = 2_000;
 /** The tenant's instances, newest first. With a filter by workflow or subject, a page may be short or empty although a next page exists. */
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   if (filter.overdue) return listOverdue(env, by, filter);
+  if (filter.standing === "delayed" && filter.cause === undefined) return listDelayed(env, by, filter);
   if (filter.tag !== undefined) return listTagged(env, by, filter, filter.tag);
   return keysetPage(
     filter,
@@ -149,14 +150,37 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
         sql`
         SELECT ${INSTANCE_COLUMNS} FROM millrace_instances INDEXED BY millrace_instances_by_deadline
         WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE} AND (must_end_by, id) < (${before.at}, ${before.id})
-          ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
-          ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("correlation_id"), filter.correlation)}
-          ${andTagged(filter.tag)} ${andStands(filter.standing)} AND accepted_at >= ${filter.since ?? 0}
+          ${andMeant(filter)}
         ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
       );
       return rows.map(asInstance);
     },
   );
+}
+
+/** Delayed commands, the next due first. The position has the negative due time. */
+function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
+  return keysetPage(
+    filter,
+    ({ dueAt, id }) => ({ at: -(dueAt ?? 0), id }),
+    async ({ at, id }, limit) => {
+      const rows = await query(
+        env.DB,
+        sql`
+        SELECT ${INSTANCE_COLUMNS} FROM millrace_instances INDEXED BY millrace_instances_delayed
+        WHERE tenant_id = ${by.tenantId} AND status = 'accepted' AND due_at IS NOT NULL AND (due_at, id) > (${-at}, ${id})
+          ${andMeant(filter)}
+        ORDER BY due_at, id LIMIT ${limit}`,
+      );
+      return rows.map(asInstance);
+    },
+  );
+}
+
+function andMeant({ status, workflow, subject, correlation, tag, standing, since = 0 }: InstanceFilter): Statement {
+  return sql`${andEquals(fragment("status"), status)} ${andEquals(fragment("workflow"), workflow)}
+    ${andEquals(fragment("subject"), subject)} ${andEquals(fragment("correlation_id"), correlation)}
+    ${andTagged(tag)} ${andStands(standing)} AND accepted_at >= ${since}`;
 }
 
 function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: string): Promise<Page<Instance>> {

@@ -63,7 +63,7 @@ type Finding =
  */
 export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
   const { did, more, isRefused } = await look(env, elsewhere, "unseen", (row, backlog) => {
-    if (row.status === "accepted") return stillInQueue(row, backlog, standsStill) ? "leave" : "start";
+    if (row.status === "accepted") return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
   // Starts released instances after all other instances, so that a large number of them delays no repair.

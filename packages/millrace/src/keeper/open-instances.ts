@@ -34,6 +34,8 @@ export interface Open {
   doubted: number;
   /** 1 while the instance's workflow or queue is paused. */
   held: number;
+  /** Time until a delayed command is due. */
+  early_ms: number;
 }
 
 /** Due instances of one of the keeper's two groups, the longest overdue first: instances never seen started, or all other instances. */
@@ -51,7 +53,7 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
         status IN ${GOING_ON} AND EXISTS (
           SELECT 1 FROM millrace_inbox WHERE millrace_inbox.instance_id = millrace_instances.id
             AND millrace_inbox.state = 'in_doubt') AS doubted,
-        ${pauseOf("1")} IS NOT NULL AS held
+        ${pauseOf("1")} IS NOT NULL AS held, iif(status = 'accepted', max(0, coalesce(due_at, 0) - ${now}), 0) AS early_ms
       FROM millrace_instances INDEXED BY millrace_instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
         AND workflow NOT IN ${among([...workflows])} ORDER BY check_at LIMIT ${limit}`,
@@ -65,11 +67,12 @@ const DAY_MS = 86_400_000;
  * - In progress for up to ten minutes: half its age, at most 30 seconds.
  * - In progress for more than ten minutes: a twentieth of its age, at most 5 minutes, or an hour while it waits for an event or an
  *   operator.
+ * - A delayed command: until it is due.
  * - Asleep according to the platform: as long as the instance has slept, up to a day. Each wake-up requests a check.
  */
-export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {
+export function pauseMs({ age_ms, since_ms, status, early_ms }: Open, hibernates: boolean): number {
   const waits = AT_REST.has(status);
   if (hibernates) return Math.max(30_000, Math.min(waits ? since_ms : 0, DAY_MS));
   const longest = waits ? 3_600_000 : 300_000;
-  return Math.round(Math.max(KEEPER_PATIENCE_MS, Math.min(age_ms / 2, Math.max(30_000, age_ms / 20), longest)));
+  return Math.round(Math.max(KEEPER_PATIENCE_MS, early_ms, Math.min(age_ms / 2, Math.max(30_000, age_ms / 20), longest)));
 }

@@ -9,7 +9,7 @@ import { Behind, GOES_ON } from "./behind.tsx";
 import { stepOf } from "./step-names.ts";
 import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
-export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close" | "run-again";
+export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close" | "run-again" | "release";
 
 export interface Asked {
   verb: Verb;
@@ -27,6 +27,7 @@ const WORDS: Readonly<Record<Verb, string>> = {
   signal: "Signal",
   close: "Close",
   "run-again": "Run again",
+  release: "Start now",
 };
 
 /** The label of the button in the dialog, for verbs that alone could mean to close the dialog. */
@@ -71,7 +72,9 @@ function verbsFor(instance: Detail): Verb[] {
   if (status === "paused") return ["resume", "cancel"];
   if (status === "in_doubt") return ["cancel", "pause", ...answered("close")];
   if (status === "dead" || status === "skipped") return [];
-  return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
+  const isDelayed = status === "accepted" && instance.due_at !== null && Date.parse(instance.due_at) > Date.now();
+  const mayFollow = waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : isDelayed ? (["release"] as const) : [];
+  return [...mayFollow, "pause", "cancel", "restart"];
 }
 
 export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: Asked) => void }) {

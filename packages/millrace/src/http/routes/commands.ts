@@ -54,6 +54,9 @@ export const commandSchema = z.strictObject({
     examples: [["customer:acme"]],
   }),
   delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
+  run_at: z.iso.datetime({ offset: true }).optional().meta({
+    description: "The time to start at, instead of a delay: at most 12 hours from now, in whole seconds. A past time is no delay.",
+  }),
   priority: z.enum(PRIORITIES).optional().meta({
     description: "`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities.",
   }),
@@ -194,6 +197,7 @@ function asRequest(command: z.infer<typeof commandSchema>): UntypedRequest {
     mustEndBy: command.must_end_by,
     callbackUrl: command.callback_url,
     delaySeconds: command.delay_seconds,
+    runAt: command.run_at,
     tags: command.tags,
     priority: command.priority,
   };

@@ -5,7 +5,7 @@ import { assertDeclared } from "../../contract/declared.ts";
 import { codeOf, MillraceError } from "../../contract/errors.ts";
 import { digest, fingerprintOf, instanceId } from "../../contract/ids.ts";
 import { assertKnownFields, type CommandDefinition, checkedDelay, type DraftOptions, decodePayload } from "../../contract/message.ts";
-import { laneIn, type QueueDefinition, queueFor } from "../../contract/queue.ts";
+import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition, queueFor } from "../../contract/queue.ts";
 import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { checkedTenant } from "../../contract/tenant.ts";
 import { nextHop } from "../../contract/trace.ts";
@@ -28,6 +28,8 @@ interface RequestOptions extends DraftOptions, AskedEnd {
   /** The correlation id. Default: the id that the command derives from its payload, or else a new id. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
+  /** The time to start at, instead of a delay: ISO 8601 with an offset, at most 12 hours from now. A past time is no delay. */
+  runAt?: string | undefined;
   /** W3C trace context of the caller. A missing or invalid context begins a new trace. */
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
@@ -316,9 +318,17 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
+function delayUntil(runAt: string, delaySeconds: number | undefined): number {
+  const seconds = Math.ceil(Math.max(0, Date.parse(runAt) - Date.now()) / 1000);
+  if (delaySeconds === undefined && seconds <= MAX_DELAY_SECONDS) return seconds;
+  const message =
+    delaySeconds === undefined ? "must be a time with an offset, at most 12 hours from now" : "excludes a delay: remove one of them";
+  throw new MillraceError("invalid_payload", `The time to start at ${message}.`, { issues: [{ path: "run_at", message }] });
+}
+
 /** The delay and the priority of a command. Errors: `invalid_payload` for a combination that the command's queue does not support. */
-function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, priority = "normal" }: UntypedRequest) {
-  const delay = checkedDelay(delaySeconds);
+function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds, runAt, priority = "normal" }: UntypedRequest) {
+  const delay = runAt === undefined ? checkedDelay(delaySeconds ?? 0) : delayUntil(runAt, delaySeconds);
   if (priority === "normal") return { goesAhead: false, delaySeconds: delay };
   const declared = catalog.consumers.find((consumer) => consumer.queue.name === queue.name)?.priority;
   const refuse = (message: string): never => {

@@ -113,6 +113,7 @@ function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   return (
     ROWS.accepted +
     ROWS.tag * use.tags +
+    (use.isDelayed ? ROWS.delayed : 0) +
     (use.payloadByReference ? ROWS.payloadByReference : 0) +
     (use.hasDeadline ? ROWS.deadline * changesOf(use, doing.length) : 0) +
     (use.calls ? ROWS.called * runs.length : 0) +

@@ -37,6 +37,7 @@ export interface StoredUse {
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
   readonly hasDeadline: boolean;
+  readonly isDelayed: boolean;
   /** The number of the instance's tags. */
   readonly tags: number;
   /** True if the instance's ends are sent to a callback URL. */
@@ -70,6 +71,7 @@ export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string
     payloadByReference: row.payloadByReference === 1,
     hasDeadline: row.hasDeadline === 1,
     calls: row.calls === 1,
+    isDelayed: row.isDelayed === 1,
     tags: Number(row.tags),
     spent: spentIn(row.spent),
     classes: of<StoredEntries>(0, row.id),
@@ -97,6 +99,7 @@ function selectInstances(ids: readonly string[]): Statement {
   return sql`
     SELECT id, workflow, status, run, deliveries, spent, queue, envelope->>'payload_ref' IS NOT NULL AS payloadByReference,
       envelope->>'source' LIKE 'workflow:%' AS emitted, must_end_by IS NOT NULL AS hasDeadline, callback IS NOT NULL AS calls,
+      due_at IS NOT NULL AS isDelayed,
       coalesce(json_array_length(envelope, '$.tags'), 0) AS tags
     FROM millrace_instances WHERE id IN ${among(ids)}`;
 }

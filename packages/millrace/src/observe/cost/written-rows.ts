@@ -9,6 +9,8 @@ export const ROWS = {
   payloadByReference: 1,
   /** A deadline adds one row in the list of deadlines: at the acceptance, and at each change of the status. */
   deadline: 1,
+  /** A delay adds one row, in the list of delayed commands. */
+  delayed: 1,
   /** A tag adds one row: at the acceptance, and at the removal. */
   tag: 1,
   /**

@@ -4,6 +4,7 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { AnswerOf, GivenOf, InstanceAct } from "./act.ts";
 import { cancel } from "./cancel.ts";
 import { close } from "./close.ts";
+import { move, release } from "./delay.ts";
 import { pause, resume } from "./pause.ts";
 import type { ActionPlan } from "./plan.ts";
 import { restart } from "./restart.ts";
@@ -14,7 +15,7 @@ import { skip } from "./skip-step.ts";
 import { undo } from "./undo.ts";
 
 /** The acts on an instance by name, which is also the verb of the command line. */
-export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close, "run-again": runAgain };
+export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close, "run-again": runAgain, move, release };
 
 type Acts = typeof INSTANCE_ACTS;
 /** The name of an act on an instance, such as `retry`. */

@@ -1,6 +1,7 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { messageOf } from "../../contract/errors.ts";
-import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
+import { CLOCKS_APART_MS, KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
+import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
 import { pauseOf } from "../pauses.ts";
@@ -84,7 +85,8 @@ export function areRepeats(error: unknown): boolean {
 
 /**
  * Accepts delivered messages: new ones become rows, accepted ones become queued, and every delivery is counted. A dead one, because a copy
- * of its message was refused, is queued too: this copy is valid. While its workflow or queue is paused, a row is accepted and not queued.
+ * of its message was refused, is queued too: this copy is valid. While its workflow or queue is paused, and before its due time, a row is
+ * accepted and not queued.
  * Returns each row once per delivery; keys that were pruned, or have another payload, are not returned.
  */
 export function takeIn(rows: string): Statement {
@@ -95,10 +97,22 @@ export function takeIn(rows: string): Statement {
     FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
       deliveries = millrace_instances.deliveries + 1, updated_at = excluded.updated_at,
-      status = iif(millrace_instances.status = 'accepted' OR millrace_instances.status = 'dead', excluded.status, millrace_instances.status)
+      status = CASE WHEN millrace_instances.status = 'dead' THEN excluded.status
+        WHEN millrace_instances.status = 'accepted' AND coalesce(millrace_instances.due_at, 0) <= ${now} + ${CLOCKS_APART_MS}
+          THEN excluded.status
+        ELSE millrace_instances.status END
     WHERE millrace_instances.fingerprint = excluded.fingerprint
     RETURNING id, fingerprint, status, deliveries, 
       check_at IS NULL OR (held_by IS NOT NULL AND status = 'queued') AS unwatched, ${IS_HELD}`;
+}
+
+/** Moves the due time of a delayed command that has not started, to at most 12 hours from now. Null: it is due now. */
+export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: number | null): Statement {
+  const due = at === null ? now : sql`${at}`;
+  return sql`
+    UPDATE millrace_instances SET due_at = ${due}, check_at = ${due} + ${KEEPER_PATIENCE_MS}, updated_at = ${now}
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'accepted' AND undo IS NULL AND due_at > ${now}
+      AND ${due} BETWEEN ${now} AND ${now} + ${MAX_DELAY_SECONDS * 1000}`;
 }
 
 /**

@@ -58,7 +58,8 @@ const RESUMED = fragment(`CASE
  */
 export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
-    UPDATE millrace_instances SET status = ${RESUMED}, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    UPDATE millrace_instances SET status = ${RESUMED}, due_at = min(due_at, ${now}), updated_at = ${now},
+      check_at = ${now} + ${KEEPER_PATIENCE_MS}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'paused' AND NOT ${IS_BEING_RESTARTED}`;
 }
 

@@ -1,0 +1,85 @@
+import * as z from "zod";
+import { crashPoint } from "../../contract/crash-points.ts";
+import type { Envelope } from "../../contract/envelope.ts";
+import { messageId } from "../../contract/ids.ts";
+import { laneIn, MAX_DELAY_SECONDS } from "../../contract/queue.ts";
+import { iso } from "../../contract/row.ts";
+import { sql } from "../../contract/sql.ts";
+import { relay } from "../../recorder/relay.ts";
+import { query } from "../../store/d1/retry.ts";
+import { moveDue } from "../../store/instances/accept.ts";
+import { type Call, instanceAct } from "./act.ts";
+
+interface Message {
+  readonly queue: string;
+  readonly envelope: string;
+}
+
+async function readMessage({ env, instance }: Call<unknown>): Promise<Message | undefined> {
+  const [row] = await query<Message>(env.DB, sql`SELECT queue, envelope FROM millrace_instances WHERE id = ${instance.id}`);
+  return row;
+}
+
+function whyNotDelayed({ instance: { status, dueAt } }: Call<unknown>, message: Message | undefined): string | null {
+  if (status !== "accepted") return `The instance is ${status}: only a delayed command that has not started has a due time.`;
+  if (dueAt === null) return "The command has no delay: it starts as soon as its queue delivers it.";
+  if (dueAt <= Date.now()) return "The command is due: it is just being started.";
+  if (laneIn(message?.queue ?? "") === undefined) return null;
+  return "The command waits in a lane, which has its own times. Cancel the instance, then send the command under another key.";
+}
+
+/** The change of the due time. The message is sent again: the consumer ignores the copies that arrive before the due time. */
+function changed({ env, by, instance: { id, dueAt } }: Call<unknown>, message: Message | undefined, at: number | null) {
+  const { queue = "", envelope = "{}" } = message ?? {};
+  const moved = laneIn(queue) === undefined ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
+  return {
+    change: moved,
+    before: { due_at: iso(dueAt ?? 0) },
+    after: { due_at: iso(at ?? Date.now()) },
+    to: "accepted",
+    async done() {
+      await crashPoint("A03 accept committed, not enqueued");
+      const delaySeconds = at === null ? 0 : Math.max(0, Math.ceil((at - Date.now()) / 1000));
+      await relay(env, [{ id: messageId(JSON.parse(envelope) as Envelope), queue, delaySeconds, body: envelope }]);
+      return {};
+    },
+  };
+}
+
+/** Moves the due time of a delayed command. Refused once it is due, and for a time that is past or too late. */
+export const move = instanceAct({
+  verb: "move",
+  path: "move",
+  summary: "Move a delayed command to another time",
+  description: "Only before the command is due. Moved again, it starts at the last of these times.",
+  accepted: "It is moved",
+  body: {
+    run_at: z.iso.datetime({ offset: true }).meta({ description: "The new time to start at: at most 12 hours from now." }),
+  },
+  answer: {},
+  read: readMessage,
+  refused(call, message) {
+    const inMs = Date.parse(call.given.run_at) - Date.now();
+    const isInTime = inMs > 0 && inMs <= MAX_DELAY_SECONDS * 1000;
+    return (
+      whyNotDelayed(call, message) ?? (isInTime ? null : "The new time must be within the next 12 hours. To start it now, release it.")
+    );
+  },
+  plan: async ({ given }) => ({ follows: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
+  change: (call, message) => changed(call, message, Date.parse(call.given.run_at)),
+});
+
+/** Starts a delayed command now. Refused once it is due. */
+export const release = instanceAct({
+  verb: "release",
+  path: "release",
+  summary: "Start a delayed command now",
+  description: "Only before the command is due. It starts once, although its message is still in the queue.",
+  accepted: "It starts",
+  body: {},
+  answer: {},
+  read: readMessage,
+  refused: whyNotDelayed,
+  plan: async () => ({ follows: "The command starts now, in its queue.", effects: [] }),
+  change: (call, message) => changed(call, message, null),
+});
