@@ -27,11 +27,12 @@ const OF_ROW: Of = { workflow: "millrace_instances.workflow", queue: "millrace_i
 
 /**
  * An SQL expression of a column of the pause that keeps an instance from starting. It is NULL without such a pause. The expression reads at
- * most four rows of pauses by their key.
+ * most four rows of pauses by their key, and none while the deployment has no pause.
  */
 export function pauseOf(column: string, { workflow, queue, tenant }: Of = OF_ROW): Fragment {
   const ids = [`'workflow/' || ${workflow}`, `'queue/' || ${queue}`].flatMap((of) => [`${of} || '/'`, `${of} || '/' || ${tenant}`]);
-  return fragment(`(SELECT ${column} FROM millrace_pauses p WHERE p.id IN (${ids.join(", ")}) AND p.resumed_at IS NULL LIMIT 1)`);
+  const pause = `(SELECT ${column} FROM millrace_pauses p WHERE p.id IN (${ids.join(", ")}) AND p.resumed_at IS NULL LIMIT 1)`;
+  return fragment(`iif(EXISTS (SELECT 1 FROM millrace_pauses WHERE id > ''), ${pause}, NULL)`);
 }
 
 /** Pauses a workflow or queue. A pause that exists stays unchanged. */
