@@ -1,4 +1,4 @@
-import { historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { instanceCost } from "../packages/millrace/src/observe/cost/instance-cost.ts";
 import { storedUse } from "../packages/millrace/src/observe/cost/stored.ts";
 import type { BenchEnv } from "./runs.ts";
@@ -10,7 +10,7 @@ export async function shownCost(env: BenchEnv, count: number) {
     .all<{ id: string; workflow: string }>();
   const ids = results.map(({ id }) => id);
   const costs = (await storedUse(env, ids)).map(instanceCost);
-  const histories = await Promise.all(results.map((one) => historyOf(env, one)));
+  const histories = await Promise.all(results.map((one) => instances.history(env, one)));
   const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
   const shown = (part: keyof (typeof costs)[number]["parts"]) => sum(costs.map(({ parts }) => parts[part].amount));
   return {

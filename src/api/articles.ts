@@ -16,7 +16,7 @@ import {
   reasoned,
   timestamp,
 } from "millrace/http";
-import { actOn, auditLate, effectsOf, getInstance, type Instance, listApprovals, type Token } from "millrace/operate";
+import { approvals, auditLate, type Instance, instances, type Token } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { platform, siteKind, targetName } from "../messages/targets.ts";
@@ -175,7 +175,7 @@ export function articles(catalog: Catalog) {
       const [generate, publish, { items: open }, sites, accounts] = await Promise.all([
         statusOf(env, caller, article.id),
         statusOf(env, caller, publisher),
-        listApprovals(env, caller, { instance: publisher, state: "pending" }),
+        approvals.list(env, caller, { instance: publisher, state: "pending" }),
         Promise.all(where.sites.map(async (one) => ({ ...one, instance: await statusOf(env, caller, one.instanceId) }))),
         Promise.all(where.accounts.map(async (one) => ({ ...one, instance: await statusOf(env, caller, one.instanceId) }))),
       ]);
@@ -229,8 +229,8 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
   }
   // A failed undo is retried like any instance.
   const { action_id: actionId } = await (instance && hasFailedUndo(instance)
-    ? actOn(env, caller, "retry", id, { reason })
-    : actOn(env, caller, "undo", id, { reason }));
+    ? instances.act(env, caller, "retry", id, { reason })
+    : instances.act(env, caller, "undo", id, { reason }));
   return { site: site.name, action_id: actionId, instance_id: id };
 }
 
@@ -264,7 +264,7 @@ async function putUp(
         : `instance for the site ${site.name}: it is published with the first one.`;
       throw new MillraceError("instance_not_found", `This article has no ${said}`);
     }
-    const { action_id: actionId } = await actOn(env, caller, "retry", id, { reason });
+    const { action_id: actionId } = await instances.act(env, caller, "retry", id, { reason });
     return { site: site.name, action_id: actionId, instance_id: id };
   });
 }
@@ -334,7 +334,7 @@ async function isMissing(env: Env, caller: Token, article: ArticleRow, name: str
 
 /** Finds the instance that publishes an article on a site; undefined if there was none, or it was pruned. */
 function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | undefined> {
-  return getInstance(env, caller, id).catch((error) => {
+  return instances.get(env, caller, id).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
     return undefined;
   });
@@ -344,7 +344,7 @@ const hasFailedUndo = ({ undo, status }: Instance): boolean => undo !== null && 
 
 /** True if this instance published the present page: its undo does not remove a page that another instance published. */
 async function hasPutUp(env: Env, caller: Token, { id }: Instance, { revision }: ArticlePage): Promise<boolean> {
-  const effects = await effectsOf(env, caller, id);
+  const effects = await instances.effects(env, caller, id);
   const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");
   return JSON.parse(put?.output ?? "{}").revision === revision;
 }
@@ -364,7 +364,7 @@ const publishInstance = ({ tenantId }: Token, articleId: string): string => inst
 /** Returns an instance's id and status; null if the instance does not exist. */
 async function statusOf(env: ApiEnv["Bindings"], caller: Token, id: string): Promise<z.infer<typeof instance>> {
   try {
-    return { id, status: (await getInstance(env, caller, id)).status };
+    return { id, status: (await instances.get(env, caller, id)).status };
   } catch (error) {
     if (codeOf(error) === "instance_not_found") return null;
     throw error;

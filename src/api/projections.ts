@@ -15,7 +15,7 @@ import {
   readBody,
   timestamp,
 } from "millrace/http";
-import { listInstances, UNDER_WAY } from "millrace/operate";
+import { instances, statuses } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { ProjectionRebuild } from "../messages/batches.ts";
@@ -98,7 +98,7 @@ export function projections(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const { env, var: bound } = context;
-      const found = await listInstances(env, bound.caller, {
+      const found = await instances.list(env, bound.caller, {
         workflow: catalog.performer(ProjectionRebuild.type).name,
         subject: "facts",
         limit: 1,
@@ -111,7 +111,7 @@ export function projections(catalog: Catalog) {
         lag_ms: lag,
         newest_projected_at: isoOrNull(newestProjectedAt),
         rebuild: last
-          ? { instance_id: last.id, status: last.status, under_way: UNDER_WAY.has(last.status), asked_at: iso(last.acceptedAt) }
+          ? { instance_id: last.id, status: last.status, under_way: statuses.underWay.has(last.status), asked_at: iso(last.acceptedAt) }
           : null,
       };
       return context.json({ items: [item] }, 200);

@@ -14,7 +14,7 @@ import {
   readBody,
   reasoned,
 } from "millrace/http";
-import { getInstance, type Operator, UNDER_WAY } from "millrace/operate";
+import { instances, type Operator, statuses } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { TenantDelete } from "../messages/tenant.ts";
@@ -76,8 +76,8 @@ async function ask(
   } catch (error) {
     if (codeOf(error) !== "idempotency_key_reused") throw error;
     const id = instanceId(by.tenantId, catalog.performer(TenantDelete.type).name, TenantDelete.key(payload));
-    const { status, dueAt, correlationId } = await getInstance(env, by, id);
-    if (!UNDER_WAY.values.includes(status)) throw error;
+    const { status, dueAt, correlationId } = await instances.get(env, by, id);
+    if (!statuses.underWay.values.includes(status)) throw error;
     return { instanceId: id, replayed: true, status, dueAt, correlationId };
   }
 }

@@ -1,5 +1,5 @@
 import { answers, createRoute, invalidRequest, iso, needs, Routes, timestamp } from "millrace/http";
-import { getInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import * as z from "zod";
 import { brandName } from "../messages/brand.ts";
 import { BAD_ANSWERS } from "../systems/content/bad-answer.ts";
@@ -87,7 +87,7 @@ export function textUsages() {
     .openapi(calls, async ({ env, req, var: { caller }, json }) => {
       const { id } = req.valid("param");
       const found = await textCallsOf(env.DB, caller.tenantId, id);
-      if (found.length === 0) await getInstance(env, caller, id);
+      if (found.length === 0) await instances.get(env, caller, id);
       return json({ items: found.map(callView) }, 200);
     })
     .openapi(usage, async ({ env, req, var: { caller }, json }) => {

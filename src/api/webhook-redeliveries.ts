@@ -15,7 +15,7 @@ import {
   replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
-import { planBulk, startBulk } from "millrace/operate";
+import { bulkActions } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { deliverFacts } from "../systems/webhooks/bulk-deliver.ts";
@@ -134,11 +134,11 @@ export function webhookRedeliveries(catalog: Catalog) {
       const { dry_run, since, until, reason, rate_per_second } = await readBody(context.req, laterSchema);
       const request = { verb: deliverFacts.name, filter: { endpoint_id: id, since, until }, reason, ratePerSecond: rate_per_second };
       if (dry_run) {
-        const { matched, stages } = await planBulk(context.env, catalog, context.var.caller, request);
+        const { matched, stages } = await bulkActions.plan(context.env, catalog, context.var.caller, request);
         return context.json({ matched, stages }, 200);
       }
       const key = idempotencyKey(context.req.header("idempotency-key"));
-      const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
+      const { bulk, replayed } = await bulkActions.start(context.env, catalog, context.var.caller, request, key);
       const headers = { location: `/v1/bulk-actions/${bulk.id}`, ...replayedHeader({ replayed }) };
       return context.json({ bulk_action: bulk.id, matched: bulk.matched }, 202, headers);
     })

@@ -19,7 +19,7 @@ import {
   replayedHeaderSchema,
   timestamp,
 } from "millrace/http";
-import { keysetPage, operatorOf, startBulk } from "millrace/operate";
+import { bulkActions, keysetPage, operatorOf } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { PROCESSED } from "../messages/facts.ts";
@@ -245,7 +245,7 @@ async function backfilled(
   const filter = { endpoint_id: id, since, until: created_at };
   const request = { verb: deliverFacts.name, filter, reason: `The last ${days} days, for a new endpoint` };
   try {
-    const { bulk } = await startBulk(context.env, catalog, context.var.caller, request, `backfill/${id}`);
+    const { bulk } = await bulkActions.start(context.env, catalog, context.var.caller, request, `backfill/${id}`);
     return { bulk_action: bulk.id, matched: bulk.matched, refused: null };
   } catch (error) {
     if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;

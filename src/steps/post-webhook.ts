@@ -10,7 +10,7 @@ import {
   retryAfterMs,
   upstreamRefused,
 } from "millrace";
-import { payloadOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { Webhook } from "standardwebhooks";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../systems/webhooks/deliveries.ts";
@@ -144,7 +144,7 @@ async function post(
 
 /** Reads the original body of a redelivery. */
 async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise<string | undefined> {
-  return (await payloadOf(env, { tenantId: tenant_id }, WebhookDeliver, id))?.body;
+  return (await instances.payload(env, { tenantId: tenant_id }, WebhookDeliver, id))?.body;
 }
 
 /** Returns the headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */

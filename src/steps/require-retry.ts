@@ -1,5 +1,5 @@
 import { MillraceError } from "millrace";
-import { retriedSince } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { type BadAnswer, codeFor } from "../systems/content/bad-answer.ts";
 import { paidAt } from "../systems/content/text-calls.ts";
 
@@ -18,7 +18,7 @@ export interface BadCall {
  */
 export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
   const at = await paidAt(env.DB, tenantId, contentId, attempt);
-  if (await retriedSince(env, tenantId, contentId, at)) return;
+  if (await instances.retriedSince(env, tenantId, contentId, at)) return;
   throw new MillraceError(
     codeFor(bad),
     `The model's answer ${attempt} could not be used. ${problem} ${ADVICE[bad]} A retry pays for one more answer.`,

@@ -1,5 +1,5 @@
 import { sql } from "millrace";
-import { beginningWith, type Finder, matchOf, titleOf } from "millrace/operate";
+import { type Finder, search } from "millrace/operate";
 
 /** Number of rows requested of each kind: one more than a response shows. */
 const ASKED = 6;
@@ -12,7 +12,7 @@ const article: Finder = {
     SELECT id, title, brand, keyword, status, created_at FROM articles WHERE id = ${text} AND tenant_id = ${by.tenantId}`,
   read: (row) => ({
     id: String(row.id),
-    title: titleOf(row.title, row.brand, row.keyword),
+    title: search.titleOf(row.title, row.brand, row.keyword),
     status: String(row.status),
     at: Number(row.created_at),
     url: `/v1/articles/${row.id}`,
@@ -24,26 +24,26 @@ const article: Finder = {
 const batch: Finder = {
   kind: "batch",
   look: ({ text, by }) => {
-    const { from, to } = beginningWith(text);
+    const { from, to } = search.beginningWith(text);
     return sql`
       SELECT batch_id, operation, dataset, state, created_at FROM batches
       WHERE tenant_id = ${by.tenantId} AND batch_id >= ${from} AND batch_id < ${to} ORDER BY batch_id LIMIT ${ASKED}`;
   },
   read: (row, sought) => ({
     id: String(row.batch_id),
-    title: titleOf(row.operation, row.dataset),
+    title: search.titleOf(row.operation, row.dataset),
     status: String(row.state),
     at: Number(row.created_at),
     url: `/v1/batches/${encodeURIComponent(String(row.batch_id))}`,
     by: "id",
-    match: matchOf(row.batch_id, sought),
+    match: search.matchOf(row.batch_id, sought),
   }),
 };
 
 const webhook: Finder = {
   kind: "webhook",
   look: ({ text, by }) => {
-    const { from, to } = beginningWith(text);
+    const { from, to } = search.beginningWith(text);
     return sql`
       SELECT endpoint_id, url, description, state, created_at FROM webhook_versions
       WHERE tenant_id = ${by.tenantId} AND endpoint_id >= ${from} AND endpoint_id < ${to} AND replaced_at IS NULL AND state <> 'deleted'
@@ -51,12 +51,12 @@ const webhook: Finder = {
   },
   read: (row, sought) => ({
     id: String(row.endpoint_id),
-    title: titleOf(row.description),
+    title: search.titleOf(row.description),
     status: String(row.state),
     at: Number(row.created_at),
     url: `/v1/webhooks/${encodeURIComponent(String(row.endpoint_id))}`,
     by: "id",
-    match: matchOf(row.endpoint_id, sought),
+    match: search.matchOf(row.endpoint_id, sought),
   }),
 };
 
@@ -67,7 +67,7 @@ const delivery: Finder = {
     WHERE id = ${text.toLowerCase()} AND tenant_id = ${by.tenantId}`,
   read: (row) => ({
     id: String(row.id),
-    title: titleOf(row.fact_type, row.fact_id),
+    title: search.titleOf(row.fact_type, row.fact_id),
     status: String(row.state),
     at: Number(row.matched_at),
     url: `/v1/webhooks/${encodeURIComponent(String(row.endpoint_id))}/deliveries/${row.id}`,
@@ -79,19 +79,19 @@ const delivery: Finder = {
 const ledger: Finder = {
   kind: "ledger",
   look: ({ text, by }) => {
-    const { from, to } = beginningWith(text);
+    const { from, to } = search.beginningWith(text);
     return sql`
       SELECT entity, registered_at FROM ledgers
       WHERE tenant_id = ${by.tenantId} AND entity >= ${from} AND entity < ${to} ORDER BY entity LIMIT ${ASKED}`;
   },
   read: (row, sought) => ({
     id: String(row.entity),
-    title: titleOf(row.entity),
+    title: search.titleOf(row.entity),
     status: null,
     at: Number(row.registered_at),
     url: `/v1/ledgers/${encodeURIComponent(String(row.entity))}`,
     by: "entity",
-    match: matchOf(row.entity, sought),
+    match: search.matchOf(row.entity, sought),
   }),
 };
 
@@ -104,7 +104,7 @@ const fact: Finder = {
     WHERE fact_id = ${text} OR trace_id = ${text} LIMIT ${ASKED}`,
   read: (row, { text }) => ({
     id: String(row.fact_id),
-    title: titleOf(row.type, row.subtype, row.entity),
+    title: search.titleOf(row.type, row.subtype, row.entity),
     status: null,
     at: Number(row.recorded_at),
     url: `/v1/facts?entity=${encodeURIComponent(String(row.entity))}`,
@@ -116,38 +116,38 @@ const fact: Finder = {
 const contact: Finder = {
   kind: "contact",
   look: ({ text, by }) => {
-    const { from, to } = beginningWith(text);
+    const { from, to } = search.beginningWith(text);
     return sql`
       SELECT contact_id, updated_at FROM contacts
       WHERE tenant_id = ${by.tenantId} AND contact_id >= ${from} AND contact_id < ${to} ORDER BY contact_id LIMIT ${ASKED}`;
   },
   read: (row, sought) => ({
     id: String(row.contact_id),
-    title: titleOf(row.contact_id),
+    title: search.titleOf(row.contact_id),
     status: null,
     at: Number(row.updated_at),
     url: `/v1/contacts/${encodeURIComponent(String(row.contact_id))}`,
     by: "id",
-    match: matchOf(row.contact_id, sought),
+    match: search.matchOf(row.contact_id, sought),
   }),
 };
 
 const sync: Finder = {
   kind: "crm_sync",
   look: ({ text, by }) => {
-    const { from, to } = beginningWith(text);
+    const { from, to } = search.beginningWith(text);
     return sql`
       SELECT sync_id, scope, state, started_at FROM crm_syncs
       WHERE tenant_id = ${by.tenantId} AND sync_id >= ${from} AND sync_id < ${to} ORDER BY sync_id LIMIT ${ASKED}`;
   },
   read: (row, sought) => ({
     id: String(row.sync_id),
-    title: titleOf(row.sync_id, row.scope),
+    title: search.titleOf(row.sync_id, row.scope),
     status: String(row.state),
     at: Number(row.started_at),
     url: `/v1/crm/syncs/${encodeURIComponent(String(row.sync_id))}`,
     by: "id",
-    match: matchOf(row.sync_id, sought),
+    match: search.matchOf(row.sync_id, sought),
   }),
 };
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { listApprovals } from "millrace/operate";
+import { approvals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { watched } from "../systems/facts/watched.ts";
 import { callerWith, expectProblem, type Json } from "./client.ts";
@@ -28,10 +28,10 @@ describe("Questions to operators over HTTP", () => {
     const id = await seedApproval(caller.tenantId);
     const { db, ran } = watched();
     const page = { instance: id.slice(0, 32), state: "pending", limit: 10 } as const;
-    const { items } = await listApprovals({ ...env, DB: db }, { tenantId: caller.tenantId, actor: "ada" }, page);
+    const { items } = await approvals.list({ ...env, DB: db }, { tenantId: caller.tenantId, actor: "ada" }, page);
     expect(items.map((one) => one.id)).toEqual([id]);
     expect(ran[0]?.plan.join()).toContain("PRIMARY KEY (instance_id=?)");
-    const { items: none } = await listApprovals(env, { tenantId: "another", actor: "ada" }, page);
+    const { items: none } = await approvals.list(env, { tenantId: "another", actor: "ada" }, page);
     expect(none).toEqual([]);
   });
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
@@ -67,7 +67,7 @@ describe("A token", () => {
 
   it("a wrong, unknown, malformed or expired token gets the same refusal", async () => {
     const { token } = await callerWith();
-    const expired = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
+    const expired = await tokens.mint(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
     const wrong = token.slice(0, -1) + (token.endsWith("A") ? "B" : "A");
     const answers = [];
     for (const presented of [
@@ -95,7 +95,7 @@ describe("A token", () => {
   });
 
   it('a token is accepted until it expires, with "Bearer" in upper or lower case', async () => {
-    const token = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() + 60_000 });
+    const token = await tokens.mint(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() + 60_000 });
     expect((await send("/v1/audit", { headers: { authorization: `bearer ${token}` } })).status).toBe(200);
   });
 
@@ -115,8 +115,8 @@ describe("A token", () => {
     ["an unknown scope", { scopes: ["root"] }],
     ["no actor", { actor: "" }],
   ])("a token with %s is not created", async (_, wrong) => {
-    const grant = { tenantId: "acme", actor: "ada", scopes: ["read"], ...wrong } as Parameters<typeof mintToken>[1];
-    await expect(mintToken(env, grant)).rejects.toMatchObject({ code: "config_invalid" });
+    const grant = { tenantId: "acme", actor: "ada", scopes: ["read"], ...wrong } as Parameters<typeof tokens.mint>[1];
+    await expect(tokens.mint(env, grant)).rejects.toMatchObject({ code: "config_invalid" });
   });
 });
 

@@ -1,5 +1,5 @@
 import { env, exports } from "cloudflare:workers";
-import { mintToken, SCOPES, type Scope } from "millrace/operate";
+import { SCOPES, type Scope, tokens } from "millrace/operate";
 import { expect } from "vitest";
 import { OWN_SCOPES } from "../../src/api/vocabulary.ts";
 import { until } from "../until.ts";
@@ -67,7 +67,7 @@ export const ALL_SCOPES: readonly Scope[] = [...SCOPES, ...OWN_SCOPES];
 
 /** A caller of a tenant, with a token that has only these scopes. */
 export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant"), actor = "ada") {
-  const token = await mintToken(env, { tenantId, actor, scopes }, OWN_SCOPES);
+  const token = await tokens.mint(env, { tenantId, actor, scopes }, OWN_SCOPES);
   const authorization = `Bearer ${token}`;
   const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}, raw?: Uint8Array) =>
     send(path, {

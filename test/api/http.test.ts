@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
 import { createApi } from "../../src/api/app.ts";
@@ -97,7 +97,7 @@ describe("A database without applied migrations", () => {
 describe("An internal error", () => {
   /** The API over the real bindings, with a database that fails with this message. */
   async function overBroken(message: string, path: string) {
-    const token = await mintToken(env, { tenantId: "acme", actor: "ada", scopes: ["read"] });
+    const token = await tokens.mint(env, { tenantId: "acme", actor: "ada", scopes: ["read"] });
     const headers = { authorization: `Bearer ${token}` };
     const api = createApi(app);
     const ask = (DB: D1Database) =>

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { asked } from "../systems/content/writing.ts";
 import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
@@ -30,7 +30,7 @@ describe("OWASP API Security Top 10", () => {
       expect(await as(wrong), wrong.length.toString()).toBe(401);
     }
     expectProblem(await send(`/v1/audit?token=${token}`), 401, "unauthorized");
-    const old = await mintToken(env, { tenantId, actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
+    const old = await tokens.mint(env, { tenantId, actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
     expect(await as(`Bearer ${old}`)).toBe(401);
     const { body } = await call("POST", "/v1/tokens", { actor: "grace", scopes: ["read"], reason: "because" });
     expect(await as(`Bearer ${body.token}`)).toBe(200);

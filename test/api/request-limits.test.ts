@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { findToken, mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
@@ -182,8 +182,8 @@ it("an unknown token is looked up once, for any sender, and a new token is accep
 });
 
 it("unknown tokens evict no valid token from the cache, and evict one another", { timeout: 120_000 }, async () => {
-  const good = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"] });
-  expect(await findToken(env, good)).toBeDefined();
+  const good = await tokens.mint(env, { tenantId: fresh(), actor: "ada", scopes: ["read"] });
+  expect(await tokens.find(env, good)).toBeDefined();
   let looks = 0;
   const batch = async () => {
     looks++;
@@ -191,12 +191,12 @@ it("unknown tokens evict no valid token from the cache, and evict one another", 
   };
   const noDatabase = { DB: { prepare: () => ({ bind: () => ({}) }), batch } as unknown as D1Database };
   const made = Array.from({ length: 12_000 }, () => unknownToken().slice("Bearer ".length));
-  for (const token of made) await findToken(noDatabase, token);
+  for (const token of made) await tokens.find(noDatabase, token);
   expect(looks).toBe(12_000);
-  expect(await findToken(noDatabase, good)).toBeDefined();
-  await findToken(noDatabase, made.at(-1) ?? "");
+  expect(await tokens.find(noDatabase, good)).toBeDefined();
+  await tokens.find(noDatabase, made.at(-1) ?? "");
   expect(looks).toBe(12_000);
-  await findToken(noDatabase, made[0] ?? "");
+  await tokens.find(noDatabase, made[0] ?? "");
   expect(looks).toBe(12_001);
 });
 

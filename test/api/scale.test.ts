@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { engineRoutes } from "millrace/http";
-import { formatEntryKey } from "millrace/operate";
+import { effects } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { fillStatements, PORTION } from "../../bench/fill/statements.ts";
 import { LIVE_KINDS } from "../../packages/millrace/src/inspect/live/happened.ts";
@@ -138,7 +138,7 @@ async function existing(tenantId: string, mark: string) {
   const letter = await first("SELECT id, idempotency_key FROM millrace_dead_letters WHERE tenant_id = ?1 LIMIT 1");
   const approval = await first("SELECT id FROM millrace_approvals WHERE tenant_id = ?1 LIMIT 1");
   const action = await first("SELECT id FROM millrace_actions WHERE tenant_id = ?1 LIMIT 1");
-  const effect = formatEntryKey({ instanceId: instance.id, step: "put page", item: "", generation: 1 });
+  const effect = effects.key({ instanceId: instance.id, step: "put page", item: "", generation: 1 });
   const texts = [instance.id, instance.id.slice(0, 8), instance.idempotency_key, instance.correlation_id, `job-${mark}`, letter.id];
   const filters: Record<string, string> = {
     q: [...texts, letter.idempotency_key, approval.id, action.id, effect, "acme/word-7", `${instance.id}/put page`, "nothing like it"].join(

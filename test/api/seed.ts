@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { formatEntryKey } from "millrace/operate";
+import { effects } from "millrace/operate";
 
 /** An id in the form of the engine's ids. */
 export function hexId(): string {
@@ -40,7 +40,7 @@ export async function seedEffect(instanceId: string, row: { state?: string; step
   )
     .bind(instanceId, step, row.state ?? "in_doubt", Date.now())
     .run();
-  return formatEntryKey({ instanceId, step, item: "", generation: 1 });
+  return effects.key({ instanceId, step, item: "", generation: 1 });
 }
 
 /** A question that an instance of the tenant has asked. */

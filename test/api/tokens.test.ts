@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { mintToken, revokeToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { OWN_SCOPES } from "../../src/api/vocabulary.ts";
 import { ALL_SCOPES, type Answer, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
@@ -156,7 +156,7 @@ describe("A token that is minted over HTTP", () => {
       .bind(caller.tenantId)
       .run();
     expect(expectProblem(await caller.post("/v1/tokens", wanted), 409, "invalid_transition").detail).toContain("1000 tokens");
-    await expect(mintToken(env, { tenantId: caller.tenantId, actor: "ada", scopes: ["read"] })).rejects.toMatchObject({
+    await expect(tokens.mint(env, { tenantId: caller.tenantId, actor: "ada", scopes: ["read"] })).rejects.toMatchObject({
       code: "invalid_transition",
     });
     const { items, next_cursor } = (await caller.get("/v1/tokens?limit=200")).body;
@@ -245,7 +245,7 @@ describe("A token that is revoked", () => {
       return env.DB.batch(statements);
     };
     const DB = { prepare: (text: string) => env.DB.prepare(text), batch } as unknown as D1Database;
-    expect(await revokeToken({ DB }, { tenantId: caller.tenantId, actor: "ada" }, leaked.id, "leaked", { descendants: true })).toBe(true);
+    expect(await tokens.revoke({ DB }, { tenantId: caller.tenantId, actor: "ada" }, leaked.id, "leaked", { descendants: true })).toBe(true);
     expect(answers.map(({ status }) => status)).toEqual([201]);
     expect(await used(answers[0]?.body.token)).toBe(401);
   });
@@ -278,5 +278,5 @@ it.each([
 });
 
 it("the table of tokens accepts every existing scope", async () => {
-  await expect(mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ALL_SCOPES }, OWN_SCOPES)).resolves.toMatch(/^mr_/);
+  await expect(tokens.mint(env, { tenantId: fresh(), actor: "ada", scopes: ALL_SCOPES }, OWN_SCOPES)).resolves.toMatch(/^mr_/);
 });

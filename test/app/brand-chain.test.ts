@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { MillraceError } from "millrace";
-import { actOn, messagesOf } from "millrace/operate";
+import { instances as engineInstances } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../src/catalog.ts";
@@ -29,7 +29,7 @@ function instancesOf(correlationId: string): Promise<Row[]> {
 /** Every message of a job: its command, and the messages of its instances. */
 async function messageCounts(correlationId: string): Promise<Record<string, number>> {
   const instances = await instancesOf(correlationId);
-  const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id))))
+  const emitted = (await Promise.all(instances.map(({ id }) => engineInstances.messages(env, operator, id))))
     .flat()
     .map(({ message_type }) => message_type);
   const commands = await env.DB.prepare("SELECT message_type FROM millrace_instances WHERE correlation_id = ?1 AND queue IS NOT NULL")
@@ -61,7 +61,7 @@ it("three keywords become three pages and three posts with the messages of the b
   expect(await paidFor(brand)).toEqual({ search: 3, text: 6 });
 
   await fail();
-  await actOn(env, operator, "retry", failed[0]?.id ?? "", { reason: "the page store is repaired" });
+  await engineInstances.act(env, operator, "retry", failed[0]?.id ?? "", { reason: "the page store is repaired" });
   const done = async () => {
     const instances = await instancesOf(job);
     return instances.length === 12 && instances.every(({ status }) => status === "complete");

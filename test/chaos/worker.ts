@@ -12,7 +12,7 @@ import {
   signal,
 } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { armKeeper, type Catalog, catalog, dispatch, engineLanes, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { bindingName, queueBinding } from "../../packages/millrace/src/contract/bindings.ts";
@@ -122,7 +122,7 @@ function allDoors(env: ChaosEnv) {
     deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),
     send: (queue: string, bodies: unknown[]) => queueBinding(env, queue).sendBatch(bodies.map((body) => ({ body }))),
     platform: (id: string) => platform(env, id),
-    token: () => mintToken(env, { ...operator, scopes: ["read", "operate"] }),
+    token: () => tokens.mint(env, { ...operator, scopes: ["read", "operate"] }),
     restart: async (id: string) => (await env.LAB.get(id)).restart(),
   };
 }

@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { mintToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { app } from "../probe/worker.ts";
 import { fresh, probeEnv } from "./harness.ts";
 
@@ -14,7 +14,7 @@ export interface Answered {
 
 /** A caller of a tenant over HTTP, with a token that has these scopes. */
 export async function asking(scopes: readonly Scope[] = ["enqueue", "read", "operate", "tokens"], tenantId = fresh("tenant")) {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const ask = async (path: string, body?: object, signal?: AbortSignal): Promise<Answered> => {
     const init = { headers, ...(body && { method: "POST", body: JSON.stringify(body) }), ...(signal && { signal }) };

@@ -14,7 +14,7 @@ const APP = `
   import { Hono } from "its-own-hono";
   import { Hono as OfLibrary } from "hono";
   import { engineRoutes } from "millrace/http";
-  import { mintToken } from "millrace/operate";
+  import { tokens } from "millrace/operate";
   import { catalog } from "millrace/worker";
   export { Recorder } from "millrace/worker";
   const mine = new Hono();
@@ -23,7 +23,7 @@ const APP = `
     await env.DB.exec(
       "CREATE TABLE millrace_tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at, signed_in DEFAULT 0)",
     );
-    return text(await mintToken(env, { tenantId: "acme", actor: "tess", scopes: ["tokens"] }));
+    return text(await tokens.mint(env, { tenantId: "acme", actor: "tess", scopes: ["tokens"] }));
   });
   mine.route("/", engineRoutes(catalog({ consumers: [] })));
   mine.post("/echo", async ({ req, text }) => text(await req.text()));

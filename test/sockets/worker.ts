@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import { PULL_SCOPE, type PullEnv, type RoomEnv } from "millrace";
 import { type HttpEnv, pullRoutes, roomRoutes } from "millrace/http";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { askForRender, renders } from "../docs/examples/pull.ts";
 import { announce, desk } from "../docs/examples/room.ts";
 
@@ -18,7 +18,7 @@ app.post("/tokens", async ({ env, text }) => {
   await env.DB.exec(
     "CREATE TABLE IF NOT EXISTS millrace_tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at, minted_by, used_at, signed_in DEFAULT 0)",
   );
-  return text(await mintToken(env, { tenantId: "acme", actor: "renderer", scopes: [PULL_SCOPE] }));
+  return text(await tokens.mint(env, { tenantId: "acme", actor: "renderer", scopes: [PULL_SCOPE] }));
 });
 
 export default app;

@@ -1,70 +1,153 @@
-// Entry point `millrace/operate`: inspect instances, and act on them.
+// Entry point `millrace/operate`: inspect instances, and act on them. The functions are grouped by the item that they read or change.
 
-export { findToken } from "./access/find-token.ts";
-export { assertMayAsk, assertMayState } from "./access/may-ask.ts";
-export {
-  type Grant,
-  issueToken,
-  listTokens,
-  mintToken,
-  revokeToken,
-  SCOPES,
-  type Scope,
-  type Token,
-  type TokenRow,
-} from "./access/tokens.ts";
-export { formatEntryKey } from "./contract/ids.ts";
-export { eraseObjects } from "./erase/erase-objects.ts";
-export { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./erase/remove-tenant.ts";
-export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./erase/rewrite.ts";
-export { type AuditRow, listActions, retriedSince } from "./inspect/actions.ts";
-export { type ApprovalFilter, type ApprovalRow, getApproval, listApprovals } from "./inspect/approvals.ts";
-export { type InstanceCause, type LetterCause, listInstanceCauses, listLetterCauses } from "./inspect/causes.ts";
-export { type DeadLetterReader, type DeadLetterRow, type FullDeadLetter, getDeadLetter, listDeadLetters } from "./inspect/dead-letters.ts";
-export { type Effect, effectsOf, listEffects } from "./inspect/effects.ts";
-export { assertSchema } from "./inspect/health.ts";
-export { historyOf } from "./inspect/history.ts";
-export { describeInstance } from "./inspect/instance-detail.ts";
-export { getInstance, type Instance, type InstanceFilter, listInstances, payloadOf } from "./inspect/instances.ts";
-export { describeLane, type LaneRow, listLanes, type NotedLane } from "./inspect/lanes.ts";
-export { type EmittedMessage, messagesOf } from "./inspect/messages.ts";
-export { beginningWith, type Finder, type Found, matchOf, type Sought, titleOf } from "./inspect/search/finder.ts";
-export { type NamedStep, stepsOf } from "./inspect/steps.ts";
+import { findToken } from "./access/find-token.ts";
+import { issueToken, listTokens, mintToken, revokeToken } from "./access/tokens.ts";
+import { formatEntryKey } from "./contract/ids.ts";
+import { eraseObjects } from "./erase/erase-objects.ts";
+import { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./erase/remove-tenant.ts";
+import { ENGINE_TEXTS, rewriteRows, unsentSaying } from "./erase/rewrite.ts";
+import { listActions, retriedSince } from "./inspect/actions.ts";
+import { getApproval, listApprovals } from "./inspect/approvals.ts";
+import { listInstanceCauses, listLetterCauses } from "./inspect/causes.ts";
+import { getDeadLetter, listDeadLetters } from "./inspect/dead-letters.ts";
+import { effectsOf, listEffects } from "./inspect/effects.ts";
+import { historyOf } from "./inspect/history.ts";
+import { describeInstance } from "./inspect/instance-detail.ts";
+import { getInstance, listInstances, payloadOf } from "./inspect/instances.ts";
+import { describeLane, listLanes } from "./inspect/lanes.ts";
+import { messagesOf } from "./inspect/messages.ts";
+import { beginningWith, matchOf, titleOf } from "./inspect/search/finder.ts";
+import { stepsOf } from "./inspect/steps.ts";
+import { laneObjectOf } from "./lanes/stub.ts";
+import { listLimits } from "./limits/seen.ts";
+import { breakLock, getLock, listLocks } from "./locks/seen.ts";
+import { planBulk, startBulk } from "./operate/bulk/start.ts";
+import { decideApproval } from "./operate/decide-approval.ts";
+import { actOn, planAct } from "./operate/instances/acts.ts";
+import { resolveDoubt } from "./operate/instances/resolve.ts";
+import { escalateDeadLetter } from "./operate/letters/escalate.ts";
+import { planReplay } from "./operate/letters/plan-replay.ts";
+import { replayDeadLetter } from "./operate/letters/replay.ts";
+import { skipDeadLetter } from "./operate/letters/skip.ts";
+import { steerLane } from "./operate/steer-lane.ts";
+import { pullObjectOf } from "./pull/stub.ts";
+import { roomObjectOf } from "./rooms/stub.ts";
+import { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule } from "./schedules/change.ts";
+import { runSchedule } from "./schedules/run-now.ts";
+import { getSchedule, listScheduleRuns, listSchedules } from "./schedules/schedule.ts";
+import { actionIdOf } from "./store/actions.ts";
+import { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
+import { isKnown } from "./store/instances/keys.ts";
+import { touchInstance } from "./store/instances/remove.ts";
+import { INSTANCE_STATUSES, OVER, REFUSED, SETTLED, STOPPED, UNDER_WAY } from "./store/instances/status.ts";
+import { isPruned } from "./store/tombstones.ts";
+
+export { SCOPES, type Scope, type Token } from "./access/tokens.ts";
+export type { Rewriter, Rewritten, TextTable } from "./erase/rewrite.ts";
+export type { Effect } from "./inspect/effects.ts";
+export type { Instance } from "./inspect/instances.ts";
+export type { Finder } from "./inspect/search/finder.ts";
 export { keeperAge } from "./keeper/client.ts";
-export type { LaneName } from "./lanes/lane-name.ts";
-export type { Steered } from "./lanes/lane-object.ts";
-export type { KeptLetter } from "./lanes/letters.ts";
-export type { LaneHead, LaneLook, WaitingMessage } from "./lanes/look.ts";
-export { type LaneStub, laneObjectOf } from "./lanes/stub.ts";
-export { LANE_VERBS, type LaneVerb } from "./lanes/turns-stub.ts";
-export { type LimitRow, listLimits } from "./limits/seen.ts";
-export { breakLock, getLock, type HeldLock, listLocks } from "./locks/seen.ts";
 export { act } from "./operate/act.ts";
-export { planBulk, startBulk } from "./operate/bulk/start.ts";
-export { decideApproval } from "./operate/decide-approval.ts";
-export { type ActName, actOn, planAct } from "./operate/instances/acts.ts";
-export type { ActionPlan } from "./operate/instances/plan.ts";
-export { type Resolution, resolveDoubt } from "./operate/instances/resolve.ts";
-export { escalateDeadLetter } from "./operate/letters/escalate.ts";
-export { planReplay, type ReplayPlan } from "./operate/letters/plan-replay.ts";
-export { type Replayed, replayDeadLetter } from "./operate/letters/replay.ts";
-export { skipDeadLetter } from "./operate/letters/skip.ts";
-export { type Steering, steerLane } from "./operate/steer-lane.ts";
-export type { KeptPullLetter } from "./pull/letters.ts";
-export type { PullName } from "./pull/pull-name.ts";
-export type { PullLook } from "./pull/pull-object.ts";
-export { type PullStub, pullObjectOf } from "./pull/stub.ts";
-export type { RoomName } from "./rooms/room-name.ts";
-export type { RoomLook } from "./rooms/room-object.ts";
-export { type RoomStub, roomObjectOf } from "./rooms/stub.ts";
-export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
-export { COUNTED_TIMES } from "./schedules/cron.ts";
-export { runSchedule } from "./schedules/run-now.ts";
-export { getSchedule, listScheduleRuns, listSchedules, type Schedule, type ScheduleRun } from "./schedules/schedule.ts";
-export { type Action, actionIdOf, audit, auditLate, type Operator, operatorOf } from "./store/actions.ts";
+export type { Resolution } from "./operate/instances/resolve.ts";
+export { type Action, audit, auditLate, type Operator, operatorOf } from "./store/actions.ts";
 export { keysetPage, type Page, type PageRequest } from "./store/d1/paging.ts";
-export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
-export { isKnown } from "./store/instances/keys.ts";
-export { touchInstance } from "./store/instances/remove.ts";
-export { INSTANCE_STATUSES, OVER, REFUSED, SETTLED, STOPPED, UNDER_WAY } from "./store/instances/status.ts";
-export { isPruned } from "./store/tombstones.ts";
+
+/** The instances of a tenant. */
+export const instances = {
+  get: getInstance,
+  list: listInstances,
+  describe: describeInstance,
+  payload: payloadOf,
+  steps: stepsOf,
+  effects: effectsOf,
+  history: historyOf,
+  messages: messagesOf,
+  causes: listInstanceCauses,
+  act: actOn,
+  plan: planAct,
+  fate: fateOf,
+  followers: followersOf,
+  exists: hasInstance,
+  find: instanceOf,
+  isKnown,
+  isPruned,
+  isUnderWay,
+  statuses: statusesOf,
+  touch: touchInstance,
+  retriedSince,
+};
+
+/** Guarded effects, with their outcomes. */
+export const effects = { list: listEffects, resolve: resolveDoubt, key: formatEntryKey };
+
+/** Dead letters: messages that no consumer could process. */
+export const deadLetters = {
+  list: listDeadLetters,
+  get: getDeadLetter,
+  replay: replayDeadLetter,
+  planReplay,
+  skip: skipDeadLetter,
+  escalate: escalateDeadLetter,
+  causes: listLetterCauses,
+};
+
+/** Questions to operators. */
+export const approvals = { get: getApproval, list: listApprovals, decide: decideApproval };
+
+/** Recurring commands. */
+export const schedules = {
+  get: getSchedule,
+  list: listSchedules,
+  runs: listScheduleRuns,
+  put: putSchedule,
+  ensure: ensureSchedule,
+  pause: pauseSchedule,
+  resume: resumeSchedule,
+  delete: deleteSchedule,
+  run: runSchedule,
+};
+
+/** Tokens of callers. */
+export const tokens = { find: findToken, issue: issueToken, mint: mintToken, list: listTokens, revoke: revokeToken };
+
+/** Lanes: messages in order, one at a time. */
+export const lanes = { list: listLanes, describe: describeLane, steer: steerLane, objectOf: laneObjectOf };
+
+/** Queues that external programs pull from. */
+export const pullQueues = { objectOf: pullObjectOf };
+
+/** Rooms of WebSocket clients. */
+export const rooms = { objectOf: roomObjectOf };
+
+/** Rate limits. */
+export const limits = { list: listLimits };
+
+/** Locks that keep work exclusive. */
+export const locks = { list: listLocks, get: getLock, break: breakLock };
+
+/** Actions on many items at once. */
+export const bulkActions = { plan: planBulk, start: startBulk };
+
+/** The audit: recorded actions of operators. */
+export const actions = { list: listActions, idOf: actionIdOf };
+
+/** Removal of a person's or a tenant's data. */
+export const erasure = {
+  objects: eraseObjects,
+  countRows,
+  removeInstances,
+  removeRows,
+  removeUnsent,
+  stopInstances,
+  rewriteRows,
+  unsentSaying,
+  tenantTables: ENGINE_TENANT_TABLES,
+  texts: ENGINE_TEXTS,
+};
+
+/** Parts of an app's finders, which the search asks. */
+export const search = { beginningWith, matchOf, titleOf };
+
+/** Sets of statuses of an instance. */
+export const statuses = { over: OVER, refused: REFUSED, settled: SETTLED, stopped: STOPPED, underWay: UNDER_WAY, all: INSTANCE_STATUSES };

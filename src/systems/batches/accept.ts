@@ -10,7 +10,7 @@ import {
   type Statement,
   sql,
 } from "millrace";
-import { getInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BatchExport, BatchImport, BatchReconcile } from "../../messages/batches.ts";
 import { type Batch, findBatch, insertBatch } from "./batch.ts";
@@ -83,7 +83,7 @@ async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { k
 /** The row and the instance of this batch have been pruned, but the key of its command has not: the command never runs a second time. */
 async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   try {
-    await getInstance(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);
+    await instances.get(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);
   } catch (error) {
     if (codeOf(error) !== "instance_not_found") throw error;
     await forget(env, batch);

@@ -1,5 +1,5 @@
 import { fragment, now, query, type Statement, sql } from "millrace";
-import { hasInstance, instanceOf, keysetPage, type Page, type PageRequest, REFUSED } from "millrace/operate";
+import { instances, keysetPage, type Page, type PageRequest, statuses } from "millrace/operate";
 import type { Formulas } from "./csv.ts";
 import type { Format, Layout } from "./layout.ts";
 
@@ -44,7 +44,7 @@ export interface Batch {
   endedAt: number | null;
 }
 
-const INSTANCE = instanceOf("b");
+const INSTANCE = instances.find("b");
 const IS_STOPPED = `b.ended_at IS NULL AND ${INSTANCE.isStopped.fragment}`;
 
 const COLUMNS = fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
@@ -141,7 +141,7 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 
 /** Requests the cancellation of a batch, which takes effect at the next chunk, or at once if the batch's command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
-  const neverStarts = hasInstance("batches", { statuses: REFUSED });
+  const neverStarts = instances.exists("batches", { statuses: statuses.refused });
   return sql`
     UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
       cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}

@@ -1,5 +1,5 @@
 import { beginning, codeOf, MillraceError } from "millrace";
-import { act, actOn, type Operator } from "millrace/operate";
+import { act, instances, type Operator } from "millrace/operate";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
 /**
@@ -35,7 +35,7 @@ export async function cancelBatch(
 
 async function endStopped(env: Env, by: Operator, instanceId: string, reason: string): Promise<void> {
   try {
-    await actOn(env, by, "retry", instanceId, { reason: beginning(`cancelled: ${reason}`, 500) });
+    await instances.act(env, by, "retry", instanceId, { reason: beginning(`cancelled: ${reason}`, 500) });
   } catch (error) {
     if (codeOf(error) !== "invalid_transition") throw error;
   }

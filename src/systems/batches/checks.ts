@@ -1,5 +1,5 @@
 import { digest, query, sql } from "millrace";
-import { instanceOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import type { Check } from "millrace/worker";
 
 /** Maximum number of batches that the check reads at once. */
@@ -24,7 +24,7 @@ export const batchCheck: Check = {
   },
   async slice(env, from) {
     const [tenantId, batchId] = from === null ? ["", ""] : (JSON.parse(from) as [string, string]);
-    const { join } = instanceOf("b");
+    const { join } = instances.find("b");
     const rows = await query<Row & Record<string, unknown>>(
       env.DB,
       sql`

@@ -1,5 +1,5 @@
 import { atomically, now, query, sql } from "millrace";
-import { hasInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 import { batchFolder } from "./file.ts";
 import { forgetSomeKeys } from "./seen.ts";
@@ -21,7 +21,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     sql`
       SELECT tenant_id AS tenantId, batch_id AS batchId FROM batches
       WHERE updated_at <= ${now} - ${keepMs}
-        AND NOT ${hasInstance("batches")}
+        AND NOT ${instances.exists("batches")}
       LIMIT ${BATCHES}`,
   );
   let removed = 0;

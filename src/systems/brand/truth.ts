@@ -1,5 +1,5 @@
 import { query, sql } from "millrace";
-import { followersOf, STOPPED, statusesOf, UNDER_WAY } from "millrace/operate";
+import { instances, statuses } from "millrace/operate";
 import { FRESH_MS } from "./decide.ts";
 import type { ArticleState, KnownArticle } from "./state.ts";
 
@@ -68,8 +68,8 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
   if (open.length === 0) return { begun: [], ended: [] };
   const causes = open.map(({ instance_id }) => instance_id);
   const jobs = [...new Set(open.flatMap(({ correlation_id }) => correlation_id ?? []))];
-  const status = await statusesOf(db, tenantId, causes);
-  const followers = await followersOf(db, tenantId, { type: "research.completed", causes, jobs, field: "keyword" });
+  const status = await instances.statuses(db, tenantId, causes);
+  const followers = await instances.followers(db, tenantId, { type: "research.completed", causes, jobs, field: "keyword" });
   const begun = followers.map(({ cause, id, said }) => ({ request: cause, content_id: id, keyword: said }));
   const led = new Set(begun.map(({ request }) => request));
   const ended = open
@@ -86,10 +86,10 @@ export async function revivedAmong(
 ): Promise<string[]> {
   if (failed.length === 0) return [];
   const ids = failed.map(({ instance_id }) => instance_id);
-  const status = await statusesOf(db, tenantId, ids);
+  const status = await instances.statuses(db, tenantId, ids);
   const isBack = ({ instance_id, at }: (typeof failed)[number]) => {
     const is = status.get(instance_id);
-    return is !== undefined && (UNDER_WAY.has(is) || (is === "complete" && Date.now() - at < BETWEEN_MS));
+    return is !== undefined && (statuses.underWay.has(is) || (is === "complete" && Date.now() - at < BETWEEN_MS));
   };
   return failed.filter(isBack).map(({ instance_id }) => instance_id);
 }
@@ -102,13 +102,13 @@ export async function endedAmong(
 ): Promise<ReadonlySet<string>> {
   if (open.length === 0) return new Set();
   const ids = open.map(({ instance_id }) => instance_id);
-  const status = await statusesOf(db, tenantId, ids);
+  const status = await instances.statuses(db, tenantId, ids);
   const ended = open.flatMap(({ instance_id, at }) => howItEnded(instance_id, status.get(instance_id), Date.now() - at));
   return new Set(ended.map(({ instance_id }) => instance_id));
 }
 
 function howItEnded(instance_id: string, status: string | undefined, ageMs: number): Progress["ended"] {
-  if (STOPPED.has(status)) return [{ instance_id, how: `its instance is ${status}` }];
+  if (statuses.stopped.has(status)) return [{ instance_id, how: `its instance is ${status}` }];
   if (ageMs < BETWEEN_MS) return [];
   if (status === undefined) return [{ instance_id, how: "it has no instance" }];
   return status === "complete" ? [{ instance_id, how: "its instance is complete and nothing followed from it" }] : [];

@@ -1,5 +1,5 @@
 import { digest, type Statement } from "millrace";
-import { ensureSchedule } from "millrace/operate";
+import { schedules } from "millrace/operate";
 import { BRAND_AGENT, BrandAudit } from "../../messages/brand.ts";
 
 /** Maximum delay of an audit's start: two days, because the audit is still useful on Wednesday. */
@@ -14,7 +14,7 @@ const HOURS = 5;
  */
 export function weeklyAudit(tenantId: string, brand: string): Statement {
   const minute = Number.parseInt(digest("weekly audit", tenantId, brand).slice(0, 8), 16);
-  return ensureSchedule({ tenantId, actor: BRAND_AGENT }, `audit-${brand}`, {
+  return schedules.ensure({ tenantId, actor: BRAND_AGENT }, `audit-${brand}`, {
     cron: `${minute % 60} ${FIRST_HOUR + (minute % HOURS)} * * 1`,
     timeZone: "UTC",
     command: BrandAudit.type,

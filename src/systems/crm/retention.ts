@@ -1,5 +1,5 @@
 import { namedBatch, now, query, sql } from "millrace";
-import { hasInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 
 /** Maximum number of failures that one statement removes. */
@@ -17,7 +17,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     sql`
       SELECT tenant_id AS tenantId, sync_id AS syncId FROM crm_syncs
       WHERE updated_at <= ${now} - ${keepMs}
-        AND NOT ${hasInstance("crm_syncs")}
+        AND NOT ${instances.exists("crm_syncs")}
       LIMIT 1`,
   );
   if (!old) return 0;

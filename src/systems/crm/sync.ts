@@ -1,5 +1,5 @@
 import { fragment, instanceId, now, query, type Statement, sql } from "millrace";
-import { fateOf, instanceOf, keysetPage, type Page, type PageRequest } from "millrace/operate";
+import { instances, keysetPage, type Page, type PageRequest } from "millrace/operate";
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
 
@@ -28,7 +28,7 @@ export interface Sync {
   endedAt: number | null;
 }
 
-const INSTANCE = instanceOf("s");
+const INSTANCE = instances.find("s");
 const IS_STOPPED = `s.ended_at IS NULL AND ${INSTANCE.isStopped.fragment}`;
 
 const SELECT = fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(${IS_STOPPED}, 'errored', s.state) AS state,
@@ -46,7 +46,7 @@ export async function findSync(db: D1Database, tenantId: string, syncId: string)
 /** A sync whose command is accepted under the default key, and that has not finished a chunk yet. */
 export async function findAcceptedSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
   const id = instanceId(tenantId, "sync-contacts", syncId);
-  const fate = await fateOf(db, tenantId, id);
+  const fate = await instances.fate(db, tenantId, id);
   if (fate?.subject !== syncId) return undefined;
   const { payload, isStopped, error, acceptedAt, updatedAt } = fate;
   const { scope = "changed" } = (payload ?? {}) as Partial<Pick<Sync, "scope">>;

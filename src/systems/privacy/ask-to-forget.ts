@@ -1,5 +1,5 @@
 import { type Accepted, enqueue, instanceId, type MillraceError, now, type Requester, signed, sql } from "millrace";
-import { isKnown } from "millrace/operate";
+import { instances } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ContactForget } from "../../messages/crm.ts";
 import { pseudonymOf } from "../contacts/forgotten.ts";
@@ -36,7 +36,7 @@ export function askToForget(
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
       SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
-      WHERE NOT ${isKnown({ id })}
+      WHERE NOT ${instances.isKnown({ id })}
       ON CONFLICT (tenant_id, pseudonym) DO UPDATE SET
         asked_by = excluded.asked_by, reason = excluded.reason, asked_at = excluded.asked_at, instance_id = excluded.instance_id`;
     return { request: { command: ContactForget, payload }, row };

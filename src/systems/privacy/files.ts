@@ -1,5 +1,5 @@
 import { parse } from "csv-parse/sync";
-import { isUnderWay, type Rewritten } from "millrace/operate";
+import { instances, type Rewritten } from "millrace/operate";
 import { type Batch, findBatch } from "../batches/batch.ts";
 import { fromCell, toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
@@ -59,7 +59,7 @@ async function ofEngine(search: Search, key: string): Promise<Fate> {
   const text = await textOf(env, key);
   const rewritten = traces.rewrite("payload", text);
   if (rewritten === text) return "nothing";
-  if (key.startsWith("outputs/") && (await isUnderWay(env.DB, tenantId, key.split("/")[2] ?? ""))) return "waiting";
+  if (key.startsWith("outputs/") && (await instances.isUnderWay(env.DB, tenantId, key.split("/")[2] ?? ""))) return "waiting";
   if (apply) await env.PAYLOADS.put(key, rewritten, { httpMetadata: { contentType: "application/json" } });
   return "changed";
 }

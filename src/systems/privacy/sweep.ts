@@ -1,5 +1,5 @@
 import { query, sql } from "millrace";
-import { OVER, type Rewriter, type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
+import { erasure, type Rewriter, type Rewritten, statuses } from "millrace/operate";
 import type { CallOptions } from "../../providers/index.ts";
 import { brandAgentOf } from "../brand/brand-agents.ts";
 import { type Person, Traces } from "../contacts/traces.ts";
@@ -67,7 +67,7 @@ const PLACES: readonly Place[] = [
     name: "outbox",
     look: async ({ env, tenantId, traces }) => ({
       changed: 0,
-      waiting: await unsentSaying(env, tenantId, traces.mentionsInJson),
+      waiting: await erasure.unsentSaying(env, tenantId, traces.mentionsInJson),
       next: null,
     }),
   },
@@ -77,7 +77,7 @@ const PLACES: readonly Place[] = [
       // While a copy of a fact is in transit, the projection is not searched: the copy would become a second row beside the rewritten one.
       if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
       const { env, tenantId, traces, apply } = search;
-      return rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
+      return erasure.rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
     },
   })),
   ...FOLDERS.map((folder) => ({
@@ -117,7 +117,7 @@ function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
     mentions: traces.mentions,
     rewrite(column, text, row) {
       const rewritten = traces.rewrite(column, text, row);
-      if (rewritten !== text && typeof row.of_instance === "string" && !OVER.has(row.of_status)) waitsFor.add(row.of_instance);
+      if (rewritten !== text && typeof row.of_instance === "string" && !statuses.over.has(row.of_status)) waitsFor.add(row.of_instance);
       return rewritten;
     },
   };

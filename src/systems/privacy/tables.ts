@@ -1,4 +1,4 @@
-import { ENGINE_TEXTS, type TextTable } from "millrace/operate";
+import { erasure, type TextTable } from "millrace/operate";
 
 /** The app's tables with rows that may mention people but are not a person's own. */
 const APP_TEXTS: readonly TextTable[] = [
@@ -17,7 +17,7 @@ const FACTS: TextTable = {
 };
 
 /** The tables to search: their rows remain, without the person's identifiers. */
-export const TEXT_TABLES: readonly TextTable[] = [FACTS, ...ENGINE_TEXTS, ...APP_TEXTS];
+export const TEXT_TABLES: readonly TextTable[] = [FACTS, ...erasure.texts, ...APP_TEXTS];
 
 /** The app's tables with a tenant column, with the key columns of a row within the tenant. */
 export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {

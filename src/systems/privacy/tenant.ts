@@ -1,22 +1,5 @@
 import { among, type Commit, digest, query, type Statement, sql } from "millrace";
-import {
-  audit,
-  countRows,
-  ENGINE_TENANT_TABLES,
-  eraseObjects,
-  getInstance,
-  type Instance,
-  listInstances,
-  listTokens,
-  type Operator,
-  removeInstances,
-  removeRows,
-  removeUnsent,
-  revokeToken,
-  stopInstances,
-  touchInstance,
-  UNDER_WAY,
-} from "millrace/operate";
+import { audit, erasure, type Instance, instances, type Operator, statuses, tokens } from "millrace/operate";
 import { brandAgentOf } from "../brand/brand-agents.ts";
 import { budgetOf } from "../facts/derived/budgets.ts";
 import { contactBookOf } from "../facts/derived/contact-books.ts";
@@ -47,19 +30,19 @@ const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
 /** Rows that name objects, which are removed after the objects. */
 const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "millrace_tenant_objects", "millrace_lanes", "millrace_locks"]);
 
-const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
+const TABLES = Object.entries({ ...erasure.tenantTables, ...APP_TENANT_TABLES });
 
 /** The places to empty, in order: first the sources of new data, then running work, then the records of work. */
 const PLACES: readonly Place[] = [
   ...rowsIn(["millrace_tokens", "millrace_schedules"]),
-  { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
-  { name: "outbox", remove: ({ env, tenantId }) => removeUnsent(env, tenantId) },
-  { name: "rooms, pull queues, lanes and locks", remove: ({ env, tenantId }) => eraseObjects(env, tenantId) },
+  { name: "instances under way", remove: ({ env, tenantId, instanceId }) => erasure.stopInstances(env, tenantId, instanceId) },
+  { name: "outbox", remove: ({ env, tenantId }) => erasure.removeUnsent(env, tenantId) },
+  { name: "rooms, pull queues, lanes and locks", remove: ({ env, tenantId }) => erasure.objects(env, tenantId) },
   { name: "ledger objects", remove: eraseLedgers },
   { name: "brand agents", remove: eraseBrands },
   { name: "budget objects", remove: eraseBudgets },
   { name: "contact book", remove: async ({ env, tenantId }) => Number(await contactBookOf(env, tenantId).erase()) },
-  { name: "instances", remove: ({ env, tenantId, instanceId }) => removeInstances(env, tenantId, instanceId) },
+  { name: "instances", remove: ({ env, tenantId, instanceId }) => erasure.removeInstances(env, tenantId, instanceId) },
   ...rowsIn(
     TABLES.map(([table]) => table).filter(
       (table) => !NAMES_OBJECTS.has(table) && !["millrace_tokens", "millrace_schedules"].includes(table),
@@ -74,7 +57,9 @@ const PLACES: readonly Place[] = [
 
 export async function tenantPreview(env: Env, tenantId: string): Promise<Counts> {
   const tables = ["millrace_instances", "millrace_approvals", "millrace_waits", ...TABLES.map(([table]) => table)];
-  const counted = await Promise.all(tables.map(async (table) => [withoutPrefix(table), await countRows(env, tenantId, table)] as const));
+  const counted = await Promise.all(
+    tables.map(async (table) => [withoutPrefix(table), await erasure.countRows(env, tenantId, table)] as const),
+  );
   const files = await Promise.all(
     FOLDERS.map(
       async (folder) => [`${folder} files`, (await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/` })).objects.length] as const,
@@ -88,9 +73,9 @@ const TOLD_AT_ONCE = 50;
 
 /** Revokes a tenant's tokens, including the caller's, so that no new data arrives after the response. */
 export async function endTokens(env: Env, by: Operator, reason: string): Promise<void> {
-  const { items } = await listTokens(env, by, { limit: TOLD_AT_ONCE });
-  await Promise.all(items.map(({ id }) => revokeToken(env, by, id, reason)));
-  while ((await removeRows(env, by.tenantId, "millrace_tokens", ["id"])) > 0);
+  const { items } = await tokens.list(env, by, { limit: TOLD_AT_ONCE });
+  await Promise.all(items.map(({ id }) => tokens.revoke(env, by, id, reason)));
+  while ((await erasure.removeRows(env, by.tenantId, "millrace_tokens", ["id"])) > 0);
 }
 
 /**
@@ -100,8 +85,8 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
   const by = { tenantId, actor: "" };
   const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
-  const own = await getInstance(env, by, instanceId);
-  const pages = await Promise.all(UNDER_WAY.values.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
+  const own = await instances.get(env, by, instanceId);
+  const pages = await Promise.all(statuses.underWay.values.map((status) => instances.list(env, by, { status, workflow: own.workflow })));
   return pages.flatMap(({ items }) => items).find((one) => place(one) < place(own))?.id;
 }
 
@@ -138,14 +123,14 @@ export function deleted(
     reason: by.reason,
     detail: { removed },
   } as const;
-  return { statements: [touchInstance(instanceId, tenantId), audit({ tenantId, actor: by.actor }, action, false)], output: { removed } };
+  return { statements: [instances.touch(instanceId, tenantId), audit({ tenantId, actor: by.actor }, action, false)], output: { removed } };
 }
 
 function rowsIn(tables: readonly string[]): Place[] {
   const keys = new Map(TABLES);
   return tables.map((table) => ({
     name: withoutPrefix(table),
-    remove: ({ env, tenantId }) => removeRows(env, tenantId, table, keys.get(table) ?? []),
+    remove: ({ env, tenantId }) => erasure.removeRows(env, tenantId, table, keys.get(table) ?? []),
   }));
 }
 

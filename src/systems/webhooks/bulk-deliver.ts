@@ -1,5 +1,5 @@
 import { type BulkCall, codeOf, defineBulkVerb, digest, enqueue, instanceId, MillraceError } from "millrace";
-import { act, actionIdOf } from "millrace/operate";
+import { act, actions } from "millrace/operate";
 import * as z from "zod";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { WebhookDeliver, type WebhookDelivery } from "../../messages/webhooks.ts";
@@ -74,7 +74,7 @@ async function deliverOne(call: BulkCall, id: string) {
   const { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id } = fact;
   const provenance = { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id };
   await appendFacts(env as unknown as Env, provenance, [matched({ ...payload, id: delivery }, new Date().toISOString())]);
-  const action = { id: actionIdOf(by), verb: "deliver", target: endpointId, instanceId: delivery, reason };
+  const action = { id: actions.idOf(by), verb: "deliver", target: endpointId, instanceId: delivery, reason };
   await act(env, by, action, { change: touchDelivery(tenantId, delivery) });
   return { changed: true };
 }

@@ -1,5 +1,5 @@
 import { among, type Fragment, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
-import { hasInstance, instanceOf, isPruned, SETTLED } from "millrace/operate";
+import { instances, statuses } from "millrace/operate";
 import type { WebhookDelivery } from "../../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
@@ -83,7 +83,7 @@ const INSERT = `
   SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
     value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER),
     value->>'redelivery'
-  FROM json_each(?1) WHERE NOT ${isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
+  FROM json_each(?1) WHERE NOT ${instances.isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
 /** Appends an attempt to the delivery's log. A repeated write has no effect: it requires that the previous attempt is the log's last. */
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
@@ -98,7 +98,7 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
  * The state of a delivery's newest instance. A pending instance that has ended is not counted: an operator has terminated it, or skipped
  * its command's dead letter. If that instance is retried, it is pending again.
  */
-const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: SETTLED });
+const HAS_ENDED = instances.exists("d", { id: "coalesce(d.instance_id, d.id)", statuses: statuses.settled });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
 /** A delivery's state for display: if the redelivery of a sent delivery fails, the state remains `sent`. */
@@ -243,7 +243,7 @@ export interface PutOff {
  * Deliveries that wait for disabled endpoints and may mention one of these texts in a fact's name or a command.
  */
 export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
-  const { join, envelope } = instanceOf("d", "d.id");
+  const { join, envelope } = instances.find("d", "d.id");
   return sql`
     SELECT d.id, d.endpoint_id, v.version, d.fact_id, coalesce(${envelope}, '') AS envelope
     FROM webhook_versions v

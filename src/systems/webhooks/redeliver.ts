@@ -1,5 +1,5 @@
 import { digest, type EngineEnv, enqueue, instanceId, MillraceError, query } from "millrace";
-import { actionIdOf, audit, type Operator } from "millrace/operate";
+import { actions, audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
 import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectHad, selectRepeated } from "./deliveries.ts";
@@ -50,7 +50,7 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
   const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
   const action = {
     // A repeated request with the same selection counts as one action.
-    id: by.bulk ? actionIdOf(by) : digest(request, ...ids),
+    id: by.bulk ? actions.idOf(by) : digest(request, ...ids),
     verb: "redeliver",
     target: endpointId,
     instanceId: null,

@@ -1,5 +1,6 @@
 import { defineLane, type LaneDefinition, type LaneEnv, type LaneLetter, type LaneSent, sendToLanes } from "millrace";
-import { type LaneLook, laneObjectOf } from "millrace/operate";
+import { lanes as engineLanes } from "millrace/operate";
+import type { LaneLook } from "../../../packages/millrace/src/lanes/look.ts";
 import { BATCH_SIZE, type Body, type Freed, LANES, type LaneName, RETRIES, type Told, type ToldLetter } from "./entries.ts";
 
 // The lanes whose process is killed. Their handlers report each delivery to the ledger, and fail if it refuses the message.
@@ -55,7 +56,7 @@ export type Stand = LaneLook & { heldFor: Body | undefined };
 
 /** The HTTP interface of the lanes. */
 export function laneDoors(env: LaneEnv) {
-  const object = (lane: LaneName, key: string) => laneObjectOf(env, { lane, tenant: null, key });
+  const object = (lane: LaneName, key: string) => engineLanes.objectOf(env, { lane, tenant: null, key });
   return {
     /** Sends messages, in the order of each key, under idempotency keys. Returns the results of the stored messages. */
     async sendToLanes(lane: LaneName, bodies: readonly Body[]): Promise<(Body & LaneSent)[]> {

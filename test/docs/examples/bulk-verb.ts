@@ -1,5 +1,5 @@
 import { defineBulkVerb, MillraceError, sql } from "millrace";
-import { act, actionIdOf } from "millrace/operate";
+import { act, actions } from "millrace/operate";
 import * as z from "zod";
 
 /** Cancels unpaid orders. */
@@ -10,7 +10,7 @@ export const cancelOrders = defineBulkVerb({
   members: ({ tenantId }, { before }) => sql`
     SELECT id, placed_at AS at FROM orders WHERE tenant_id = ${tenantId} AND state = 'open' AND placed_at < ${Date.parse(before)}`,
   async act({ env, by, reason }, id) {
-    const action = { id: actionIdOf(by), verb: "cancel_order", target: id, instanceId: null, reason };
+    const action = { id: actions.idOf(by), verb: "cancel_order", target: id, instanceId: null, reason };
     const change = sql`UPDATE orders SET state = 'cancelled' WHERE id = ${id} AND tenant_id = ${by.tenantId} AND state = 'open'`;
     const { isApplied } = await act(env, by, action, { change });
     if (isApplied) return { changed: true };

@@ -1,4 +1,4 @@
-import { escalateDeadLetter, skipDeadLetter } from "millrace/operate";
+import { deadLetters } from "millrace/operate";
 import { expect, it } from "vitest";
 import { app } from "../../probe/worker.ts";
 import { deliver, fresh, operator, probeEnv } from "../harness.ts";
@@ -20,7 +20,7 @@ const told = (received: Parameters<typeof saidIn>[0][], id: string) =>
 it("an escalated dead letter raises one alert with the note and its author; the alert is resolved when the dead letter is settled", async () => {
   const { requests } = await receiver();
   const [one, other] = [await letter(), await letter()];
-  const escalate = (id: string, note: string) => escalateDeadLetter(probeEnv, reader, id, note);
+  const escalate = (id: string, note: string) => deadLetters.escalate(probeEnv, reader, id, note);
   const both = await Promise.all([escalate(one, "Who owns <this>?"), escalate(one, "A second click.")]);
   expect(both.map(({ escalated }) => escalated).sort()).toEqual([false, true]);
   await escalate(other, "And this?");
@@ -36,7 +36,7 @@ it("an escalated dead letter raises one alert with the note and its author; the 
   ]);
   expect(told(seen, other)).toMatchObject([{ type: "alert.firing", data: { note: { text: "And this?" } } }]);
 
-  await skipDeadLetter(probeEnv, app, reader, one, "seen to");
+  await deadLetters.skip(probeEnv, app, reader, one, "seen to");
   await round();
   await pass(120_000);
   await round();

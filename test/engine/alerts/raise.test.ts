@@ -1,5 +1,5 @@
 import { AlertChanged, defineConsumer, defineWorkflow, on, start } from "millrace";
-import { listActions } from "millrace/operate";
+import { actions } from "millrace/operate";
 import { catalog, keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { noticeOf } from "../../../packages/millrace/src/alerts/notice.ts";
@@ -86,7 +86,7 @@ it("a muted alert is recorded, and sent after the unmute; the mute and the unmut
   await mute(probeEnv, operator, id, null, "No team works on it yet.");
   await look(4);
   expect(saidIn((await requests(2))[1] as never)).toMatchObject({ type: "alert.repeated" });
-  const { items } = await listActions(probeEnv, operator, {});
+  const { items } = await actions.list(probeEnv, operator, {});
   expect(items.filter(({ target }) => target === id).map(({ verb, reason, result }) => [verb, reason, result])).toEqual([
     ["unmute", "No team works on it yet.", "applied"],
     ["mute", "We know.", "applied"],

@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { actOn, mintToken, type Scope } from "millrace/operate";
+import { instances, type Scope, tokens } from "millrace/operate";
 import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
@@ -15,7 +15,7 @@ const api = engineRoutes(app);
 
 /** A caller of a tenant, with a token that has these scopes. */
 async function asking(scopes: readonly Scope[], tenantId = fresh("tenant")) {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   return async (path: string, body?: object) => {
     const init = body && { method: "POST", body: JSON.stringify(body) };
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -75,7 +75,7 @@ it("an alert shows every team the last refusal of a channel until all channels h
   expect(failed).toMatchObject({ notice_at: expect.any(String), told_at: null, delivery: { attempts: 1 } });
   expect(failed.delivery.last_error).toContain("webhook answered 410");
   const retried = () =>
-    actOn(probeEnv, { tenantId: "millrace", actor: "tess" }, "retry", failed.delivery.instance_id, { reason: "mended" });
+    instances.act(probeEnv, { tenantId: "millrace", actor: "tess" }, "retry", failed.delivery.instance_id, { reason: "mended" });
   await until(() => retried().catch(() => undefined), Boolean);
   const told = await until(firing, ({ told_at }) => told_at !== null);
   expect(told.delivery).toMatchObject({ instance_id: failed.delivery.instance_id, status: "complete", last_error: null });

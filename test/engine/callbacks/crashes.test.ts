@@ -1,4 +1,4 @@
-import { stopInstances } from "millrace/operate";
+import { erasure } from "millrace/operate";
 import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
 import { asking } from "../asking.ts";
@@ -73,7 +73,7 @@ it("no callback is sent for a deleted tenant", async () => {
     () => caller.get(`/v1/instances/${id}/steps`),
     ({ body }) => body.items.length > 0,
   );
-  await stopInstances(probeEnv, caller.tenantId, "");
+  await erasure.stopInstances(probeEnv, caller.tenantId, "");
   expect(await reaches(id, "terminated")).toBe("terminated");
   await keeperRound();
   expect(await heard()).toEqual([]);

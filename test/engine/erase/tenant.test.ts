@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type CounterEnv, counterOf, type LockEnv, laneOf, withLock } from "millrace";
-import { countRows, ENGINE_TENANT_TABLES, eraseObjects, removeInstances, stopInstances } from "millrace/operate";
+import { erasure } from "millrace/operate";
 import { expect, it } from "vitest";
 import { blocking, handlers } from "../../probe/lanes.ts";
 import { keepings } from "../../probe/pull.ts";
@@ -19,8 +19,9 @@ const tenantOf = () => fresh("tenant").toLowerCase();
 
 /** Erases a tenant's Durable Objects as its deletion does, until none is found. */
 async function eraseAll(tenant: string): Promise<void> {
-  while ((await stopInstances(probeEnv, tenant, "")) > 0);
-  for (let found = 1; found > 0; ) found = (await eraseObjects(probeEnv, tenant)) + (await removeInstances(probeEnv, tenant, ""));
+  while ((await erasure.stopInstances(probeEnv, tenant, "")) > 0);
+  for (let found = 1; found > 0; )
+    found = (await erasure.objects(probeEnv, tenant)) + (await erasure.removeInstances(probeEnv, tenant, ""));
 }
 
 it("a deleted tenant's rooms are erased with their messages, keys and sockets; another tenant's rooms are kept", async () => {
@@ -32,7 +33,7 @@ it("a deleted tenant's rooms are erased with their messages, keys and sockets; a
   expect(await keptIn(room.object)).toBe("");
   expect(await ada.isClosed()).toMatchObject({ code: 4403 });
   expect(await keptIn(other.object)).toContain("secret");
-  expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(0);
+  expect(await erasure.countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(0);
 });
 
 it("a deleted tenant's pull queues are erased with their messages, leases, dead letters, keys and alarm", async () => {
@@ -59,7 +60,7 @@ it("the lanes of a deleted tenant are erased, also a waiting lane and a stopped 
   const own = laneEnv.LANES.getByName(JSON.stringify([blocking.name, tenant, key]));
   await runInDurableObject(own, (instance) => (instance as unknown as { pause(): void }).pause());
   await until(
-    () => countRows(probeEnv, tenant, "millrace_lanes"),
+    () => erasure.countRows(probeEnv, tenant, "millrace_lanes"),
     (count) => count > 0,
   );
   for (const stub of [waiting.stub, flowed.stub, own]) expect(await keptIn(stub)).not.toBe("");
@@ -90,10 +91,10 @@ it("after a crash between the erasure of an object and of its row, the next run 
   await room.client.send({ text: "one" });
   // As after a crash, the object is deleted and its row is not.
   await room.object.erase();
-  expect(await countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(1);
+  expect(await erasure.countRows(probeEnv, room.tenant, "millrace_tenant_objects")).toBe(1);
   await room.client.send({ text: "two" });
   await eraseAll(room.tenant);
-  expect([await keptIn(room.object), await countRows(probeEnv, room.tenant, "millrace_tenant_objects")]).toEqual(["", 0]);
+  expect([await keptIn(room.object), await erasure.countRows(probeEnv, room.tenant, "millrace_tenant_objects")]).toEqual(["", 0]);
 });
 
 it("a deleted tenant leaves no data in an object that the database could not register", async () => {
@@ -122,7 +123,7 @@ it("an erased counter begins at 0, and its shards are empty", async () => {
 });
 
 it("the deletion of a tenant includes the database tables that list its Durable Objects, lanes and locks", () => {
-  expect(Object.keys(ENGINE_TENANT_TABLES)).toEqual(
+  expect(Object.keys(erasure.tenantTables)).toEqual(
     expect.arrayContaining(["millrace_tenant_objects", "millrace_lanes", "millrace_locks"]),
   );
 });

@@ -1,5 +1,5 @@
 import { type Done, defineStep } from "millrace";
-import { actOn, effectsOf, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { expireLeases, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -21,11 +21,11 @@ describe("Undo after a deployment", () => {
     const { instanceId } = await runLab(({ step }) => step.effect("act", code(), null));
     expect(await reaches(instanceId, "errored")).toBe("errored");
     now = "natural";
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "in_doubt", "terminated", "errored")).toBe("in_doubt");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
     expect(effect?.error?.message).toContain('an attempt as "lookup" was cut off, and a deployment has since made the step "natural"');
-    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "booking-7" }, "seen");
+    await effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "booking-7" }, "seen");
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect([sent, backs]).toEqual([1, ["booking-7"]]);
   });
@@ -47,7 +47,7 @@ describe("Undo after a deployment", () => {
       step.effect("act", defineStep<null, string>({ effect: "natural", run: async () => "done", undo: undo() }), null),
     );
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    const { action_id: actionId } = await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    const { action_id: actionId } = await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await until(
       async () => backs.length,
       (count) => count > 0,

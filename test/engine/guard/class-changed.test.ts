@@ -1,5 +1,5 @@
 import { defineStep, type EffectCall, instanceId as instanceIdOf, type Steps, sql, upstreamRefused } from "millrace";
-import { effectsOf, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import type { CrashPoint } from "millrace/testing";
 import { describe, expect, it } from "vitest";
 import { mode } from "../../probe/mode.ts";
@@ -206,8 +206,8 @@ describe.each(["platform", "lean"] as const)("Class changes (%s)", (steps) => {
         const run = await deployed(from, to, { answers });
         await run.deploy();
         const before = await run.outcome("in_doubt");
-        const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
-        await resolveDoubt(
+        const [effect] = await instances.effects(probeEnv, operator, run.instanceId);
+        await effects.resolve(
           probeEnv,
           operator,
           effect?.key ?? "",

@@ -1,5 +1,5 @@
 import { type Done, defineStep, upstreamRefused } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { HEARTBEAT_MS } from "../../../packages/millrace/src/guard/lease.ts";
 import {
@@ -42,7 +42,7 @@ describe("Class changes", () => {
     expect(await platformReaches(instanceId, "errored")).toBe("errored");
     await reaches(instanceId, "errored");
     deployed = put;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "another store" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "another store" });
     expect(await reaches(instanceId, "complete", "errored", "in_doubt")).toBe(status);
     expect((await entry(instanceId)).at(-1)).toMatchObject({ state, output: state === "done" ? '"put"' : null });
   });
@@ -138,7 +138,7 @@ it("W20 a refused lookup reveals nothing about the effect: its outcome remains u
   const { instanceId } = await runLab(({ step }) => step.effect("book", booking, null));
   expect(await reaches(instanceId, "errored")).toBe("errored");
   refuses = false;
-  await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+  await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
   expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
   expect([booked, back]).toEqual([["booking 1"], ["booking 1"]]);
 });

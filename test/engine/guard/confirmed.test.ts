@@ -1,5 +1,5 @@
 import { defineStep, sql, type Writes } from "millrace";
-import { actOn, effectsOf, getInstance, planAct, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { fresh, happened, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
@@ -14,27 +14,27 @@ describe("Unstorable output", () => {
       { do: "commit", name: "after" },
     ]);
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
     expect(effect?.state).toBe("done");
     expect(effect?.error?.code).toBe("output_not_serializable");
 
-    const { error } = await getInstance(probeEnv, operator, instanceId);
+    const { error } = await instances.get(probeEnv, operator, instanceId);
     expect(error?.message).toContain(`POST /v1/effects/${effect?.key}/confirm`);
     const refused = expect.stringContaining(`Confirm its output (POST /v1/effects/${effect?.key}/confirm)`);
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       refused,
       effects: [{ step: "act", verdict: "needs_output" }],
     });
-    const again = actOn(probeEnv, operator, "retry", instanceId, { reason: "try" });
+    const again = instances.act(probeEnv, operator, "retry", instanceId, { reason: "try" });
     await expect(again).rejects.toMatchObject({ code: "invalid_transition", message: refused });
     expect(await happened(`${name}/act`)).toHaveLength(1);
 
-    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+    await effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       refused: null,
       effects: [{ step: "act", verdict: "kept" }],
     });
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the output is known now" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the output is known now" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(
       await until(
@@ -60,11 +60,11 @@ describe("Confirmed output", () => {
     });
     const { instanceId } = await runLab(async ({ step }) => (await step.effect("post", post, {}, { record })).id.toUpperCase());
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
-    const confirm = (output: unknown) => resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output }, "it is there");
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
+    const confirm = (output: unknown) => effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output }, "it is there");
     const doubt = () =>
       until(
-        () => effectsOf(probeEnv, operator, instanceId),
+        () => instances.effects(probeEnv, operator, instanceId),
         ([now]) => now?.state === "in_doubt" && now.epoch !== effect?.epoch,
       );
     return { instanceId, confirm, doubt, sent: () => sent };
@@ -119,20 +119,20 @@ describe("Confirmed output", () => {
     const { instanceId, confirm, sent } = await posting({});
     await confirm({ nothing: "known" });
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-    const [before] = await effectsOf(probeEnv, operator, instanceId);
-    const { error } = await getInstance(probeEnv, operator, instanceId);
+    const [before] = await instances.effects(probeEnv, operator, instanceId);
+    const { error } = await instances.get(probeEnv, operator, instanceId);
     expect(error?.hint).toContain(`the output that an operator confirmed for "post"`);
     expect(error?.hint).toContain(`confirm the correct output (POST /v1/effects/${before?.key}/confirm)`);
     const note = expect.stringContaining(`A retry keeps the output that ${operator.actor} confirmed for "post"`);
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       note,
       effects: [{ step: "post", verdict: "kept" }],
     });
     await confirm({ id: "p2" });
-    const [after] = await effectsOf(probeEnv, operator, instanceId);
+    const [after] = await instances.effects(probeEnv, operator, instanceId);
     expect(after?.epoch).toBeGreaterThan(before?.epoch ?? 0);
     await platformReaches(instanceId, "errored");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the output is corrected" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the output is corrected" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("P2");
     expect(sent()).toBe(1);

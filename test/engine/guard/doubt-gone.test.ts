@@ -1,4 +1,4 @@
-import { effectsOf, listEffects, resolveDoubt } from "millrace/operate";
+import { effects as engineEffects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { happened, keeperRound, operator, probeEnv, probeOutput, reaches, rows, until } from "../harness.ts";
 import { lookAgain, noted, walk } from "../reconcile/walking.ts";
@@ -18,7 +18,7 @@ async function passAnew(instanceId: string): Promise<void> {
   await instance.resume();
 }
 
-const effects = (instanceId: string) => effectsOf(probeEnv, operator, instanceId);
+const effects = (instanceId: string) => instances.effects(probeEnv, operator, instanceId);
 
 describe("Deleted unknown outcomes", () => {
   it("W17 the next replay recreates the deleted row of an unknown outcome: nothing is sent again, and an operator answers it", async () => {
@@ -31,7 +31,7 @@ describe("Deleted unknown outcomes", () => {
     expect(effect).toMatchObject({ key, class: "once", state: "in_doubt", input: JSON.stringify({ subject: `${name}/mail` }) });
     expect(effect?.error).toMatchObject({ code: "in_doubt", message: expect.stringContaining("its record is missing") });
     expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
-    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
+    await engineEffects.resolve(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await probeOutput(instanceId)).toEqual({ outputs: ["mail-77", "committed"] });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
@@ -48,14 +48,14 @@ describe("Deleted unknown outcomes", () => {
     await walk();
     await lookAgain(instanceId);
     await until(
-      () => listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 }),
+      () => engineEffects.list(probeEnv, operator, { state: "in_doubt", limit: 200 }),
       (found) => found.items.some((one) => one.key === key),
     );
     await lookAgain(instanceId);
     expect(await noted(instanceId)).toMatchObject([{ kind: "in_doubt_without_doubt", state: "mended", mends: 1 }]);
     expect(await rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
     expect(await happened(`${name}/mail`)).toHaveLength(1);
-    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "not in the sent folder");
+    await engineEffects.resolve(probeEnv, operator, key, { verb: "reject" }, "not in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await happened(`${name}/mail`)).toHaveLength(2);
   });

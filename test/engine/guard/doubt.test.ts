@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep, MillraceError, notRetryable } from "millrace";
-import { actOn, effectsOf, listEffects, resolveDoubt } from "millrace/operate";
+import { effects as engineEffects, instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
 import {
@@ -27,7 +27,7 @@ describe("Unknown outcomes", () => {
     const { name, instanceId, effect } = await doubtful();
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
-    const { items } = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
+    const { items } = await engineEffects.list(probeEnv, operator, { state: "in_doubt", limit: 200 });
     expect(items.map((one) => one.instance_id)).toContain(instanceId);
   });
 
@@ -36,7 +36,7 @@ describe("Unknown outcomes", () => {
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", retries: 0 }]);
     expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
     expect(effect).toMatchObject({ state: "in_doubt", epoch: 1, error: { step: "mail", attempts: 1 } });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
@@ -46,7 +46,7 @@ describe("Unknown outcomes", () => {
     await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
     expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
     expect(effect?.error).toMatchObject({ code: "in_progress", upstream_status: 409 });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
   });
@@ -76,7 +76,7 @@ describe("Unknown outcomes", () => {
 
   it("W17 a run continues with the output that an operator confirms; nothing is sent again, and the operator's name is recorded", async () => {
     const { name, instanceId, key } = await doubtful();
-    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
+    await engineEffects.resolve(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await probeOutput(instanceId)).toEqual({ outputs: ["mail-77", "committed"] });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
@@ -98,8 +98,8 @@ describe("Unknown outcomes", () => {
     await until(async () => died(), Boolean);
     await expireLeases(instanceId);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
-    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "not in the sent folder");
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
+    await engineEffects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "not in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await happened(`${name}/mail`)).toHaveLength(1);
     expect(await rows("SELECT generation, state FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([
@@ -109,7 +109,7 @@ describe("Unknown outcomes", () => {
 
   it("W17 a once effect that an operator retries anyway is executed a second time, in the next generation", async () => {
     const { name, instanceId, key } = await doubtful();
-    await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "a second mail is acceptable");
+    await engineEffects.resolve(probeEnv, operator, key, { verb: "retry_anyway" }, "a second mail is acceptable");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     const effects = await happened(`${name}/mail`);
     expect(effects).toHaveLength(2);
@@ -131,7 +131,7 @@ describe("Unknown outcomes", () => {
   ])("W17 an unknown outcome can be resolved by its key in another spelling (%s)", async (_, spelled) => {
     const { instanceId, key } = await doubtful();
     expect(spelled(key)).not.toBe(key);
-    await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
+    await engineEffects.resolve(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await rows("SELECT target FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
   });
@@ -139,7 +139,7 @@ describe("Unknown outcomes", () => {
   it("an unknown outcome is resolved once: a second answer is refused and audited", async () => {
     const { instanceId, key } = await doubtful();
     const answers = await Promise.allSettled(
-      ["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")),
+      ["a", "b"].map((output) => engineEffects.resolve(probeEnv, operator, key, { verb: "confirm", output }, "double click")),
     );
     expect(answers.filter((answer) => answer.status === "fulfilled")).toHaveLength(1);
     const refused = answers.find((answer) => answer.status === "rejected");
@@ -153,7 +153,9 @@ describe("Unknown outcomes", () => {
 
   it("an unknown outcome belongs to its tenant: no other tenant can see or resolve it", async () => {
     const { key } = await doubtful();
-    await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({
+    await expect(
+      engineEffects.resolve(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?"),
+    ).rejects.toMatchObject({
       code: "effect_not_found",
     });
   });
@@ -161,7 +163,7 @@ describe("Unknown outcomes", () => {
   it("the keeper resumes a run whose answered unknown outcome has lost its wake-up call", async () => {
     const { instanceId, key } = await doubtful();
     dieAt("doubt resolved, instance not notified");
-    await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
+    await expect(engineEffects.resolve(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
     await env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -184,7 +186,7 @@ describe("Parallel branches", () => {
       (step) => step.effect("post", post, { isLost: () => ++posts === 1 }),
       async (id) => (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).length > 0,
     );
-    const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
+    const [effect] = await instances.effects(probeEnv, operator, run.instanceId);
     return { ...run, key: effect?.key ?? "", posts: () => posts };
   }
 
@@ -194,9 +196,9 @@ describe("Parallel branches", () => {
     { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
   ])("W17 the retry of an errored run applies the answer $resolution.verb to an unknown outcome in another branch", async (expected) => {
     const { instanceId, key, mend, posts } = await doubtBesideFailure();
-    await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
+    await engineEffects.resolve(probeEnv, operator, key, expected.resolution, "known");
     mend();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await answerOf(instanceId)).toBe(expected.answer);
     expect(posts()).toBe(expected.posts);
   });
@@ -204,10 +206,10 @@ describe("Parallel branches", () => {
   it("W17 a run has the status in_doubt when its failed branch is retried while another branch has an unknown outcome", async () => {
     const { instanceId, key, mend } = await doubtBesideFailure();
     mend();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     const status = "SELECT status FROM millrace_instances WHERE id = ?1";
     expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
-    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
+    await engineEffects.resolve(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
     expect(await answerOf(instanceId)).toBe("seen");
   });
 
@@ -238,7 +240,7 @@ it("W17 an answer to an unknown outcome that could not be delivered for a day is
   const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
   const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));
   onTestFinished(() => away.mockRestore());
-  await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
+  await engineEffects.resolve(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
   await withAuditOpen("UPDATE millrace_actions SET at = at - 90000000 WHERE instance_id = ?1", instanceId);
   await keeperRound();
   const [promise] = await rows<{ result: string; hours: number }>(

@@ -1,4 +1,4 @@
-import { effectsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect } from "vitest";
 import { behave, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 
@@ -10,7 +10,7 @@ export async function doubtful(name = fresh()) {
     { do: "commit", name: "after" },
   ]);
   expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
-  const [effect] = (await effectsOf(probeEnv, operator, instanceId)).filter((one) => one.state === "in_doubt");
+  const [effect] = (await instances.effects(probeEnv, operator, instanceId)).filter((one) => one.state === "in_doubt");
   return { name, instanceId, key: effect?.key ?? "", effect };
 }
 

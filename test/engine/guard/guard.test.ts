@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep, type EffectCall } from "millrace";
-import { actOn, historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { attemptEffect } from "../../../packages/millrace/src/guard/effect.ts";
 import { Pass } from "../../../packages/millrace/src/pass/pass.ts";
@@ -170,7 +170,7 @@ describe("Guarded effects", () => {
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(await restartLab(instanceId)).toBe("errored");
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same in every replay");
     expect(acted).toBe(1);
   });
@@ -221,7 +221,7 @@ describe("Guarded effects", () => {
     ).toEqual([{ step: "act", status: 400 }]);
     expect(await happened(`${name}/act`)).toEqual([]);
 
-    const retried = await actOn(probeEnv, operator, "retry", instanceId, { reason: "upstream repaired" });
+    const retried = await instances.act(probeEnv, operator, "retry", instanceId, { reason: "upstream repaired" });
     expect(retried.from).toBe("act");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
@@ -230,7 +230,9 @@ describe("Guarded effects", () => {
     expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1", instanceId)).toEqual([
       { verb: "retry", result: "applied", reason: "upstream repaired" },
     ]);
-    await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
+    await expect(instances.act(probeEnv, operator, "retry", instanceId, { reason: "again" })).rejects.toMatchObject({
+      code: "invalid_transition",
+    });
   });
 
   it("the keeper executes an operator's retry when the process died after the retry was accepted", async () => {
@@ -239,7 +241,7 @@ describe("Guarded effects", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     dieAt("retry committed, not applied");
-    await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "repaired" })).rejects.toThrow("Died");
+    await expect(instances.act(probeEnv, operator, "retry", instanceId, { reason: "repaired" })).rejects.toThrow("Died");
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
@@ -250,7 +252,7 @@ describe("Guarded effects", () => {
     await behave({ subject: `${name}/act`, mode: "refuse", status: 429, retryAfter: 1, times: 2 });
     const { instanceId } = await start(name, [{ do: "once", name: "act" }]);
     expect(await reaches(instanceId, "complete", "in_doubt")).toBe("complete");
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "probe" });
     expect(steps[0]?.attempts.map((attempt) => attempt.retryDelayMs)).toEqual([1000, 1000, null]);
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });

@@ -1,5 +1,5 @@
 import { defineStep, type Steps, sql } from "millrace";
-import { historyOf, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { operator, probeEnv, reaches } from "../harness.ts";
@@ -108,8 +108,8 @@ it("a dry run of a retry or an undo returns the reason for which the action woul
   });
   await platformReaches(instanceId, "running");
   const plans = async (from?: string) => [
-    (await planAct(probeEnv, operator, "retry", instanceId, { from })).refused,
-    (await planAct(probeEnv, operator, "undo", instanceId, {})).refused,
+    (await instances.plan(probeEnv, operator, "retry", instanceId, { from })).refused,
+    (await instances.plan(probeEnv, operator, "undo", instanceId, {})).refused,
   ];
   await expect
     .poll(() => plans(), { timeout: 20_000 })
@@ -117,13 +117,13 @@ it("a dry run of a retry or an undo returns the reason for which the action woul
   state.held = false;
   expect(await ended(instanceId)).toBe("errored");
   expect(await plans()).toEqual([null, null]);
-  expect((await planAct(probeEnv, operator, "retry", instanceId, { from: "try" })).refused).toContain('continued with "fall back"');
-  expect((await planAct(probeEnv, operator, "retry", instanceId, { from: "try", anyway: true })).refused).toBeNull();
+  expect((await instances.plan(probeEnv, operator, "retry", instanceId, { from: "try" })).refused).toContain('continued with "fall back"');
+  expect((await instances.plan(probeEnv, operator, "retry", instanceId, { from: "try", anyway: true })).refused).toBeNull();
   await expect(retry(instanceId, { from: "try" })).rejects.toMatchObject({
     message: expect.stringContaining('continued with "fall back"'),
   });
 });
 
 it("the list of steps is empty for a run of a workflow that is no longer bound", async () => {
-  expect(await historyOf(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
+  expect(await instances.history(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
 });

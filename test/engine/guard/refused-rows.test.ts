@@ -1,5 +1,5 @@
 import { defineStep, sql } from "millrace";
-import { actOn, effectsOf, listEffects, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { ada, REDACTED, reader } from "../inspect/told.ts";
@@ -24,7 +24,7 @@ describe("Refused rows", () => {
     const mail = defineStep({ effect: "once", run: async (): Promise<Id> => ({ id: `mail-${++sent}` }) });
     const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(mends.id) }));
     const doubt = async (epoch = 0) => {
-      const of = async () => (await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 })).items;
+      const of = async () => (await effects.list(probeEnv, operator, { state: "in_doubt", limit: 200 })).items;
       const found = await until(
         async () => (await of()).find((one) => one.instance_id === instanceId && one.epoch > epoch),
         (one) => one !== undefined,
@@ -32,8 +32,8 @@ describe("Refused rows", () => {
       if (!found) throw new Error("No effect is in doubt.");
       return found;
     };
-    const answer = async (given: Parameters<typeof resolveDoubt>[3]) =>
-      resolveDoubt(probeEnv, operator, (await doubt()).key, given, "looked at it");
+    const answer = async (given: Parameters<typeof effects.resolve>[3]) =>
+      effects.resolve(probeEnv, operator, (await doubt()).key, given, "looked at it");
     return { instanceId, mends, doubt, answer, sent: () => sent };
   }
 
@@ -80,7 +80,7 @@ describe("Refused rows", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toEqual({ id: "mail-1" });
     expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", mends.id)).toHaveLength(1);
-    expect((await effectsOf(probeEnv, operator, instanceId))[0]).toMatchObject({ state: "done", error: null, answered: null });
+    expect((await instances.effects(probeEnv, operator, instanceId))[0]).toMatchObject({ state: "done", error: null, answered: null });
     expect(sent()).toBe(1);
   });
 
@@ -91,7 +91,7 @@ describe("Refused rows", () => {
     await answer({ verb: "retry_anyway" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(sent()).toBe(2);
-    expect(await effectsOf(probeEnv, operator, instanceId)).toMatchObject([
+    expect(await instances.effects(probeEnv, operator, instanceId)).toMatchObject([
       { generation: 1, state: "superseded", answered: { output: '{"id":"mail-1"}' } },
       { generation: 2, state: "done", output: '{"id":"mail-2"}', answered: null },
     ]);
@@ -100,11 +100,11 @@ describe("Refused rows", () => {
   it("an instance with refused rows ends by a cancel without undo; an operator can still confirm the effect for the record", async () => {
     const { instanceId, answer, doubt, sent } = await refused();
     await doubt();
-    await actOn(probeEnv, operator, "cancel", instanceId, { undo: false, reason: "the row cannot be written" });
+    await instances.act(probeEnv, operator, "cancel", instanceId, { undo: false, reason: "the row cannot be written" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     await expect(answer({ verb: "reject" })).rejects.toMatchObject({ code: "invalid_transition" });
     await answer({ verb: "confirm", output: { id: "mail-1" } });
-    expect((await effectsOf(probeEnv, operator, instanceId))[0]).toMatchObject({ state: "confirmed", output: '{"id":"mail-1"}' });
+    expect((await instances.effects(probeEnv, operator, instanceId))[0]).toMatchObject({ state: "confirmed", output: '{"id":"mail-1"}' });
     expect(sent()).toBe(1);
   });
 
@@ -113,11 +113,11 @@ describe("Refused rows", () => {
     const mail = defineStep({ effect: "once", run: async () => {} });
     const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(id) }));
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
-    const [before] = await effectsOf(probeEnv, operator, instanceId);
+    const [before] = await instances.effects(probeEnv, operator, instanceId);
     expect(before?.answered).toEqual({ output: null, outputRef: null });
-    await resolveDoubt(probeEnv, operator, before?.key ?? "", { verb: "confirm", output: null }, "the effect has no output");
+    await effects.resolve(probeEnv, operator, before?.key ?? "", { verb: "confirm", output: null }, "the effect has no output");
     const [again] = await until(
-      () => effectsOf(probeEnv, operator, instanceId),
+      () => instances.effects(probeEnv, operator, instanceId),
       ([now]) => now?.state === "in_doubt" && now.epoch !== before?.epoch,
     );
     expect(again?.error?.message).toMatch(/UNIQUE.* The output is correct, but the rows that the code makes from it are invalid\./);

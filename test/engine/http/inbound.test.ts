@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { defineWorkflow, instanceId, millrace, notRetryable } from "millrace";
 import { github, type InboundSource, inboundRoutes } from "millrace/http";
-import { actOn } from "millrace/operate";
+import { instances as engineInstances } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
@@ -150,7 +150,7 @@ describe("Webhooks", () => {
     await send("stripe", paid(id));
     expect(await reaches(paymentOf(id), "errored")).toBe("errored");
     expect(await send("stripe", paid(id))).toMatchObject({ status: 200, body: { replayed: true } });
-    await actOn(probeEnv, operator, "retry", paymentOf(id), { reason: "The accounts are open." });
+    await engineInstances.act(probeEnv, operator, "retry", paymentOf(id), { reason: "The accounts are open." });
     expect(await reaches(paymentOf(id), "complete")).toBe("complete");
     expect(await recordedPayments(id)).toEqual([{ amount: 1250 }]);
   });

@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { actOn, decideApproval, mintToken } from "millrace/operate";
+import { approvals, instances, tokens } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { EventReader } from "../../event-source.ts";
 import { mode } from "../../probe/mode.ts";
@@ -12,7 +12,7 @@ import { hear, openWaits, say } from "../signals/waiting.ts";
 const api = engineRoutes(app);
 
 async function reader(tenantId = "acme") {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes: ["read"] });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes: ["read"] });
   return async (id: string, lastEventId?: string) => {
     const headers = { authorization: `Bearer ${token}`, ...(lastEventId && { "last-event-id": lastEventId }) };
     return await api.fetch(new Request(`http://localhost/v1/instances/${id}/stream`, { headers }), probeEnv, createExecutionContext());
@@ -135,7 +135,7 @@ describe("Instance stream", () => {
     expect(end.data).toMatchObject({ status: "errored", error: { step: "a" } });
     expect((await open(instanceId, end.id)).status).toBe(204);
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "Mended." });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "Mended." });
     const next = new EventReader(await open(instanceId, end.id));
     await next.until(({ event, data }) => event === "step" && data.type === "attempt_started" && data.step === "b");
     expect(next.told.filter(({ event }) => event === "end")).toEqual([]);
@@ -167,7 +167,7 @@ describe("Instance stream", () => {
     await deliver("probe-events", [say(name, "yes")]);
     const asked = await stream.until(({ data }) => data.type === "wait_started" && data.approval_id !== null);
     expect(asked.data).toMatchObject({ step: "asks", event_type: null, subject: null });
-    await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
+    await approvals.decide(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
     const end = await stream.until(({ event }) => event === "end");
     expect(stream.told.filter(({ data }) => String(data.type).startsWith("wait_")).map(shortly)).toEqual([
       "wait_started event before timeout",
@@ -177,7 +177,7 @@ describe("Instance stream", () => {
       "wait_started asks",
       "wait_completed asks",
     ]);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "Called off." });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "Called off." });
     const undo = await new EventReader(await open(instanceId, end.id)).all();
     expect(undo.map(shortly)).toEqual(expect.arrayContaining(["attempt_completed undo put", "status terminated", "end terminated"]));
     expect(undo.at(-1)?.data).toMatchObject({ status: "terminated", undo: "done" });

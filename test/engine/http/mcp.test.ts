@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { engineRoutes } from "millrace/http";
-import { mintToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
@@ -21,7 +21,7 @@ const send = async (input: string | URL | Request, init?: RequestInit) =>
 
 /** The official client, connected with a token of these scopes. */
 async function connected(scopes: readonly Scope[], tenantId = "acme") {
-  const token = await mintToken(probeEnv, { tenantId, actor: "agent", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "agent", scopes });
   const client = new Client({ name: "test", version: "1" });
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
   await client.connect(new StreamableHTTPClientTransport(new URL("http://localhost/mcp"), { fetch: send as typeof fetch, requestInit }));

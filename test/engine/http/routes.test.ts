@@ -2,7 +2,7 @@ import { createExecutionContext } from "cloudflare:test";
 import { Hono } from "hono";
 import { atomically } from "millrace";
 import { engineRoutes, type HttpEnv } from "millrace/http";
-import { audit, mintToken, type Scope } from "millrace/operate";
+import { audit, type Scope, tokens } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { ordersApi } from "../../docs/examples/api.ts";
 import { app } from "../../probe/worker.ts";
@@ -11,7 +11,7 @@ import { fresh, operator, probeEnv, start } from "../harness.ts";
 type Api = Pick<Hono<HttpEnv>, "fetch">;
 
 async function asking(api: Api, scopes: readonly Scope[] = ["read", "operate"], own: readonly string[] = []) {
-  const token = await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes }, own);
+  const token = await tokens.mint(probeEnv, { tenantId: "acme", actor: "tess", scopes }, own);
   return async (path: string, { headers, ...init }: { method?: string; headers?: Record<string, string>; body?: string } = {}) => {
     const request = new Request(`http://localhost${path}`, { headers: { ...headers, authorization: `Bearer ${token}` }, ...init });
     const response = await api.fetch(request, probeEnv, createExecutionContext());
@@ -57,7 +57,7 @@ it("tokens can have the custom scopes of an app, and custom verbs are in the aud
     body: JSON.stringify({ ...wanted, reason: "A machine." }),
   };
   expect(await ask("/v1/tokens", init)).toMatchObject({ status: 201, body: wanted });
-  const minting = (scope: string, known: string[]) => mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: [scope] }, known);
+  const minting = (scope: string, known: string[]) => tokens.mint(probeEnv, { tenantId: "acme", actor: "tess", scopes: [scope] }, known);
   await expect(minting(own, [])).rejects.toMatchObject({ code: "config_invalid" });
   await expect(minting("GPU 1", ["GPU 1"])).rejects.toMatchObject({
     code: "config_invalid",

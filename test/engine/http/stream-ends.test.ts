@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { actOn, decideApproval, effectsOf, mintToken, resolveDoubt } from "millrace/operate";
+import { approvals, effects, instances, tokens } from "millrace/operate";
 import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { EventReader } from "../../event-source.ts";
 import { mode } from "../../probe/mode.ts";
@@ -12,7 +12,7 @@ const api = engineRoutes(app);
 
 /** Follows the stream of an instance from its first event. */
 async function follow(id: string): Promise<EventReader> {
-  const token = await mintToken(probeEnv, { tenantId: operator.tenantId, actor: "tess", scopes: ["read"] });
+  const token = await tokens.mint(probeEnv, { tenantId: operator.tenantId, actor: "tess", scopes: ["read"] });
   const request = new Request(`http://localhost/v1/instances/${id}/stream`, { headers: { authorization: `Bearer ${token}` } });
   return new EventReader(await api.fetch(request, probeEnv, createExecutionContext()));
 }
@@ -45,12 +45,12 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     const id = await play(its, (step) => its.act(step, "a", "once"));
     const stream = await follow(id);
     await stream.until(ended("a"));
-    const doubted = async () => (await effectsOf(probeEnv, operator, id)).findLast(({ state }) => state === "in_doubt")?.key;
+    const doubted = async () => (await instances.effects(probeEnv, operator, id)).findLast(({ state }) => state === "in_doubt")?.key;
     await comes(async () => (await doubted()) !== undefined);
-    await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "again");
+    await effects.resolve(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "again");
     await stream.until(ended("a · after doubt 1"));
     its.state.lose = false;
-    await resolveDoubt(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "once more");
+    await effects.resolve(probeEnv, operator, (await doubted()) ?? "", { verb: "retry_anyway" }, "once more");
     await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
   });
 
@@ -62,10 +62,10 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     });
     const stream = await follow(id);
     await comes(() => its.log.includes("a"));
-    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
+    await instances.act(probeEnv, operator, "pause", id, { reason: "let me look" });
     its.state.go = true;
     await stream.until(ended("b"));
-    await actOn(probeEnv, operator, "resume", id, { reason: "on again" });
+    await instances.act(probeEnv, operator, "resume", id, { reason: "on again" });
     await expectTold(id, stream, ["a: done", "b: paused", "b · after pause 1: done"]);
   });
 
@@ -78,7 +78,7 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     });
     const stream = await follow(id);
     await comes(() => its.log.includes("a"));
-    const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    const cancelled = instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     its.state.go = true;
     await cancelled;
     await kept(id, "terminated", "errored");
@@ -94,7 +94,7 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     const id = await play(its, (step) => step.approve("asks", { question: "Really?", timeout: "1 hour" }));
     const stream = await follow(id);
     const asked = await stream.until(({ data }) => data.type === "wait_started");
-    await decideApproval(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
+    await approvals.decide(probeEnv, operator, asked.data.approval_id, "approve", "Yes.");
     await reaches(id, "complete");
     await expectTold(id, stream, ["asks: waiting"]);
   });

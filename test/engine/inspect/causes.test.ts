@@ -1,5 +1,5 @@
 import { MillraceError, upstreamRefused } from "millrace";
-import { actOn, listDeadLetters, listInstanceCauses, listInstances, listLetterCauses, skipDeadLetter } from "millrace/operate";
+import { deadLetters, instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { app } from "../../probe/worker.ts";
 import { deliver, event, fresh, operator, probeEnv, reaches, rows, until } from "../harness.ts";
@@ -7,7 +7,7 @@ import { reader } from "../intake/letter.ts";
 import { runLab } from "../lab.ts";
 
 const letterCauses = async (tenantId: string, filter = {}) =>
-  (await listLetterCauses(probeEnv, { ...reader, tenantId, scopes: [] }, filter)).items;
+  (await deadLetters.causes(probeEnv, { ...reader, tenantId, scopes: [] }, filter)).items;
 
 /** Delivers a message of a tenant that is captured as a dead letter with this text. */
 const refused = (tenantId: string, wrong: object) => ({
@@ -28,7 +28,7 @@ it("dead letters with the same error share one cause, which shows their number, 
   ]);
   const [cause] = causes.filter(({ count }) => count === 3);
   expect(cause).toMatchObject({ queue: "probe-events", message_type: "probe.routed", step: null, reason: "invalid_payload" });
-  const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, { cause: cause?.id ?? "" });
+  const { items } = await deadLetters.list(probeEnv, { ...reader, tenantId }, { cause: cause?.id ?? "" });
   expect(items).toHaveLength(3);
   expect(items[0]?.id).toBe(cause?.dead_letter_id);
   expect([cause?.first_at, cause?.last_at]).toEqual([items.at(-1)?.captured_at, items[0]?.captured_at]);
@@ -37,8 +37,8 @@ it("dead letters with the same error share one cause, which shows their number, 
 it("a cause counts open dead letters: a settled one is subtracted once, and the cause ends with the last one", async () => {
   const tenantId = fresh("tenant");
   await deliver("probe-events", [refused(tenantId, { name: 1 }), refused(tenantId, { name: 2 })]);
-  const { items } = await listDeadLetters(probeEnv, { ...reader, tenantId }, {});
-  const skip = (id = "") => skipDeadLetter(probeEnv, app, { ...reader, tenantId }, id, "of no use");
+  const { items } = await deadLetters.list(probeEnv, { ...reader, tenantId }, {});
+  const skip = (id = "") => deadLetters.skip(probeEnv, app, { ...reader, tenantId }, id, "of no use");
   await Promise.all([skip(items[0]?.id), skip(items[0]?.id)]);
   expect(await letterCauses(tenantId)).toMatchObject([{ count: 1, dead_letter_id: items[1]?.id }]);
   await skip(items[1]?.id);
@@ -74,16 +74,16 @@ it("errored instances with the same error share one cause, and leave it after a 
   ]);
   for (const { instanceId } of [one, two, third]) await reaches(instanceId, "errored");
   const found = async () =>
-    (await listInstanceCauses(probeEnv, operator, { workflow: "lab", limit: 200 })).items.filter(({ message }) => message.startsWith(said));
+    (await instances.causes(probeEnv, operator, { workflow: "lab", limit: 200 })).items.filter(({ message }) => message.startsWith(said));
   expect((await found()).map(({ code, step, count }) => [code, step, count]).sort()).toEqual([
     ["not_retryable", "pay", 1],
     ["upstream_refused", "pay", 2],
   ]);
   const [cause] = (await found()).filter(({ count }) => count === 2);
-  const ofCause = async () => (await listInstances(probeEnv, operator, { cause: cause?.id ?? "" })).items.map(({ id }) => id).sort();
+  const ofCause = async () => (await instances.list(probeEnv, operator, { cause: cause?.id ?? "" })).items.map(({ id }) => id).sort();
   expect(await ofCause()).toEqual([one.instanceId, two.instanceId].sort());
   broken = false;
-  await actOn(probeEnv, operator, "retry", one.instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", one.instanceId, { reason: "mended" });
   await reaches(one.instanceId, "complete");
   expect(await ofCause()).toEqual([two.instanceId]);
   expect((await found()).find(({ id }) => id === cause?.id)?.count).toBe(1);

@@ -1,5 +1,5 @@
 import { type Done, defineStep } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { asking } from "../asking.ts";
@@ -62,7 +62,7 @@ async function lost(steps: (typeof modes)[number]) {
 it.each(modes)("an unknown outcome in a cancelled run offers no retry, and shows that a rejection sends nothing (%s)", async (steps) => {
   const { api, its, id, doubt, listed, again, key } = await lost(steps);
   expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
-  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+  await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
   const follows = {
     confirm: expect.stringContaining("the effect is undone: the undo continues"),
     reject: "Nothing is sent, and there is nothing to undo: the undo continues.",
@@ -80,7 +80,7 @@ it.each(modes)(
   "an unknown outcome in a run that was cancelled without undo shows that nothing is sent before a retry (%s)",
   async (steps) => {
     const { its, id, doubt, again, key } = await lost(steps);
-    await actOn(probeEnv, operator, "cancel", id, { reason: "not now", undo: false });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "not now", undo: false });
     expect(await doubt()).toMatchObject({
       follows: {
         confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),

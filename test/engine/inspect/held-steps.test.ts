@@ -1,4 +1,4 @@
-import { actOn, getInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { asking } from "../asking.ts";
@@ -31,11 +31,11 @@ async function inTheMiddle(steps: (typeof modes)[number]) {
 describe.each(modes)("Cancelled runs (%s)", (steps) => {
   it("a cancelled run shows a step that it reached and never began as stopped, also after its undo", async () => {
     const { its, id, told } = await inTheMiddle(steps);
-    await actOn(probeEnv, operator, "cancel", id, { undo: false, reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { undo: false, reason: "called off" });
     its.state.go = true;
     await comes(async () => (await told()).length === 3);
     expect(await told()).toEqual(["look: complete", "a: complete", "b: stopped"]);
-    await actOn(probeEnv, operator, "undo", id, { reason: "take it back" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "take it back" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(async () => (await told()).includes("undo a: complete"));
     expect(await told()).toEqual(expect.arrayContaining(["look: complete", "a: complete", "b: stopped", "undo a: complete"]));
@@ -44,8 +44,8 @@ describe.each(modes)("Cancelled runs (%s)", (steps) => {
 
   it("a run that is undone by its cancel shows a step that never began as stopped", async () => {
     const { its, id, told } = await inTheMiddle(steps);
-    const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
-    await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
+    const cancelled = instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await comes(async () => (await instances.get(probeEnv, operator, id)).undo !== null);
     its.state.go = true;
     await comes(async () => (await told()).length === 3);
     expect(await told()).toEqual(["look: complete", "a: complete", "b: stopped"]);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { listApprovals, listDeadLetters, listEffects, listInstanceCauses, listInstances, listLetterCauses } from "millrace/operate";
+import { approvals, deadLetters, effects, instances } from "millrace/operate";
 import { keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished } from "vitest";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
@@ -51,19 +51,19 @@ async function fill(tenantId: string, like: string, from: number, to: number): P
 async function asked(tenantId: string): Promise<Record<string, number>> {
   const by = { tenantId, actor: "tess" };
   return {
-    newest: await rowsOf(() => listInstances(probeEnv, by, { limit: 10 })),
-    errored: await rowsOf(() => listInstances(probeEnv, by, { status: "errored", limit: 1 })),
-    running: await rowsOf(() => listInstances(probeEnv, by, { status: "running", limit: 1 })),
-    overdue: await rowsOf(() => listInstances(probeEnv, by, { overdue: true, limit: 1 })),
-    job: await rowsOf(() => listInstances(probeEnv, by, { correlation: "7" })),
-    doubts: await rowsOf(() => listEffects(probeEnv, by, { state: "in_doubt" })),
-    "letter causes": await rowsOf(() => listLetterCauses(probeEnv, { ...by, scopes: [] }, {})),
-    "dead letters of a cause": await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { cause: "c1", limit: 1 })),
-    escalated: await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { escalated: true, limit: 1 })),
-    "instance causes": await rowsOf(() => listInstanceCauses(probeEnv, by, {})),
-    "instances of a cause": await rowsOf(() => listInstances(probeEnv, by, { cause: "c1", limit: 1 })),
-    letters: await rowsOf(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { limit: 1 })),
-    questions: await rowsOf(() => listApprovals(probeEnv, by, { state: "pending", limit: 1 })),
+    newest: await rowsOf(() => instances.list(probeEnv, by, { limit: 10 })),
+    errored: await rowsOf(() => instances.list(probeEnv, by, { status: "errored", limit: 1 })),
+    running: await rowsOf(() => instances.list(probeEnv, by, { status: "running", limit: 1 })),
+    overdue: await rowsOf(() => instances.list(probeEnv, by, { overdue: true, limit: 1 })),
+    job: await rowsOf(() => instances.list(probeEnv, by, { correlation: "7" })),
+    doubts: await rowsOf(() => effects.list(probeEnv, by, { state: "in_doubt" })),
+    "letter causes": await rowsOf(() => deadLetters.causes(probeEnv, { ...by, scopes: [] }, {})),
+    "dead letters of a cause": await rowsOf(() => deadLetters.list(probeEnv, { ...by, scopes: [] }, { cause: "c1", limit: 1 })),
+    escalated: await rowsOf(() => deadLetters.list(probeEnv, { ...by, scopes: [] }, { escalated: true, limit: 1 })),
+    "instance causes": await rowsOf(() => instances.causes(probeEnv, by, {})),
+    "instances of a cause": await rowsOf(() => instances.list(probeEnv, by, { cause: "c1", limit: 1 })),
+    letters: await rowsOf(() => deadLetters.list(probeEnv, { ...by, scopes: [] }, { limit: 1 })),
+    questions: await rowsOf(() => approvals.list(probeEnv, by, { state: "pending", limit: 1 })),
     round: await quietRound(),
   };
 }
@@ -141,9 +141,9 @@ it("K01 a list with a rare subject or workflow checks a limited number of instan
     const pages: number[] = [];
     const began = Date.now();
     for (let cursor: string | null = ""; cursor !== null; ) {
-      let page: Awaited<ReturnType<typeof listInstances>> = { items: [], next: null };
+      let page: Awaited<ReturnType<typeof instances.list>> = { items: [], next: null };
       const read = await rowsOf(async () => {
-        page = await listInstances(probeEnv, by, { ...filter, cursor: cursor ?? "" });
+        page = await instances.list(probeEnv, by, { ...filter, cursor: cursor ?? "" });
       });
       expect(read).toBeLessThanOrEqual(2 * (LOOKED_AT + LOOKED_AT_FIRST) + MORE);
       pages.push(page.items.length);
@@ -152,9 +152,9 @@ it("K01 a list with a rare subject or workflow checks a limited number of instan
     console.log(`${JSON.stringify(filter)}: ${pages.length} pages of ${size} instances in ${Date.now() - began} ms`);
     expect(pages).toEqual([...Array.from({ length: Math.ceil(size / LOOKED_AT) - 1 }, () => 0), 1]);
   }
-  let usual: Awaited<ReturnType<typeof listInstances>> = { items: [], next: null };
+  let usual: Awaited<ReturnType<typeof instances.list>> = { items: [], next: null };
   const read = await rowsOf(async () => {
-    usual = await listInstances(probeEnv, by, { subject: "usual", limit: 200 });
+    usual = await instances.list(probeEnv, by, { subject: "usual", limit: 200 });
   });
   expect(read).toBeLessThanOrEqual(2 * LOOKED_AT_FIRST + 200);
   expect([usual.items.length, usual.items.at(-1)?.acceptedAt]).toEqual([200, size - 199]);

@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { defineStep, MillraceError, notRetryable } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { Json } from "../../api/client.ts";
@@ -107,7 +107,7 @@ describe("Sensitive route errors", () => {
       const pages = await Promise.all(["", "/causes"].map((path) => by.get(`/v1/dead-letters${path}`)));
       expect(pages.map(({ status }) => status)).toEqual([200, 200]);
       await settleCounts(probeEnv);
-      const headers = { authorization: `Bearer ${await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["observe"] })}` };
+      const headers = { authorization: `Bearer ${await tokens.mint(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["observe"] })}` };
       const metrics = await engineRoutes(app).fetch(
         new Request("http://localhost/metrics", { headers }),
         probeEnv,

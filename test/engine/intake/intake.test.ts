@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { fingerprintOf } from "millrace";
-import { getDeadLetter, replayDeadLetter, SCOPES, skipDeadLetter } from "millrace/operate";
+import { deadLetters, SCOPES } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { app } from "../../probe/worker.ts";
@@ -158,7 +158,7 @@ describe("Dead letters", () => {
   it("Q06 two concurrent replays of one dead letter replay it once", async () => {
     const name = fresh();
     const id = await letterOf(name);
-    const answers = await Promise.all([1, 2].map(() => replayDeadLetter(probeEnv, app, reader, id, { reason: "fixed" })));
+    const answers = await Promise.all([1, 2].map(() => deadLetters.replay(probeEnv, app, reader, id, { reason: "fixed" })));
     expect(answers.map((answer) => answer.sent).sort()).toEqual([false, true]);
     const instanceId = answers.find((answer) => answer.sent)?.instanceId ?? "";
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -174,7 +174,7 @@ describe("Dead letters", () => {
     const id = await letterOf(name);
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
     await reaches(instanceId, "complete");
-    const answer = await replayDeadLetter(probeEnv, app, reader, id, { reason: "again" });
+    const answer = await deadLetters.replay(probeEnv, app, reader, id, { reason: "again" });
     expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("complete") });
     expect(await happened(`${name}/charge`)).toHaveLength(1);
     expect(await rows("SELECT verb, actor, reason FROM millrace_actions WHERE target = ?1", id)).toEqual([
@@ -188,15 +188,15 @@ describe("Dead letters", () => {
     await deliver("probe-commands", [body]);
     const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     const id = letter?.id ?? "";
-    await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "as it was" })).rejects.toMatchObject({ code: "invalid_payload" });
-    expect((await getDeadLetter(probeEnv, reader, id)).state).toBe("open");
-    const { instanceId } = await replayDeadLetter(probeEnv, app, reader, id, { reason: "fixed", body: await command(name) });
+    await expect(deadLetters.replay(probeEnv, app, reader, id, { reason: "as it was" })).rejects.toMatchObject({ code: "invalid_payload" });
+    expect((await deadLetters.get(probeEnv, reader, id)).state).toBe("open");
+    const { instanceId } = await deadLetters.replay(probeEnv, app, reader, id, { reason: "fixed", body: await command(name) });
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
   it.each([
-    ["skipped", (id: string) => skipDeadLetter(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
-    ["replayed", (id: string, body: unknown) => replayDeadLetter(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
+    ["skipped", (id: string) => deadLetters.skip(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
+    ["replayed", (id: string, body: unknown) => deadLetters.replay(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
   ])("I16 a dead letter with half of a surrogate pair can be %s", async (_, settle, settled) => {
     const name = fresh();
     const mended = await command(name);
@@ -215,8 +215,8 @@ describe("Dead letters", () => {
         name,
       );
       expect(letter?.tenant_id).toBeNull();
-      expect(await getDeadLetter(probeEnv, reader, letter?.id ?? "")).toMatchObject({ reason: "invalid_envelope" });
-      await expect(getDeadLetter(probeEnv, { ...reader, scopes: [] }, letter?.id ?? "")).rejects.toMatchObject({
+      expect(await deadLetters.get(probeEnv, reader, letter?.id ?? "")).toMatchObject({ reason: "invalid_envelope" });
+      await expect(deadLetters.get(probeEnv, { ...reader, scopes: [] }, letter?.id ?? "")).rejects.toMatchObject({
         code: "dead_letter_not_found",
       });
     },
@@ -233,7 +233,7 @@ describe("Dead letters", () => {
     const right = { ...(await command(name)), payload_inline, created_at };
     await deliver("probe-commands-dlq", [{ ...right, ...wrong }]);
     const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
-    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender has sent a correct message");
+    await deadLetters.skip(probeEnv, app, reader, letter?.id ?? "", "its sender has sent a correct message");
     expect(await deliver("probe-commands", [{ ...right, ...wrong }])).toEqual({ acked: 1, retried: 0 });
     expect(await happened(`${name}/charge`)).toEqual([]);
     expect(await deliver("probe-commands", [right])).toEqual({ acked: 1, retried: 0 });
@@ -259,7 +259,7 @@ describe("Dead letters", () => {
     );
     expect(letter?.length).toBeLessThanOrEqual(500);
     const body = await command(name);
-    const { instanceId } = await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
+    const { instanceId } = await deadLetters.replay(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
@@ -276,7 +276,7 @@ describe("Dead letters", () => {
       "SELECT l.id, l.instance_id FROM millrace_dead_letters l JOIN millrace_instances i ON i.id = l.instance_id AND i.status = 'dead' WHERE i.subject = ?1",
       name,
     );
-    expect(await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted")).toMatchObject({ skipped: true });
+    expect(await deadLetters.skip(probeEnv, app, reader, letter?.id ?? "", "not wanted")).toMatchObject({ skipped: true });
     await keeperRound();
     expect(await rows("SELECT status FROM millrace_instances WHERE subject = ?1", name)).toEqual([{ status: "skipped" }]);
     expect(await happened(`${name}/charge`)).toEqual([]);

@@ -1,5 +1,5 @@
 import { call, defineConsumer, MillraceError, on, retryAfter } from "millrace";
-import { getDeadLetter, listDeadLetters, replayDeadLetter } from "millrace/operate";
+import { deadLetters } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it } from "vitest";
@@ -34,7 +34,7 @@ const noted = (name: string) => rows("SELECT * FROM millrace_failed_deliveries W
 
 const letterOf = async (name: string) => {
   const [letter] = await lettersAbout(name);
-  return getDeadLetter(probeEnv, reader, letter?.id ?? "");
+  return deadLetters.get(probeEnv, reader, letter?.id ?? "");
 };
 
 describe("Last failure", () => {
@@ -154,11 +154,11 @@ it("I18 a message that is replayed and fails again has one open dead letter, of 
   const one = message(name);
   await deliver([one], 4);
   const letter = await letterOf(name);
-  await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
+  await deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "too early" });
   const [again] = await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`);
   failures.set(name, new MillraceError("upstream_refused", "They refused order 17."));
   for (let copy = 0; copy < 2; copy++) await deliver([JSON.parse(again?.body ?? "null"), one], 4);
-  const all = (await listDeadLetters(probeEnv, reader, { cause: letter.cause ?? "" })).items.filter(
+  const all = (await deadLetters.list(probeEnv, reader, { cause: letter.cause ?? "" })).items.filter(
     ({ idempotency_key }) => idempotency_key === one.idempotency_key,
   );
   expect(all).toMatchObject([{ error: "They refused order 17.", state: "open" }]);

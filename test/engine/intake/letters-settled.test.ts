@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import type { Envelope } from "millrace";
-import { getDeadLetter, replayDeadLetter, skipDeadLetter } from "millrace/operate";
+import { deadLetters } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { app } from "../../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
@@ -13,7 +13,7 @@ describe("Skips", () => {
     const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
     await deliver("probe-commands", [{ ...(await envelopeOf(instanceId)), schema_version: 99 }]);
     const [letter] = await rows<{ id: string }>("SELECT id FROM millrace_dead_letters WHERE instance_id = ?1", instanceId);
-    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "we do without");
+    await deadLetters.skip(probeEnv, app, reader, letter?.id ?? "", "we do without");
     await keeperRound();
     await env.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
     await keeperRound();
@@ -33,7 +33,7 @@ describe("Skips", () => {
     } as const;
     const copy = outdated as unknown as Envelope;
     await deliver("probe-commands", [copy]);
-    await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "the shop sends it again");
+    await deadLetters.skip(probeEnv, app, reader, (await firstLetter(name)).id, "the shop sends it again");
     const { instanceId } = await runLab(async () => void ran++, { name, delaySeconds: 600 });
     await deliver("probe-commands", [copy]);
     expect(await statusOf(instanceId)).toBe("accepted");
@@ -64,7 +64,7 @@ describe("Skips", () => {
     const name = fresh();
     const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
     await deliver("probe-events", [message]);
-    await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "nonsense");
+    await deadLetters.skip(probeEnv, app, reader, (await firstLetter(name)).id, "nonsense");
     const before = await rows("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
     expect(await rows("SELECT id FROM millrace_dead_letters WHERE idempotency_key = ?1", name)).toEqual(before);
@@ -81,8 +81,8 @@ describe("Replays", () => {
     await deliver("probe-commands", [message]);
     const letter = await firstLetter(name);
     const body = { ...message, payload_inline: { name, steps: [] }, schema_version: 2, ...change };
-    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
-    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    await expect(deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
+    expect((await deadLetters.get(probeEnv, reader, letter.id)).state).toBe("open");
     expect(await rows("SELECT id FROM millrace_instances WHERE subject = ?1", name)).toEqual([]);
   });
 
@@ -95,8 +95,8 @@ describe("Replays", () => {
     await deliver("probe-events", [message]);
     const letter = await firstLetter(message.idempotency_key);
     const body = { ...message, payload_inline: { name }, ...change };
-    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
-    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    await expect(deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
+    expect((await deadLetters.get(probeEnv, reader, letter.id)).state).toBe("open");
     expect(await rows("SELECT id FROM millrace_instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
   });
 
@@ -106,7 +106,7 @@ describe("Replays", () => {
     await deliver("probe-events", [{ ...message, message_type: "probe.rooted" }]);
     const letter = await firstLetter(message.idempotency_key);
     expect(letter.reason).toBe("unknown_message_type");
-    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body: message })).toMatchObject({ sent: true });
+    expect(await deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "r", body: message })).toMatchObject({ sent: true });
     expect(
       await until(
         () => kept(name),
@@ -128,13 +128,13 @@ describe("Replays", () => {
     const letter = await firstLetter(name);
     const { payload_inline: _, ...rest } = refused;
     const body = { ...rest, payload_ref: `r2://payloads/acme/${name}/mistyped` };
-    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body })).rejects.toMatchObject({
+    await expect(deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "mended", body })).rejects.toMatchObject({
       code: "invalid_envelope",
       detail: { issues: [{ path: "payload_ref" }] },
     });
-    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    expect((await deadLetters.get(probeEnv, reader, letter.id)).state).toBe("open");
     const mended = { ...refused, payload_inline: { name, steps: [] } };
-    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body: mended })).toMatchObject({ sent: true });
+    expect(await deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "mended", body: mended })).toMatchObject({ sent: true });
   });
 
   it("I16 a replay of a message with another command's key is refused, and does not change the row of that command", async () => {
@@ -144,10 +144,10 @@ describe("Replays", () => {
     await deliver("probe-commands", [reused]);
     const [letter] = await rows<Letter>("SELECT id, reason FROM millrace_dead_letters WHERE idempotency_key = ?1", name);
     await env.DB.prepare("UPDATE millrace_instances SET status = 'dead', check_at = NULL WHERE id = ?1").bind(instanceId).run();
-    await expect(replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "again" })).rejects.toMatchObject({
+    await expect(deadLetters.replay(probeEnv, app, reader, letter?.id ?? "", { reason: "again" })).rejects.toMatchObject({
       code: "idempotency_key_reused",
     });
-    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted");
+    await deadLetters.skip(probeEnv, app, reader, letter?.id ?? "", "not wanted");
     expect(await statusOf(instanceId)).toBe("dead");
   });
 });

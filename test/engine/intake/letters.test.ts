@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { replayDeadLetter, skipDeadLetter } from "millrace/operate";
+import { deadLetters } from "millrace/operate";
 import { keeperOf, messageId } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LabOrphan } from "../../probe/lab.ts";
@@ -43,7 +43,7 @@ describe("Invalid messages", () => {
     await deliver("probe-events", [message]);
     const letter = await firstLetter(message.idempotency_key);
     expect(letter.reason).toBe("invalid_payload");
-    expect(await skipDeadLetter(probeEnv, app, reader, letter.id, "not wanted")).toMatchObject({ skipped: true });
+    expect(await deadLetters.skip(probeEnv, app, reader, letter.id, "not wanted")).toMatchObject({ skipped: true });
     await env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
       .bind(messageId(message), JSON.stringify(message))
       .run();
@@ -51,7 +51,7 @@ describe("Invalid messages", () => {
     const good = { ...message, payload_inline: { name, parts: [] } };
     await deliver("probe-events-dlq", [good]);
     const [exhausted] = (await lettersAbout(message.idempotency_key)).filter(({ state }) => state === "open");
-    await skipDeadLetter(probeEnv, app, reader, exhausted?.id ?? "", "not wanted");
+    await deadLetters.skip(probeEnv, app, reader, exhausted?.id ?? "", "not wanted");
     expect(await deliver("probe-events", [good])).toEqual({ acked: 1, retried: 0 });
     expect(await deliver("probe-events", [message], 3)).toEqual({ acked: 1, retried: 0 });
     expect(await kept(name)).toEqual([]);
@@ -98,7 +98,7 @@ describe("Failing routes", () => {
     await deliver("probe-events", [message], 3);
     const letter = await firstLetter(name);
     routing.failing.delete(name);
-    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended" })).toMatchObject({ sent: true });
+    expect(await deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "mended" })).toMatchObject({ sent: true });
     expect(
       await until(
         () => kept(name),
@@ -115,7 +115,7 @@ describe("Failing routes", () => {
     const name = failing(fresh());
     await deliver("probe-events", [event("probe.routed", name, { name })], 3);
     const letter = await firstLetter(name);
-    await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
+    await deadLetters.replay(probeEnv, app, reader, letter.id, { reason: "too early" });
     const [again] = await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`);
     await deliver("probe-events", [JSON.parse(again?.body ?? "null")], 3);
     expect((await lettersAbout(name)).map(({ state }) => state).sort()).toEqual(["open", "replayed"]);
@@ -189,7 +189,7 @@ describe("Committed commands", () => {
     expect(await statusOf(row?.id ?? "")).toBe("dead");
     const letter = await firstLetter(name);
     expect(letter.reason).toBe("unknown_message_type");
-    await skipDeadLetter(probeEnv, app, reader, letter.id, "retired");
+    await deadLetters.skip(probeEnv, app, reader, letter.id, "retired");
     expect(await statusOf(row?.id ?? "")).toBe("skipped");
   });
 });

@@ -8,7 +8,7 @@ import {
   fingerprintOf,
   instanceId as instanceIdOf,
 } from "millrace";
-import { actOn, historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { catalog } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
@@ -60,7 +60,7 @@ describe("Payloads in R2", () => {
     const { instanceId } = await start(name, [], { payload });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect((await start(name, [], { payload })).replayed).toBe(true);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "ordered by mistake" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "ordered by mistake" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
   });
 });
@@ -122,7 +122,7 @@ describe("R2 errors", () => {
     );
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect([opening.failed(), reading?.failed()]).toEqual([1, 1]);
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.map((step) => step.name)).toEqual(["large"]);
   });
 
@@ -138,7 +138,7 @@ describe("R2 errors", () => {
     });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(reading?.failed()).toBe(5);
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.map((step) => step.name)).toEqual(["large", "large · read again 1", "small"]);
   });
 

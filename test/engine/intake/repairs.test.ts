@@ -1,5 +1,5 @@
 import { call, defineConsumer, defineLaneQueue, MillraceError, on, type Repair, type RepairableLetter } from "millrace";
-import { getDeadLetter, listActions, replayDeadLetter } from "millrace/operate";
+import { actions, deadLetters } from "millrace/operate";
 import { deliverTo, settleCounts } from "millrace/testing";
 import { catalog, dispatch, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -38,7 +38,7 @@ function repairing(...repairs: Repair[]) {
 }
 
 const broken = (name: string) => ({ ...event("probe.routed", name, {}), payload_inline: { title: name } });
-const letterOf = async (name: string) => getDeadLetter(probeEnv, reader, (await lettersAbout(name))[0]?.id ?? "");
+const letterOf = async (name: string) => deadLetters.get(probeEnv, reader, (await lettersAbout(name))[0]?.id ?? "");
 /** The messages for a name that are in the outbox. */
 const waiting = async (name: string) =>
   (await rows<{ body: string }>("SELECT body FROM millrace_outbox WHERE body LIKE ?1", `%${name}%`)).map(({ body }) => JSON.parse(body));
@@ -48,7 +48,7 @@ function nobodyElseTakes(): void {
   onTestFinished(() => sent.mockRestore());
 }
 const repairsOf = async (id: string) =>
-  (await listActions(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
+  (await actions.list(probeEnv, operator, { limit: 200 })).items.filter(({ verb, target }) => verb === "repair" && target === id);
 
 describe("Repairs", () => {
   it("a dead letter with a matching repair is repaired when it is captured, and shows the repair and the changed fields", async () => {
@@ -208,7 +208,7 @@ it("a dead letter is not repaired again after its repaired message failed or an 
     );
   const [again] = await open();
   expect(again?.repair).toBeNull();
-  await replayDeadLetter(probeEnv, app, reader, again?.id ?? "", { reason: "once more" });
+  await deadLetters.replay(probeEnv, app, reader, again?.id ?? "", { reason: "once more" });
   const third = (await waiting(name)).find(({ replay }) => replay !== mended.replay);
   await deliver([third], 4);
   expect(asked).toHaveBeenCalledTimes(1);

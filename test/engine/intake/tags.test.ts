@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describeInstance, ENGINE_TEXTS, rewriteRows } from "millrace/operate";
+import { erasure, instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";
@@ -57,7 +57,7 @@ it("an instance without tags writes no row for them; with tags one row each, whi
   const id = await ask(caller, nothing, { tags: ["a", "b"] });
   expect(of(inserts) - 2 * without).toBe(2);
   await reaches(id, "complete");
-  const { cost } = await describeInstance(probeEnv, { tenantId: caller.tenantId, actor: "tess" }, id);
+  const { cost } = await instances.describe(probeEnv, { tenantId: caller.tenantId, actor: "tess" }, id);
   expect([cost.removalRows, cost.parts.rowsWritten]).toMatchObject([4, { amount: 8, mark: "counted" }]);
 });
 
@@ -78,8 +78,8 @@ it("an erasure replaces a person in the tags of an instance", async () => {
   const id = await ask(caller, nothing, { tags: ["customer:ada@example.com", "vip"] });
   await reaches(id, "complete");
   const by = { mentions: ["ada@example.com"], rewrite: (_: string, text: string) => text.replaceAll("ada@example.com", "forgotten-1") };
-  const table = ENGINE_TEXTS.find((one) => one.table === "millrace_instances") as (typeof ENGINE_TEXTS)[number];
-  await rewriteRows(probeEnv, { tenantId: caller.tenantId, table, by, from: null, apply: true });
+  const table = erasure.texts.find((one) => one.table === "millrace_instances") as (typeof erasure.texts)[number];
+  await erasure.rewriteRows(probeEnv, { tenantId: caller.tenantId, table, by, from: null, apply: true });
   expect(await tagsOf(id)).toEqual(["customer:forgotten-1", "vip"]);
   expect((await caller.get("/v1/instances?tag=customer:forgotten-1")).body.items).toMatchObject([{ id }]);
   expect((await caller.get(`/v1/instances?tag=${encodeURIComponent("customer:ada@example.com")}`)).body.items).toEqual([]);

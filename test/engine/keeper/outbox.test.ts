@@ -1,4 +1,4 @@
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { event, fresh, probeEnv, retentionPass, rows } from "../harness.ts";
 import { age, count, DAY_MS, daysAgo, failing, justBefore, rowOf, run, slice } from "./aged.ts";
@@ -189,7 +189,7 @@ describe("Audit and tokens", () => {
 
   it("tokens are deleted 30 days after their expiry; tokens without an expiry are kept", async () => {
     const actor = fresh("actor");
-    const mint = (expiresAt?: number) => mintToken(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
+    const mint = (expiresAt?: number) => tokens.mint(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
     await mint(daysAgo(31));
     const kept = [await mint(daysAgo(29)), await mint()];
     await retentionPass();

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { actOn, replayDeadLetter } from "millrace/operate";
+import { deadLetters, instances } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { app } from "../../probe/worker.ts";
 import {
@@ -109,7 +109,7 @@ describe("Instances", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     await reaches(instanceId, "errored");
     await age(instanceId, 91);
-    const retry = () => actOn(probeEnv, operator, "retry", instanceId, { reason: "just in time" });
+    const retry = () => instances.act(probeEnv, operator, "retry", instanceId, { reason: "just in time" });
     expect(await justBefore("INSERT INTO millrace_tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await count("millrace_tombstones", "id = unhex(?1)", instanceId)).toBe(0);
@@ -190,7 +190,7 @@ describe("Pruned keys", () => {
     const { name, instanceId, envelope } = await pruned();
     const id = await letter("open", 1);
     await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));
-    const answer = await replayDeadLetter(probeEnv, app, reader, id, { reason: "late" });
+    const answer = await deadLetters.replay(probeEnv, app, reader, id, { reason: "late" });
     expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("already pruned") });
     expect(await statusOf(instanceId)).toBeUndefined();
     expect(await happened(`${name}/charge`)).toHaveLength(1);

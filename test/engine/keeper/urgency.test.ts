@@ -1,6 +1,6 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { upstreamRefused } from "millrace";
-import { actOn, keeperAge, listActions, putSchedule, SCOPES } from "millrace/operate";
+import { actions, instances, keeperAge, SCOPES, schedules } from "millrace/operate";
 import { armKeeper, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
@@ -55,7 +55,7 @@ describe("Keeper", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     mended.yet = true;
     dieAt("retry committed, not applied");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
 
@@ -74,7 +74,7 @@ describe("Keeper", () => {
       { status: "errored", code: "unavailable" },
     ]);
     await withAuditOpen("UPDATE millrace_actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
-    const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
+    const [shown] = (await actions.list(probeEnv, operator, { limit: 1 })).items;
     expect(shown).toMatchObject({ result: "failed", applied_at: null, error: expect.stringContaining("is not bound") });
   });
 
@@ -100,7 +100,7 @@ describe("Keeper", () => {
     const [unseen, seen, owed] = hung.map(({ instanceId }) => instanceId);
     mended.yet = true;
     dieAt("retry committed, not applied");
-    await actOn(probeEnv, operator, "retry", failing.instanceId, { reason: "mended" }).catch(() => undefined);
+    await instances.act(probeEnv, operator, "retry", failing.instanceId, { reason: "mended" }).catch(() => undefined);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
     await run("UPDATE millrace_instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
     await run("UPDATE millrace_instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);
@@ -133,7 +133,7 @@ describe("Keeper", () => {
     const duties = (set: object) => runInDurableObject(keeper, (object) => void Object.assign(object, { duties: set }));
     const name = fresh();
     labs.set(name, async () => 1);
-    await putSchedule(
+    await schedules.put(
       probeEnv,
       app,
       { ...operator, scopes: SCOPES },

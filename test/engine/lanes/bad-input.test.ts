@@ -1,5 +1,5 @@
 import { codeOf, laneOf, sendToLanes } from "millrace";
-import { laneObjectOf } from "millrace/operate";
+import { lanes } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { sendInLanes } from "../../../packages/millrace/src/lanes/relay.ts";
 import { howMany } from "../../full-size.ts";
@@ -97,7 +97,7 @@ describe("Senders", () => {
     expect(answers.map(({ key }) => key)).toEqual(messages.map(({ key }) => key));
     const refused = answers.flatMap((one) => ("error" in one ? [{ key: one.key, code: codeOf(one.error) }] : []));
     expect(refused).toEqual([{ key: "k".repeat(501), code: "invalid_payload" }]);
-    const last = laneObjectOf(laneEnv, { lane: parking.name, tenant: null, key: `${base}/${many - 1}` });
+    const last = lanes.objectOf(laneEnv, { lane: parking.name, tenant: null, key: `${base}/${many - 1}` });
     const seen = await until(
       () => last.look(),
       ({ state }) => state === "empty",

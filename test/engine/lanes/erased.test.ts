@@ -1,4 +1,4 @@
-import { laneObjectOf } from "millrace/operate";
+import { lanes } from "millrace/operate";
 import { expect, it } from "vitest";
 import { blocking } from "../../probe/lanes.ts";
 import { blocked } from "../../probe/turns.ts";
@@ -26,7 +26,7 @@ it("a lane that is erased while its handler runs ignores the handler's result, a
 
 it("a paused lane is listed, and an erased lane is not", async () => {
   const key = new TurnKey(blocked);
-  const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
+  const object = lanes.objectOf(laneEnv, { ...key.name, tenant: "acme" });
   await object.pause();
   const noted = () => rows("SELECT 1 FROM millrace_lanes WHERE tenant_id = 'acme' AND key = ?1", key.key);
   expect(await until(noted, (found) => found.length > 0)).toHaveLength(1);

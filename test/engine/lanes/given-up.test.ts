@@ -1,4 +1,4 @@
-import { laneObjectOf } from "millrace/operate";
+import { lanes } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { holding, parking } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
@@ -17,5 +17,5 @@ it.each([
   const { log, object } = JSON.parse(said);
   expect(log).toBe("lane_gave_up");
   expect(said).not.toContain(lane.key);
-  expect(await laneObjectOf(laneEnv, { object }).look()).toMatchObject({ lane: kind.name, tenant: null, key: lane.key });
+  expect(await lanes.objectOf(laneEnv, { object }).look()).toMatchObject({ lane: kind.name, tenant: null, key: lane.key });
 });

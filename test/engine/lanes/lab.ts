@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type LaneDefinition, type LaneEnv, type LaneMessage, laneOf } from "millrace";
-import { type LaneLook, laneObjectOf } from "millrace/operate";
+import { lanes } from "millrace/operate";
+import type { LaneLook } from "../../../packages/millrace/src/lanes/look.ts";
 import { handlers, type LaneBody } from "../../probe/lanes.ts";
 import { until } from "../../until.ts";
 import { fresh } from "../harness.ts";
@@ -47,7 +48,7 @@ export class LabLane {
   }
 
   get object() {
-    return laneObjectOf(laneEnv, { lane: this.#lane.name, tenant: null, key: this.key });
+    return lanes.objectOf(laneEnv, { lane: this.#lane.name, tenant: null, key: this.key });
   }
 
   async die(): Promise<void> {

@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { defineCommand, defineConsumer, defineLane, defineLaneQueue, laneOf, MillraceError } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { mintToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { catalog, engineLanes } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -17,7 +17,7 @@ import { TurnKey } from "./turning.ts";
 const api = engineRoutes(app);
 
 async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "operate"], env: object = probeEnv) {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   return async (path: string, body?: object) => {
     const headers = { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
     const init = body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers };

@@ -1,5 +1,5 @@
 import { runInDurableObject } from "cloudflare:test";
-import { listActions, listDeadLetters, replayDeadLetter, SCOPES, steerLane } from "millrace/operate";
+import { actions, deadLetters, lanes, SCOPES } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, parked } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
@@ -124,11 +124,11 @@ describe("Keeper", () => {
     const letGo = key.gate("a");
     await key.askAll("a", "b", "c");
     const { head } = await key.stands(({ state }) => state === "waiting");
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
     await key.letters();
     const by = { ...key.by, scopes: SCOPES };
-    const letter = (await listDeadLetters(probeEnv, by, { limit: 200 })).items.find(({ instance_id }) => instance_id === key.id("b"));
-    await replayDeadLetter(probeEnv, app, by, letter?.id ?? "", { reason: "A test." });
+    const letter = (await deadLetters.list(probeEnv, by, { limit: 200 })).items.find(({ instance_id }) => instance_id === key.id("b"));
+    await deadLetters.replay(probeEnv, app, by, letter?.id ?? "", { reason: "A test." });
     await key.stands(({ depth }) => depth === 2);
     for (let looks = 0; looks < 2; looks++) {
       await rows("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1", key.id("b"));
@@ -151,7 +151,7 @@ describe("Keeper", () => {
       const stuck = { ...own, keepLetter: () => Promise.reject(new Error("The database is unavailable.")) };
       Object.assign(lane, { lanes: new Map([["parked", stuck]]) });
     });
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", id: head?.id, reason: "A test." });
     await keeperRound();
     expect(await key.seen()).not.toContain("b begins");
     letGo();
@@ -163,8 +163,8 @@ describe("Keeper", () => {
 it("L15 an operator's action on a lane is audited, also when the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
   failAt("L15 lane changed, not audited", new Error("The database is unavailable."));
-  const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
-  const audited = async () => (await listActions(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
+  const { actionId } = await lanes.steer(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
+  const audited = async () => (await actions.list(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
   expect(await audited()).toBeUndefined();
   await key.die();
   const awayUntil = Date.now();

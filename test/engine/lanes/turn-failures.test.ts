@@ -1,5 +1,5 @@
 import { MillraceError, notRetryable, stateEvents } from "millrace";
-import { actOn, planAct, steerLane } from "millrace/operate";
+import { instances, lanes } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, cried, deaf, heldUp, parked, type told, whispered } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
@@ -17,7 +17,7 @@ describe("Failed instances", () => {
     expect(standing).toMatchObject({ state: "waiting", why: expect.stringContaining(key.id("a")), depth: 1 });
     mend();
     await key.reaches("a", "errored");
-    await actOn(probeEnv, key.by, "retry", key.id("a"), why);
+    await instances.act(probeEnv, key.by, "retry", key.id("a"), why);
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
@@ -26,7 +26,7 @@ describe("Failed instances", () => {
     key.breaks("a");
     await key.askAll("a", "b");
     await key.reaches("a", "errored");
-    await actOn(probeEnv, key.by, "undo", key.id("a"), { reason: "A test." });
+    await instances.act(probeEnv, key.by, "undo", key.id("a"), { reason: "A test." });
     await key.seenBy("b ends");
     expect(await key.reaches("a", "terminated")).toBe("terminated");
   });
@@ -42,7 +42,7 @@ describe("Failed instances", () => {
     await key.age(20);
     expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instance_id: key.id("a") }] });
     expect(await key.seen()).toEqual(["a begins"]);
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
     await key.seenBy("b ends");
   });
 
@@ -52,11 +52,11 @@ describe("Failed instances", () => {
     await key.askAll("a", "b");
     await key.stands(({ ahead }) => ahead[0]?.failed != null);
     await key.reaches("a", "errored");
-    const retry = steerLane(probeEnv, key.by, key.name, { verb: "retry_head", ...why });
+    const retry = lanes.steer(probeEnv, key.by, key.name, { verb: "retry_head", ...why });
     await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining(key.id("a")) });
-    const other = steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: key.id("z"), ...why });
+    const other = lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", id: key.id("z"), ...why });
     await expect(other).rejects.toMatchObject({ code: "invalid_transition" });
-    expect(await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why })).toMatchObject({ instanceIds: [key.id("a")] });
+    expect(await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why })).toMatchObject({ instanceIds: [key.id("a")] });
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
   });
 
@@ -68,7 +68,7 @@ describe("Failed instances", () => {
     await key.seenBy("b begins");
     mend();
     await key.reaches("a", "errored");
-    await actOn(probeEnv, key.by, "retry", key.id("a"), why);
+    await instances.act(probeEnv, key.by, "retry", key.id("a"), why);
     await key.seenBy("a ends");
     letGo();
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "a ends", "b ends"]);
@@ -81,10 +81,10 @@ describe("Failed instances", () => {
     expect(await key.stands(({ state }) => state === "held")).toMatchObject({ why: expect.stringContaining(key.id("a")), depth: 1 });
     mend();
     await key.reaches("a", "errored");
-    await actOn(probeEnv, key.by, "retry", key.id("a"), why);
+    await instances.act(probeEnv, key.by, "retry", key.id("a"), why);
     await key.seenBy("a ends");
     expect(await key.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ state: "held", depth: 1 });
-    await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "resume", ...why });
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 });
@@ -97,10 +97,10 @@ describe("Closed instances", () => {
       await key.askAll("a", "b");
       await key.stands(({ ahead }) => ahead[0]?.failed != null);
       await key.reaches("a", "errored");
-      expect((await planAct(probeEnv, key.by, "close", key.id("a"), {})).follows).toContain(
+      expect((await instances.plan(probeEnv, key.by, "close", key.id("a"), {})).follows).toContain(
         `If it blocks its lane (${key.name.lane} · ${key.key})`,
       );
-      await actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
+      await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
       expect(await key.seenBy("b ends", 5000)).toEqual(["a begins", "b begins", "b ends"]);
     }
   });
@@ -113,7 +113,7 @@ describe("Closed instances", () => {
       await key.stands(({ state }) => state === "held");
       await key.reaches("a", "errored");
       dieAt("close committed, not applied");
-      await expect(actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." })).rejects.toThrow("Died");
+      await expect(instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." })).rejects.toThrow("Died");
       expect(await key.seen()).toEqual(["a begins"]);
     }
     await looked.stands(({ state }) => state !== "held");
@@ -134,9 +134,9 @@ describe("Closed instances", () => {
     await key.askAll("a", "b", "c");
     await key.stands(({ state }) => state === "held");
     await key.reaches("a", "errored");
-    await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "resume", ...why });
     await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instance_id === key.id("b"));
-    await actOn(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
+    await instances.act(probeEnv, key.by, "close", key.id("a"), { reason: "A test." });
     expect(await key.stands(() => true)).toMatchObject({ state: "held", depth: 1 });
     mend();
   });
@@ -164,7 +164,7 @@ describe("Sensitive fields", () => {
         (found) => found.length > 0,
       );
       expect(JSON.stringify([standing, noted])).not.toContain(secret);
-      await steerLane(probeEnv, lane.by, lane.name, lane === run ? { verb: "resume", ...why } : { verb: "skip_head", ...why });
+      await lanes.steer(probeEnv, lane.by, lane.name, lane === run ? { verb: "resume", ...why } : { verb: "skip_head", ...why });
     }
   });
 });
@@ -186,7 +186,7 @@ describe("Invalid messages", () => {
     expect(standing).toMatchObject({ depth: 2, head: { error: expect.stringContaining("invalid_payload") } });
     // While the handler processes the head, a skip is refused.
     const skipped = await until(
-      () => steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why }).catch(() => undefined),
+      () => lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why }).catch(() => undefined),
       (answer) => answer !== undefined,
     );
     expect(skipped?.messageId).toBe(standing.head?.id);
@@ -199,7 +199,7 @@ describe("Invalid messages", () => {
     await key.poison();
     await key.ask("b");
     expect(await key.stands(({ state }) => state === "held")).toMatchObject({ depth: 2, why: expect.stringContaining("invalid_payload") });
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
     await key.seenBy("b ends");
   });
 });
@@ -235,12 +235,12 @@ describe("Event tries", () => {
     const { key, tries } = await state(cried, () => new Error("Nobody listens."));
     await key.stands(({ state }) => state === "held");
     expect(tries()).toBe(2);
-    await steerLane(probeEnv, key.by, key.name, { verb: "retry_head", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "retry_head", ...why });
     await key.stands(({ state, head }) => state === "held" && head?.attempts === 3);
     expect(tries()).toBe(3);
-    await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "resume", ...why });
     await key.stands(({ state, head }) => state === "held" && head?.attempts === 5);
     expect(tries()).toBe(5);
-    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
+    await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
   });
 });

@@ -1,4 +1,4 @@
-import { actOn, laneObjectOf, listLanes, steerLane } from "millrace/operate";
+import { lanes as engineLanes, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, heldUp, paired, parked } from "../../probe/turns.ts";
 import { until } from "../../until.ts";
@@ -6,8 +6,8 @@ import { probeEnv } from "../harness.ts";
 import { laneEnv } from "./lab.ts";
 import { TurnKey } from "./turning.ts";
 
-type Steer = Omit<Parameters<typeof steerLane>[3], "reason">;
-const steer = (key: TurnKey, how: Steer) => steerLane(probeEnv, key.by, key.name, { ...how, reason: "A test." });
+type Steer = Omit<Parameters<typeof engineLanes.steer>[3], "reason">;
+const steer = (key: TurnKey, how: Steer) => engineLanes.steer(probeEnv, key.by, key.name, { ...how, reason: "A test." });
 const changed = { code: "invalid_transition", message: expect.stringContaining("read the lane again") };
 
 describe("Message ids", () => {
@@ -53,7 +53,7 @@ describe("Retried instances", () => {
     await key.stands(({ ahead }) => ahead[0]?.failed != null);
     await key.reaches("a", "errored");
     const letGo = key.gate("a");
-    await actOn(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
+    await instances.act(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
     await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject(changed);
     expect(await key.stands(() => true)).toMatchObject({ state: "waiting", depth: 1, ahead: [{ failed: null }] });
     // The skip is refused again after the lane has shown the retry.
@@ -75,7 +75,7 @@ it("a message that waits in a lane with `hold` after a repaired instance is skip
   await key.stands(({ state }) => state === "held");
   await key.reaches("a", "errored");
   mend();
-  await actOn(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
+  await instances.act(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
   const { head } = await key.stands(({ ahead }) => ahead.length === 0);
   await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("resume it") });
   expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ messageId: head?.id });
@@ -83,9 +83,9 @@ it("a message that waits in a lane with `hold` after a repaired instance is skip
 
 it("a paused empty lane is listed until it is erased", async () => {
   const key = new TurnKey(parked);
-  const object = laneObjectOf(laneEnv, { ...key.name, tenant: "acme" });
+  const object = engineLanes.objectOf(laneEnv, { ...key.name, tenant: "acme" });
   const states = async () => {
-    const { items: lanes } = await listLanes(probeEnv, key.by, { after: { lane: key.name.lane, key: "" }, limit: 1000 });
+    const { items: lanes } = await engineLanes.list(probeEnv, key.by, { after: { lane: key.name.lane, key: "" }, limit: 1000 });
     return lanes.filter((one) => one.key === key.key).map(({ state }) => state);
   };
   await object.pause();

@@ -1,11 +1,11 @@
-import { actOn, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { parked } from "../../probe/turns.ts";
 import { until } from "../../until.ts";
 import { keeperRound, operator, probeEnv } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
 
-const status = async (id: string) => (await getInstance(probeEnv, operator, id)).status as string;
+const status = async (id: string) => (await instances.get(probeEnv, operator, id)).status as string;
 
 it("a cancelled command that waits in its lane never begins, and the next command of its key starts", async () => {
   const key = new TurnKey(parked);
@@ -13,7 +13,7 @@ it("a cancelled command that waits in its lane never begins, and the next comman
   await key.askAll("a", "b", "c");
   await key.seenBy("a begins");
   const waiting = key.id("b");
-  await actOn(probeEnv, operator, "cancel", waiting, { reason: "called off" });
+  await instances.act(probeEnv, operator, "cancel", waiting, { reason: "called off" });
   const ended = await until(
     async () => {
       await keeperRound();
@@ -32,16 +32,16 @@ it("a command that waits in its lane cannot be paused; a running command can be 
   await key.askAll("a", "b");
   await key.seenBy("a begins");
   const [running, waiting] = [key.id("a"), key.id("b")];
-  await expect(actOn(probeEnv, operator, "pause", waiting, { reason: "later" })).rejects.toMatchObject({
+  await expect(instances.act(probeEnv, operator, "pause", waiting, { reason: "later" })).rejects.toMatchObject({
     code: "invalid_transition",
     message: expect.stringContaining("pause the lane"),
   });
-  expect((await planAct(probeEnv, operator, "pause", waiting, {})).refused).toContain("pause the lane");
-  await actOn(probeEnv, operator, "pause", running, { reason: "later" });
+  expect((await instances.plan(probeEnv, operator, "pause", waiting, {})).refused).toContain("pause the lane");
+  await instances.act(probeEnv, operator, "pause", running, { reason: "later" });
   letGo();
   await keeperRound();
   expect(await key.seen()).not.toContain("b begins");
-  await actOn(probeEnv, operator, "resume", running, { reason: "on again" });
+  await instances.act(probeEnv, operator, "resume", running, { reason: "on again" });
   await until(
     async () => {
       await keeperRound();

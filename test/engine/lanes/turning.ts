@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { instanceId, newTrace } from "millrace";
-import { describeLane, type LaneRow } from "millrace/operate";
+import { lanes } from "millrace/operate";
 import { address, messageId, relay } from "millrace/worker";
+import type { LaneRow } from "../../../packages/millrace/src/inspect/lanes.ts";
 import { acceptCommand, acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { type TurnCall, turnCode, type turns } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
@@ -109,7 +110,7 @@ export class TurnKey {
 
   /** Waits until the condition is true. Returns the state of the lane. */
   stands(right: (standing: LaneRow) => boolean): Promise<LaneRow> {
-    return until(() => describeLane(probeEnv, this.by, this.name), right, 15_000);
+    return until(() => lanes.describe(probeEnv, this.by, this.name), right, 15_000);
   }
 
   reaches(name: string, ...statuses: string[]) {

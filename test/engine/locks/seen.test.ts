@@ -1,5 +1,5 @@
 import { createExecutionContext, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { mintToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { expect, it } from "vitest";
 import worker from "../../probe/worker.ts";
 import { fresh, probeEnv, rows, until } from "../harness.ts";
@@ -8,7 +8,7 @@ import { env, lock } from "./locked.ts";
 type Body = Record<string, unknown> & { items: Record<string, unknown>[] };
 
 async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "operate"]) {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   return async (path: string, body?: object) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
     const request = new Request(`http://localhost${path}`, { headers, ...(body && { method: "POST", body: JSON.stringify(body) }) });

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, traceHeaders } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { collect, requestsOf, saidBy, spansOf, treeOf } from "../../collector/collected.ts";
 import type { CollectedSpan } from "../../collector/start.ts";
@@ -155,7 +155,7 @@ describe("With a collector", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await spansOf(traceId, "lab");
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const spans = await spansOf(traceId, "lab run 2");
     expect(spans.filter(({ name }) => name.startsWith("lab")).map(({ name, status }) => [name, status.code])).toEqual([

@@ -1,11 +1,12 @@
-import { actOn, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { keeperRound, operator, probeEnv } from "../harness.ts";
 import { held } from "../lab.ts";
 import { ended } from "./operating.ts";
 import { comes, kept, play, type Scene, scene } from "./scene.ts";
 
-const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
+const cancel = (id: string, more: { undo?: boolean } = {}) =>
+  instances.act(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 const LASTING = { retries: { limit: 5, delay: "1 hour" }, timeout: "10 minutes" } as const;
 
 /** A run with one effect, followed by a read of a price that gets an error or no answer at every attempt. */
@@ -30,7 +31,7 @@ it.each(["fails", "hangs"] as const)(
   "a cancel during a read that %s ends the run at once, does not repeat the read, and undoes the effects",
   async (how) => {
     const { its, id, asked } = await reading(how);
-    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
+    expect((await instances.plan(probeEnv, operator, "cancel", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "undone" }]);
     const since = Date.now();
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -50,13 +51,13 @@ it.each(["fails", "hangs"] as const)(
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(async () => {
       await keeperRound();
-      return (await getInstance(probeEnv, operator, id)).status === "terminated";
+      return (await instances.get(probeEnv, operator, id)).status === "terminated";
     });
-    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "undo", id, {})).toMatchObject({
       refused: null,
       effects: [{ step: "a", item: "", verdict: "undone" }],
     });
-    await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "all of it" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(() => its.log.length === 2);
     expect([its.log, asked()]).toEqual([["a", "undo a(its a)"], 1]);
@@ -74,7 +75,7 @@ it("a restart does not wait for a read that hangs", async () => {
   });
   await comes(() => passes === 1);
   await scheduler.wait(1200);
-  await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+  await instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect([its.log, passes]).toEqual([["b"], 2]);
   its.state.go = true;
@@ -105,7 +106,7 @@ it("an undo repeats the reads that precede a completed effect, so that the code 
     await step.read("last", async () => ++asked);
   });
   expect(await ended(id)).toBe("complete");
-  await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+  await instances.act(probeEnv, operator, "undo", id, { reason: "all of it" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect([its.log, asked]).toEqual([["a", "undo a(its a)"], 3]);
 });

@@ -1,4 +1,4 @@
-import { actOn, effectsOf, getInstance, planAct, resolveDoubt, stepsOf } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -6,8 +6,9 @@ import { deliver, dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rea
 import { platformOf, platformReaches } from "../lab.ts";
 import { type Class, comes, kept, play, scene, waiting } from "./scene.ts";
 
-const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
-const standing = (id: string) => getInstance(probeEnv, operator, id);
+const cancel = (id: string, more: { undo?: boolean } = {}) =>
+  instances.act(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
+const standing = (id: string) => instances.get(probeEnv, operator, id);
 const audited = (id: string) => rows("SELECT verb, result FROM millrace_actions WHERE instance_id = ?1 ORDER BY at, result", id);
 
 describe("W23 a cancel while an effect is running", () => {
@@ -21,7 +22,7 @@ describe("W23 a cancel while an effect is running", () => {
         await its.act(step, "c");
       });
       await comes(() => its.log.includes("b"));
-      expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([
+      expect((await instances.plan(probeEnv, operator, "cancel", id, {})).effects).toEqual([
         { step: "b", item: "", verdict: "under_way" },
         { step: "a", item: "", verdict: "undone" },
       ]);
@@ -56,9 +57,9 @@ describe("W23 a cancel while an effect is running", () => {
       await its.act(step, "b", "natural", "slow");
     });
     await comes(() => its.log.includes("b"));
-    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
+    await instances.act(probeEnv, operator, "pause", id, { reason: "let me look" });
     const { died } = dieAt("resume committed, not applied");
-    await actOn(probeEnv, operator, "resume", id, { reason: "on again" }).catch(() => undefined);
+    await instances.act(probeEnv, operator, "resume", id, { reason: "on again" }).catch(() => undefined);
     expect(died()).toBe(true);
     const cancelled = cancel(id);
     await comes(async () => (await standing(id)).undo !== null);
@@ -113,12 +114,12 @@ describe("W23 a cancel while an effect is running", () => {
     });
     expect(await reaches(id, "in_doubt")).toBe("in_doubt");
     its.state.lose = false;
-    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects[0]).toEqual({ step: "b", item: "", verdict: "in_doubt" });
+    expect((await instances.plan(probeEnv, operator, "cancel", id, {})).effects[0]).toEqual({ step: "b", item: "", verdict: "in_doubt" });
     await cancel(id);
     await comes(async () => (await platformOf(id)).status !== "running" && (await platformOf(id)).status !== "waiting");
     expect((await standing(id)).status).toBe("in_doubt");
-    const doubt = (await effectsOf(probeEnv, operator, id)).find(({ state }) => state === "in_doubt");
-    await resolveDoubt(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "it is there");
+    const doubt = (await instances.effects(probeEnv, operator, id)).find(({ state }) => state === "in_doubt");
+    await effects.resolve(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "it is there");
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "b", "undo b(seen)", "undo a(its a)"]);
   });
@@ -196,7 +197,7 @@ describe("A cancelled instance", () => {
       { verb: "cancel", result: "no_change" },
     ]);
     await expect(cancel(id)).rejects.toMatchObject({ code: "invalid_transition", detail: { from: "terminated", to: "terminated" } });
-    expect((await planAct(probeEnv, operator, "cancel", id, {})).refused).toContain("only an instance that has not ended");
+    expect((await instances.plan(probeEnv, operator, "cancel", id, {})).refused).toContain("only an instance that has not ended");
   });
 
   it("a retry directly after a cancel without undo ends the old run before the next run begins", async () => {
@@ -211,9 +212,9 @@ describe("A cancelled instance", () => {
       await step.commit("a", a, { steps: "lean" });
       await step.sleep("rest", "1 minute");
     });
-    await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));
+    await comes(async () => (await instances.steps(probeEnv, operator, await standing(id))).steps.some(({ type }) => type === "sleep"));
     await cancel(id, { undo: false });
-    await actOn(probeEnv, operator, "retry", id, { reason: "the run may continue" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "the run may continue" });
     const begun = () =>
       rows("SELECT restarted_at FROM millrace_actions WHERE instance_id = ?1 AND verb = 'retry' AND restarted_at IS NOT NULL", id);
     expect(await begun()).toHaveLength(1);
@@ -231,8 +232,8 @@ describe("A cancelled instance", () => {
       });
       await comes(() => its.log.includes("a"));
       await cancel(id, { undo: false });
-      if (how === "retried") await actOn(probeEnv, operator, "retry", id, { reason: "the run may continue" });
-      else await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+      if (how === "retried") await instances.act(probeEnv, operator, "retry", id, { reason: "the run may continue" });
+      else await instances.act(probeEnv, operator, "undo", id, { reason: "all of it" });
       for (let round = 0; round < 8; round++) {
         await rows("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1 AND applied_at IS NULL", id);
         await keeperRound();
@@ -260,7 +261,7 @@ describe("A cancelled instance", () => {
     await comes(async () => ["errored", "terminated"].includes((await platformOf(id)).status));
     expect(await standing(id)).toMatchObject({ status: "terminated", undo: null });
     expect(its.log).toEqual(["a", "b"]);
-    await actOn(probeEnv, operator, "retry", id, { reason: "on again" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "on again" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(its.log).toEqual(["a", "b", "c"]);
   });

@@ -1,5 +1,5 @@
 import type { Steps } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { mode } from "../../probe/mode.ts";
@@ -10,7 +10,8 @@ import { comes, kept } from "./scene.ts";
 import { beginUnwritten, till } from "./till.ts";
 
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
-const cancel = (id: string, more: { undo?: boolean } = {}) => actOn(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
+const cancel = (id: string, more: { undo?: boolean } = {}) =>
+  instances.act(probeEnv, operator, "cancel", id, { reason: "called off", ...more });
 
 /** Steps that wait long, after the code has caught a failure of an effect that may have happened and has no record. */
 const rests = {
@@ -43,9 +44,9 @@ it.each(ways)(
     await comes(() => hasCome(id));
     const payIn = async (plan: Promise<{ effects: readonly { step: string }[] }>) =>
       (await plan).effects.filter(({ step }) => step === "pay");
-    expect(await payIn(planAct(probeEnv, operator, "cancel", id, {}))).toEqual([of("pay", "repeated")]);
-    expect(await payIn(planAct(probeEnv, operator, "cancel", id, { undo: false }))).toEqual([of("pay", "unknown")]);
-    expect(await payIn(planAct(probeEnv, operator, "pause", id, {}))).toEqual([of("pay", "caught")]);
+    expect(await payIn(instances.plan(probeEnv, operator, "cancel", id, {}))).toEqual([of("pay", "repeated")]);
+    expect(await payIn(instances.plan(probeEnv, operator, "cancel", id, { undo: false }))).toEqual([of("pay", "unknown")]);
+    expect(await payIn(instances.plan(probeEnv, operator, "pause", id, {}))).toEqual([of("pay", "caught")]);
     state.mended = true;
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -61,7 +62,7 @@ it.each(["platform", "lean"] as const)(
     await cancel(id, { undo: false });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await platformReaches(id, "terminated", "errored");
-    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
+    expect(await instances.plan(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
     state.mended = true;
     await undo(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -82,10 +83,10 @@ it.each(["platform", "lean"] as const)(
       await step.sleep("night", "1 hour");
     });
     await comes(() => hasCome(id));
-    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("charge", "unknown")]);
+    expect((await instances.plan(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("charge", "unknown")]);
     await cancel(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("charge", "unknown")]);
+    expect((await instances.plan(probeEnv, operator, "undo", id, {})).effects).toEqual([of("charge", "unknown")]);
   },
 );
 
@@ -108,9 +109,9 @@ it("a restart throws a caught failure to the code again, as its dry run says, an
     return paid;
   });
   await comes(() => hasCome(id));
-  expect((await planAct(probeEnv, operator, "restart", id, {})).effects).toEqual([of("charge", "caught")]);
+  expect((await instances.plan(probeEnv, operator, "restart", id, {})).effects).toEqual([of("charge", "caught")]);
   isLost = false;
-  await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+  await instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
   expect(await kept(id, "complete", "errored")).toBe("complete");
   expect(asked).toEqual(["charge", "tell owed"]);
 });
@@ -156,7 +157,7 @@ it.each(["platform", "lean"] as const)(
       await step.commit("row", () => ({}));
     });
     await comes(() => world.includes("paid"));
-    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
+    await instances.act(probeEnv, operator, "pause", id, { reason: "let me look" });
     // A replay caches the status of its row for 0.7 s.
     await scheduler.wait(800);
     is.lost = true;

@@ -1,5 +1,5 @@
 import { defineStep, type Steps } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { mode } from "../../probe/mode.ts";
@@ -21,12 +21,12 @@ it.each(ways)(
   async (effect, steps) => {
     const { id, state } = await begin(steps, effect);
     expect(await ended(id)).toBe("complete");
-    expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+    expect((await instances.plan(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
     state.mended = true;
     await undo(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(state).toEqual({ mended: true, stands: false, asked: 2 });
-    expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([]);
+    expect((await instances.plan(probeEnv, operator, "undo", id, {})).effects).toEqual([]);
   },
 );
 
@@ -35,12 +35,15 @@ it.each(ways)(
   async (effect, steps) => {
     const { id, state } = await begin(steps, effect, sleeps);
     await comes(async () => (await stateOf(id, "owe")) === "done");
-    const { effects } = await planAct(probeEnv, operator, "cancel", id, {});
+    const { effects } = await instances.plan(probeEnv, operator, "cancel", id, {});
     expect(effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-    expect((await planAct(probeEnv, operator, "cancel", id, { undo: false })).effects).toEqual([of("pay", "unknown"), of("owe", "kept")]);
-    expect((await planAct(probeEnv, operator, "pause", id, {})).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
+    expect((await instances.plan(probeEnv, operator, "cancel", id, { undo: false })).effects).toEqual([
+      of("pay", "unknown"),
+      of("owe", "kept"),
+    ]);
+    expect((await instances.plan(probeEnv, operator, "pause", id, {})).effects).toEqual([of("owe", "kept"), of("pay", "caught")]);
     state.mended = true;
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(state).toEqual({ mended: true, stands: false, asked: 2 });
   },
@@ -56,7 +59,7 @@ it.each(ways)(
     const { state, pay } = till(effect);
     const { instanceId: id } = await runLab(({ step }) => step.effect("pay", pay, {}));
     expect(await ended(id)).toBe("errored");
-    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
+    expect(await instances.plan(probeEnv, operator, "undo", id, {})).toMatchObject({ refused: null, effects: [of("pay", "repeated")] });
     state.mended = true;
     await undo(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -71,11 +74,11 @@ it("an undo fails while the upstream of an unrecorded effect is unavailable; aft
   expect(await kept(id, "terminated", "errored")).toBe("errored");
   const [row] = await rows<{ undo: string }>("SELECT undo FROM millrace_instances WHERE id = ?1", id);
   await platformReaches(platformId(id, row?.undo ?? null), "errored");
-  expect((await planAct(probeEnv, operator, "retry", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
-  await actOn(probeEnv, operator, "skip", id, { step: "pay", reason: "the till is sold" });
+  expect((await instances.plan(probeEnv, operator, "retry", id, {})).effects).toEqual([of("pay", "repeated"), of("owe", "undone")]);
+  await instances.act(probeEnv, operator, "skip", id, { step: "pay", reason: "the till is sold" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   expect(state).toEqual({ mended: false, stands: true, asked: 2 });
-  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "unknown")]);
+  expect((await instances.plan(probeEnv, operator, "undo", id, {})).effects).toEqual([of("pay", "unknown")]);
 });
 
 it.each(["keyed", "lookup"] as const)(
@@ -86,9 +89,9 @@ it.each(["keyed", "lookup"] as const)(
     const verdictOf = ({ effects }: { effects: readonly { step: string; verdict: string }[] }) =>
       effects.find(({ step }) => step === "pay")?.verdict;
     const plans = [
-      await planAct(probeEnv, operator, "retry", id, {}),
-      await planAct(probeEnv, operator, "restart", id, {}),
-      await planAct(probeEnv, operator, "skip", id, { step: "last", output: null }),
+      await instances.plan(probeEnv, operator, "retry", id, {}),
+      await instances.plan(probeEnv, operator, "restart", id, {}),
+      await instances.plan(probeEnv, operator, "skip", id, { step: "last", output: null }),
     ];
     expect(plans.map(verdictOf)).toEqual(["caught", "caught", "caught"]);
   },
@@ -99,9 +102,9 @@ it.each(["platform", "lean"] as const)(
   async (steps) => {
     const { id } = await begin(steps, "lookup", sleeps);
     await comes(async () => (await stateOf(id, "owe")) === "done");
-    expect((await planAct(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
+    expect((await instances.plan(probeEnv, operator, "cancel", id, {})).effects).toEqual([of("owe", "undone"), of("pay", "asked")]);
     for (const verb of ["pause", "restart"] as const) {
-      expect((await planAct(probeEnv, operator, verb, id, {})).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
+      expect((await instances.plan(probeEnv, operator, verb, id, {})).effects).toEqual([of("pay", "caught"), of("owe", "kept")]);
     }
   },
 );

@@ -1,5 +1,5 @@
 import { upstreamRefused } from "millrace";
-import { actOn, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
@@ -7,18 +7,22 @@ import { failsUntilMended, outputOf, platformOf, runLab } from "../lab.ts";
 import { back, effect, failed, resolve, undo } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-const close = (id: string) => actOn(probeEnv, operator, "close", id, { reason: "the run is no longer needed" });
-const standing = (id: string) => getInstance(probeEnv, operator, id);
+const close = (id: string) => instances.act(probeEnv, operator, "close", id, { reason: "the run is no longer needed" });
+const standing = (id: string) => instances.get(probeEnv, operator, id);
 
 it("a closed instance is final: a retry and an undo are refused, and its error remains on record with the reason", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
-  expect(await planAct(probeEnv, operator, "close", id, {})).toMatchObject({ refused: null, effects: [] });
+  expect(await instances.plan(probeEnv, operator, "close", id, {})).toMatchObject({ refused: null, effects: [] });
   await close(id);
   await keeperRound();
   expect(await standing(id)).toMatchObject({ status: "skipped", error: { step: "a" } });
-  await expect(actOn(probeEnv, operator, "retry", id, { reason: "once more" })).rejects.toMatchObject({ code: "invalid_transition" });
-  await expect(actOn(probeEnv, operator, "undo", id, { reason: "called off" })).rejects.toMatchObject({ code: "invalid_transition" });
+  await expect(instances.act(probeEnv, operator, "retry", id, { reason: "once more" })).rejects.toMatchObject({
+    code: "invalid_transition",
+  });
+  await expect(instances.act(probeEnv, operator, "undo", id, { reason: "called off" })).rejects.toMatchObject({
+    code: "invalid_transition",
+  });
   await expect(close(id)).rejects.toMatchObject({ detail: { from: "skipped", to: "skipped" } });
   await keeperRound();
   expect((await standing(id)).status).toBe("skipped");
@@ -44,7 +48,7 @@ it.each(["platform", "lean"] as const)(
       return "done";
     });
     await comes(() => its.log.includes("a"));
-    await actOn(probeEnv, operator, "cancel", id, { reason: "not wanted", undo: false });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "not wanted", undo: false });
     await close(id);
     its.state.go = true;
     await comes(async () => {
@@ -75,7 +79,7 @@ it("a close is refused for an instance in doubt, and accepted when the inbox ent
   expect(await kept(id, "in_doubt")).toBe("in_doubt");
   await expect(close(id)).rejects.toMatchObject({ message: expect.stringContaining("in doubt: resolve it") });
   await probeEnv.DB.prepare("DELETE FROM millrace_inbox WHERE instance_id = ?1").bind(id).run();
-  expect((await planAct(probeEnv, operator, "close", id, {})).refused).toBeNull();
+  expect((await instances.plan(probeEnv, operator, "close", id, {})).refused).toBeNull();
   dieAt("close committed, not applied");
   await expect(close(id)).rejects.toThrow("Died");
   expect(await kept(id, "skipped")).toBe("skipped");
@@ -98,8 +102,8 @@ it.each(["platform", "lean"] as const)(
     its.state.lose = true;
     const id = await play(its, (step) => its.act(step, "b", "once"));
     expect(await kept(id, "in_doubt")).toBe("in_doubt");
-    await actOn(probeEnv, operator, "cancel", id, { reason: "not wanted", undo: false });
-    const plan = await planAct(probeEnv, operator, "close", id, {});
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "not wanted", undo: false });
+    const plan = await instances.plan(probeEnv, operator, "close", id, {});
     expect(plan).toMatchObject({
       refused: expect.stringContaining("in doubt: resolve it first"),
       effects: [{ step: "b", verdict: "in_doubt" }],
@@ -125,7 +129,7 @@ it("the dry run of a close lists the effects that a failed undo has undone, the 
   });
   await failed(id);
   const verdicts = async () =>
-    Object.fromEntries((await planAct(probeEnv, operator, "close", id, {})).effects.map((one) => [one.step, one.verdict]));
+    Object.fromEntries((await instances.plan(probeEnv, operator, "close", id, {})).effects.map((one) => [one.step, one.verdict]));
   expect(await verdicts()).toEqual({ van: "kept", charge: "kept", lost: "unknown" });
   await undo(id);
   await failed(id);
@@ -139,15 +143,15 @@ it("the dry run of a close reports the effects that remain after an undo and aft
   });
   const { instanceId: id } = await runLab(({ step }) => step.effect("van", van, {}));
   await outputOf(id);
-  const follows = async () => (await planAct(probeEnv, operator, "close", id, {})).follows;
+  const follows = async () => (await instances.plan(probeEnv, operator, "close", id, {})).follows;
   expect(await follows()).toContain("Its effects remain.");
   await undo(id);
   await failed(id);
   expect(await follows()).toContain("Effects that its undo has not undone remain.");
   stuck = false;
-  await actOn(probeEnv, operator, "retry", id, { reason: "the driver is back" });
+  await instances.act(probeEnv, operator, "retry", id, { reason: "the driver is back" });
   expect(await kept(id, "terminated")).toBe("terminated");
-  expect(await planAct(probeEnv, operator, "close", id, {})).toMatchObject({
+  expect(await instances.plan(probeEnv, operator, "close", id, {})).toMatchObject({
     follows: expect.stringContaining("Its effects are undone already."),
     effects: [{ step: "van", verdict: "undone" }],
   });

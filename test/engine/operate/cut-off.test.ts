@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, retryAfter } from "millrace";
-import { actOn, getInstance, planAct, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { dieAt, keeperRound, operator, probeEnv, rows } from "../harness.ts";
@@ -10,9 +10,9 @@ import { comes, kept, play, scene } from "./scene.ts";
 
 /** Cancels a run. The dry run must report the effect's outcome as unknown, and that the effect is repeated under its key. */
 async function cancelAsForeseen(id: string): Promise<void> {
-  const { effects, follows } = await planAct(probeEnv, operator, "cancel", id, {});
+  const { effects, follows } = await instances.plan(probeEnv, operator, "cancel", id, {});
   expect([effects, follows]).toEqual([[{ step: "b", item: "", verdict: "unknown" }], expect.stringContaining("is repeated under its key")]);
-  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+  await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
 }
 
 describe("W20 an effect that happened at its first attempt without a record", () => {
@@ -21,9 +21,9 @@ describe("W20 an effect that happened at its first attempt without a record", ()
     const step = losing(its.log, () => "it");
     const id = await play(its, (steps) => steps.effect("b", step, {}));
     await comes(() => its.log.includes("done"));
-    await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
+    await instances.act(probeEnv, operator, "pause", id, { reason: "let me look" });
     await comes(async () => {
-      const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+      const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
       return steps.some(({ name, state }) => name === "b" && state === "paused");
     });
     await cancelAsForeseen(id);
@@ -37,7 +37,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
     const step = losing(its.log, next);
     const id = await play(its, (steps) => steps.map(["c · d"], { key: (item) => item }, (_, own) => own.effect("b · paused", step, {})));
     await comes(() => state.refused);
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });
@@ -65,7 +65,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
       await steps.effect("b", step, {});
     });
     await comes(() => its.log.includes("asked"));
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "asked", "undo a(its a)"]);
   });
@@ -94,7 +94,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
       await steps.effect("b", lasting, {});
     });
     await comes(() => tries === 1);
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
@@ -112,20 +112,20 @@ describe("W20 an effect that happened at its first attempt without a record", ()
         await steps.effect("b", step, {});
       });
       await comes(() => state.refused);
-      if (how === "stopped and retried") await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
-      else await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+      if (how === "stopped and retried") await instances.act(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
+      else await instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
       await carriedOut(id);
-      if (how === "stopped and retried") await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
+      if (how === "stopped and retried") await instances.act(probeEnv, operator, "retry", id, { reason: "go on" });
       else {
-        const restarted = actOn(probeEnv, operator, "restart", id, { reason: "it hangs still" });
+        const restarted = instances.act(probeEnv, operator, "restart", id, { reason: "it hangs still" });
         // A replay caches the status of its row for 0.7 s.
         await scheduler.wait(800);
         goOn = 2;
         await restarted;
       }
       await carriedOut(id);
-      const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
-      await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
+      const cancelled = instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
+      await comes(async () => (await instances.get(probeEnv, operator, id)).undo !== null);
       await scheduler.wait(800);
       goOn = 9;
       await cancelled;
@@ -143,12 +143,12 @@ describe("W20 an effect that happened at its first attempt without a record", ()
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+    await instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
     await comes(async () => {
       await keeperRound();
       return (await rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1 AND restarted_at IS NOT NULL", id)).length === 1;
     });
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
   });
@@ -169,13 +169,13 @@ describe("W20 an effect that happened at its first attempt without a record", ()
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+    await instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("errored");
-    await platformReaches(platformId(id, (await getInstance(probeEnv, operator, id)).undo), "errored");
+    await platformReaches(platformId(id, (await instances.get(probeEnv, operator, id)).undo), "errored");
     isRefused = false;
-    await actOn(probeEnv, operator, "retry", id, { reason: "the upstream accepts the request now" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "the upstream accepts the request now" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["first", "done", "done again", "undo it", "undo first"]);
   });
@@ -197,9 +197,9 @@ describe("W20 an effect that happened at its first attempt without a record", ()
       await steps.effect("b", step, {}).catch(() => undefined);
     });
     await comes(() => its.log.includes("asked"));
-    await actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+    await instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "asked", "asked", "undo a(its a)"]);
   });
@@ -218,18 +218,18 @@ describe("W20 an effect that happened at its first attempt without a record", ()
       });
       await comes(() => its.log.includes("done"));
       const { died } = dieAt("cancel committed, not applied");
-      await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false }).catch(() => undefined);
+      await instances.act(probeEnv, operator, "cancel", id, { reason: "stop", undo: false }).catch(() => undefined);
       expect(died()).toBe(true);
       // The replay detects the cancel at its next attempt and ends.
       await platformReaches(id, "errored", "terminated");
       if (how === "undone") {
         goOn = 9;
-        await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+        await instances.act(probeEnv, operator, "undo", id, { reason: "all of it" });
       } else {
-        await actOn(probeEnv, operator, "retry", id, { reason: "go on" });
+        await instances.act(probeEnv, operator, "retry", id, { reason: "go on" });
         await comes(() => passes > 1);
-        const cancelled = actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
-        await comes(async () => (await getInstance(probeEnv, operator, id)).undo !== null);
+        const cancelled = instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
+        await comes(async () => (await instances.get(probeEnv, operator, id)).undo !== null);
         await scheduler.wait(800);
         goOn = 9;
         await cancelled;

@@ -1,5 +1,5 @@
 import { call, MillraceError, on, send, start } from "millrace";
-import { planReplay, replayDeadLetter } from "millrace/operate";
+import { deadLetters } from "millrace/operate";
 import { catalog } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
@@ -25,17 +25,17 @@ it("a replay of a dead letter that its route cannot process is refused, also as 
   const id = letter?.id ?? "";
   const app = (route: typeof wrong) => catalog({ consumers: [startsOf(followProbe), routesOf(route)] });
 
-  expect(await planReplay(probeEnv, app(wrong), reader, id, undefined)).toMatchObject({
+  expect(await deadLetters.planReplay(probeEnv, app(wrong), reader, id, undefined)).toMatchObject({
     outcome: "refused",
     why: expect.stringContaining("cannot send probe.follow"),
     refused: { code: "invalid_payload", detail: { issues: [{ path: expect.stringContaining("step") }] } },
   });
-  await expect(replayDeadLetter(probeEnv, app(wrong), reader, id, { reason: "r" })).rejects.toMatchObject({ code: "invalid_payload" });
+  await expect(deadLetters.replay(probeEnv, app(wrong), reader, id, { reason: "r" })).rejects.toMatchObject({ code: "invalid_payload" });
   expect(await lettersAbout(name)).toMatchObject([{ id, state: "open" }]);
   expect(await outboxAbout(name)).toEqual([]);
 
-  expect(await planReplay(probeEnv, app(right), reader, id, undefined)).toMatchObject({ outcome: "follows", refused: null });
-  expect(await replayDeadLetter(probeEnv, app(right), reader, id, { reason: "r" })).toMatchObject({ sent: true });
+  expect(await deadLetters.planReplay(probeEnv, app(right), reader, id, undefined)).toMatchObject({ outcome: "follows", refused: null });
+  expect(await deadLetters.replay(probeEnv, app(right), reader, id, { reason: "r" })).toMatchObject({ sent: true });
 });
 
 describe("A dead letter of an event with the key of other work", () => {
@@ -59,8 +59,8 @@ describe("A dead letter of an event with the key of other work", () => {
         await rows(`DELETE ${where}`, name);
       }
       const refused = { code: "idempotency_key_reused" };
-      expect(await planReplay(probeEnv, app, reader, id, undefined)).toMatchObject({ outcome: "refused", refused });
-      await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "r" })).rejects.toMatchObject(refused);
+      expect(await deadLetters.planReplay(probeEnv, app, reader, id, undefined)).toMatchObject({ outcome: "refused", refused });
+      await expect(deadLetters.replay(probeEnv, app, reader, id, { reason: "r" })).rejects.toMatchObject(refused);
       expect(await lettersAbout(name)).toMatchObject([{ id, state: "open" }]);
       expect(await outboxAbout(name)).toEqual([]);
     },
@@ -85,6 +85,6 @@ describe("A dead letter of an event with the key of other work", () => {
     await routed(on(ProbeDone, start(countDone), throws))([event("probe.done", name, { name, step: "s" })]);
     const [letter] = await lettersAbout(name);
     expect(letter).toMatchObject({ reason: "idempotency_key_reused", error: "Another key." });
-    expect(await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "r" })).toMatchObject({ sent: true });
+    expect(await deadLetters.replay(probeEnv, app, reader, letter?.id ?? "", { reason: "r" })).toMatchObject({ sent: true });
   });
 });

@@ -1,5 +1,5 @@
 import type { Steps } from "millrace";
-import { actOn, decideApproval, getInstance, listApprovals, stepsOf } from "millrace/operate";
+import { approvals, instances } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -7,16 +7,16 @@ import { event, keeperRound, operator, probeEnv, reaches } from "../harness.ts";
 import { LAB, platformOf } from "../lab.ts";
 import { comes, kept, play, type Scene, scene } from "./scene.ts";
 
-const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "the shop asks us to wait" });
-const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "on again" });
-const standing = (id: string) => getInstance(probeEnv, operator, id);
-const asked = async (id: string) => (await listApprovals(probeEnv, operator, { instance: id })).items;
+const pause = (id: string) => instances.act(probeEnv, operator, "pause", id, { reason: "the shop asks us to wait" });
+const resume = (id: string) => instances.act(probeEnv, operator, "resume", id, { reason: "on again" });
+const standing = (id: string) => instances.get(probeEnv, operator, id);
+const asked = async (id: string) => (await approvals.list(probeEnv, operator, { instance: id })).items;
 const says = (of: Scene, value = "news") => probeEnv.PROBE_EVENTS.send(event("probe.signal", of.name, { about: of.name, value }));
 const hears = (of: Scene, step: Steps, name: string) => step.waitFor(name as "first", ProbeSignal, { subject: of.name });
 
 /** The steps of a run with their states. */
 const states = async (id: string) =>
-  (await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ name, state }) => `${name}: ${state}`);
+  (await instances.steps(probeEnv, operator, await standing(id))).steps.map(({ name, state }) => `${name}: ${state}`);
 
 async function staysPaused(id: string): Promise<void> {
   for (let round = 0; round < 3; round++) await keeperRound();
@@ -52,7 +52,7 @@ describe("A run that receives its event while it is paused in a wait", () => {
     await resume(id);
     await reaches(id, "waiting");
     await comes(async () => (await asked(id)).length === 1);
-    await decideApproval(probeEnv, operator, (await asked(id))[0]?.id ?? "", "approve", "yes");
+    await approvals.decide(probeEnv, operator, (await asked(id))[0]?.id ?? "", "approve", "yes");
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect((await states(id)).slice(0, 3)).toEqual(["first: complete", "first: complete", "first · paused 1: complete"]);
   });
@@ -74,7 +74,7 @@ describe("A run that receives its event while it is paused in a wait", () => {
 
   it("a cancel of a run that is paused in a wait undoes it, and its code does not get the event", async () => {
     const { its, id } = await pausedIn((step, of) => of.act(step, "a"));
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     // The replay of the undo executes the workflow code again.
     expect(its.log.filter((line) => line !== "heard")).toEqual([]);
@@ -131,7 +131,7 @@ describe("A run that is paused while an effect is running", () => {
     expect(await asked(id)).toEqual([]);
     await resume(id);
     await comes(async () => (await asked(id)).length === 1);
-    await decideApproval(probeEnv, operator, (await asked(id))[0]?.id ?? "", "reject", "no");
+    await approvals.decide(probeEnv, operator, (await asked(id))[0]?.id ?? "", "reject", "no");
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });
 
@@ -156,7 +156,7 @@ it("a question can be answered while its run is paused; the run continues with t
   const id = await play(its, async (step) => its.log.push(String((await step.approve("may it", { question: "May it?" })).approved)));
   await comes(async () => (await asked(id)).length === 1);
   await pause(id);
-  await decideApproval(probeEnv, operator, (await asked(id))[0]?.id ?? "", "approve", "yes");
+  await approvals.decide(probeEnv, operator, (await asked(id))[0]?.id ?? "", "approve", "yes");
   await staysPaused(id);
   expect(its.log).toEqual([]);
   await ends(id);

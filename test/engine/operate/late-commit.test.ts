@@ -1,4 +1,4 @@
-import { actOn, effectsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -27,9 +27,9 @@ it("W23 a commit that was in transit when its replay died is not written after t
   );
   await comes(() => isMade);
   await (await LAB.get(id)).terminate();
-  await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+  await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
   expect(await kept(id, "terminated", "errored")).toBe("terminated");
   late.mayGo = true;
   await comes(() => late.isWritten);
-  expect(await effectsOf(probeEnv, operator, id)).toEqual([]);
+  expect(await instances.effects(probeEnv, operator, id)).toEqual([]);
 });

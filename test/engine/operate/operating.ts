@@ -1,5 +1,5 @@
 import { type Done, defineStep, type EffectCall, type StepDefinition } from "millrace";
-import { actOn, formatEntryKey, type Resolution, resolveDoubt } from "millrace/operate";
+import { effects, instances, type Resolution } from "millrace/operate";
 import { expect } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
@@ -24,12 +24,12 @@ export function back(run: (call: EffectCall<Done<unknown, unknown>>) => Promise<
 }
 
 export const retry = (id: string, more: { from?: string; anyway?: boolean } = {}) =>
-  actOn(probeEnv, operator, "retry", id, { reason: "mended", ...more });
+  instances.act(probeEnv, operator, "retry", id, { reason: "mended", ...more });
 
-export const undo = (id: string) => actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+export const undo = (id: string) => instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
 
 export const resolve = (id: string, step: string, resolution: Resolution) =>
-  resolveDoubt(probeEnv, operator, formatEntryKey({ instanceId: id, step, item: "", generation: 1 }), resolution, "I looked");
+  effects.resolve(probeEnv, operator, effects.key({ instanceId: id, step, item: "", generation: 1 }), resolution, "I looked");
 
 /** Waits until a run has ended, and returns its status. */
 export const ended = (id: string) => reaches(id, "complete", "errored", "terminated");

@@ -1,5 +1,5 @@
 import { MillraceError, notRetryable } from "millrace";
-import { getInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
@@ -53,7 +53,7 @@ it.each([LAB, work("queue", "probe-commands")])(
     await deliver("probe-commands", await Promise.all(ids.map(envelopeOf)));
     await nothingStarts(ids, log);
     expect(await rows("SELECT 1 FROM millrace_dead_letters WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
-    expect(await getInstance(probeEnv, by, third.instanceId)).toMatchObject({
+    expect(await instances.get(probeEnv, by, third.instanceId)).toMatchObject({
       status: "accepted",
       held: "Paused by tess: the shop is closed",
     });
@@ -69,7 +69,7 @@ it.each([LAB, work("queue", "probe-commands")])(
     for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
     await keeperRound();
     expect(log.toSorted()).toEqual([first.name, second, third.name].toSorted());
-    expect((await getInstance(probeEnv, by, third.instanceId)).held).toBeNull();
+    expect((await instances.get(probeEnv, by, third.instanceId)).held).toBeNull();
     expect(await rows("SELECT id FROM millrace_instances WHERE held_by IS NOT NULL AND tenant_id = ?1", by.tenantId)).toEqual([]);
     expect(
       await rows(

@@ -1,4 +1,4 @@
-import { actOn, getInstance, planAct, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
@@ -7,9 +7,9 @@ import { deliver, dieAt, envelopeOf, event, keeperRound, operator, probeEnv, rea
 import { platformOf } from "../lab.ts";
 import { comes, kept, play, scene, waiting } from "./scene.ts";
 
-const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "the shop asks us to wait" });
-const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "on again" });
-const standing = (id: string) => getInstance(probeEnv, operator, id);
+const pause = (id: string) => instances.act(probeEnv, operator, "pause", id, { reason: "the shop asks us to wait" });
+const resume = (id: string) => instances.act(probeEnv, operator, "resume", id, { reason: "on again" });
+const standing = (id: string) => instances.get(probeEnv, operator, id);
 
 /** Runs three rounds of the keeper; each would begin the next step if the pause did not hold it. */
 async function nothingBegins(): Promise<void> {
@@ -24,14 +24,14 @@ describe("A paused instance", () => {
       await its.act(step, "b");
     });
     await comes(() => its.log.includes("a"));
-    expect((await planAct(probeEnv, operator, "pause", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
+    expect((await instances.plan(probeEnv, operator, "pause", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
     await pause(id);
     its.state.go = true;
     await comes(async () => (await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", id)).length === 1);
     await nothingBegins();
     expect(await standing(id)).toMatchObject({ status: "paused", run: 1 });
     expect(its.log).toEqual(["a"]);
-    expect((await planAct(probeEnv, operator, "resume", id, {})).effects).toEqual([
+    expect((await instances.plan(probeEnv, operator, "resume", id, {})).effects).toEqual([
       { step: "a", item: "", verdict: "kept" },
       { step: "b", item: "", verdict: "runs" },
     ]);
@@ -53,7 +53,7 @@ describe("A paused instance", () => {
         await step.read("b", () => Promise.resolve(1));
       });
       const states = async () =>
-        (await stepsOf(probeEnv, operator, await standing(id))).steps.map(
+        (await instances.steps(probeEnv, operator, await standing(id))).steps.map(
           ({ name, state, eventType }) => `${name}: ${state}${eventType ?? ""}`,
         );
       await comes(() => its.log.includes("a"));
@@ -65,14 +65,14 @@ describe("A paused instance", () => {
         await resume(id);
         expect(await kept(id, "complete", "errored")).toBe("complete");
         expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: complete", "b · after pause 1: complete"]);
-        expect((await stepsOf(probeEnv, operator, await standing(id))).steps.map(({ own }) => own)).toEqual([
+        expect((await instances.steps(probeEnv, operator, await standing(id))).steps.map(({ own }) => own)).toEqual([
           null,
           null,
           { of: "b", part: "paused" },
           { of: "b", part: "after_pause" },
         ]);
       } else {
-        await actOn(probeEnv, operator, "cancel", id, { undo: false, reason: "not any more" });
+        await instances.act(probeEnv, operator, "cancel", id, { undo: false, reason: "not any more" });
         expect(await kept(id, "terminated")).toBe("terminated");
         await keeperRound();
         expect(await states()).toEqual(["a: complete", "b: paused", "b · paused 1: stopped"]);
@@ -160,7 +160,7 @@ describe("A paused instance", () => {
     await comes(() => its.log.includes("a"));
     await pause(id);
     its.state.go = true;
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
@@ -222,7 +222,7 @@ describe("A paused instance", () => {
     await expect(resume(id)).rejects.toMatchObject({ code: "invalid_transition" });
     expect(await kept(id, "complete")).toBe("complete");
     await expect(pause(id)).rejects.toMatchObject({ detail: { from: "complete", to: "paused" } });
-    expect((await planAct(probeEnv, operator, "pause", id, {})).refused).toContain("only an instance that has not ended");
+    expect((await instances.plan(probeEnv, operator, "pause", id, {})).refused).toContain("only an instance that has not ended");
   });
 });
 
@@ -235,7 +235,7 @@ it("a resumed run continues once the database returns its status again", async (
   await comes(() => its.log.includes("a"));
   await pause(id);
   its.state.go = true;
-  await comes(async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ name }) => name === "b"));
+  await comes(async () => (await instances.steps(probeEnv, operator, await standing(id))).steps.some(({ name }) => name === "b"));
   await scheduler.wait(300);
   // Two queries, each with seven attempts.
   let failing = 14;

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import { getInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import * as z from "zod";
 import { operator, probeEnv } from "../harness.ts";
 import { back, ONCE } from "./operating.ts";
@@ -40,4 +40,4 @@ export function pays(at: Bank, of: Of, how: "loses" | "refuses" = "loses") {
 /** An output that the payment's schema refuses. */
 export const UNFIT = { output: { paid: "seven" } };
 
-export const standing = (id: string) => getInstance(probeEnv, operator, id);
+export const standing = (id: string) => instances.get(probeEnv, operator, id);

@@ -1,5 +1,5 @@
 import { defineStep } from "millrace";
-import { actOn, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { labPasses } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -8,7 +8,7 @@ import { failsUntilMended, held, platformReaches } from "../lab.ts";
 import { failed, resolve } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
-const restart = (id: string) => actOn(probeEnv, operator, "restart", id, { reason: "it hangs" });
+const restart = (id: string) => instances.act(probeEnv, operator, "restart", id, { reason: "it hangs" });
 
 it.each([
   "nothing",
@@ -26,7 +26,7 @@ it.each([
       return value;
     });
     await reaches(id, "waiting");
-    expect(await planAct(probeEnv, operator, "restart", id, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "restart", id, {})).toMatchObject({
       refused: null,
       effects: [{ step: "a", verdict: "kept" }],
     });
@@ -50,7 +50,7 @@ it.each([
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", its.name, { about: its.name, value: "came" }));
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(its.log).toEqual(["a", "b"]);
-    expect(await getInstance(probeEnv, operator, id)).toMatchObject({ run: 2, error: null });
+    expect(await instances.get(probeEnv, operator, id)).toMatchObject({ run: 2, error: null });
   },
 );
 
@@ -90,7 +90,7 @@ it("a dry run of a restart reports a running effect as running, and not as in do
   const its = scene();
   const id = await play(its, (step) => its.act(step, "a", "once", "slow"));
   await comes(() => its.log.includes("a"));
-  expect((await planAct(probeEnv, operator, "restart", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
+  expect((await instances.plan(probeEnv, operator, "restart", id, {})).effects).toEqual([{ step: "a", item: "", verdict: "under_way" }]);
   its.state.go = true;
   expect(await kept(id, "complete", "errored")).toBe("complete");
 });
@@ -119,13 +119,13 @@ it("a second restart, a resume and a pause are refused during a restart, with th
   const why = expect.stringMatching(/^The instance is being restarted: .*continues automatically/);
   const refused = { code: "invalid_transition", message: why, detail: { from: "paused" } };
   await expect(restart(id)).rejects.toMatchObject(refused);
-  await expect(actOn(probeEnv, operator, "resume", id, { reason: "go on" })).rejects.toMatchObject(refused);
-  await expect(actOn(probeEnv, operator, "pause", id, { reason: "wait" })).rejects.toMatchObject(refused);
+  await expect(instances.act(probeEnv, operator, "resume", id, { reason: "go on" })).rejects.toMatchObject(refused);
+  await expect(instances.act(probeEnv, operator, "pause", id, { reason: "wait" })).rejects.toMatchObject(refused);
   for (const name of ["restart", "resume", "pause"] as const) {
-    expect(await planAct(probeEnv, operator, name, id, {})).toMatchObject({ refused: why });
+    expect(await instances.plan(probeEnv, operator, name, id, {})).toMatchObject({ refused: why });
   }
-  expect(await planAct(probeEnv, operator, "cancel", id, {})).toMatchObject({ refused: null });
-  expect(await getInstance(probeEnv, operator, id)).toMatchObject({ status: "paused", run: 2 });
+  expect(await instances.plan(probeEnv, operator, "cancel", id, {})).toMatchObject({ refused: null });
+  expect(await instances.get(probeEnv, operator, id)).toMatchObject({ status: "paused", run: 2 });
   its.state.go = true;
   await restarted;
   expect(await kept(id, "complete", "errored", "in_doubt")).toBe("complete");
@@ -135,7 +135,7 @@ it("a second restart, a resume and a pause are refused during a restart, with th
 it("a dry run of a restart lists the failed step as one that runs again, and the audit record of the restart contains the failure", async () => {
   const { instanceId: id } = await failsUntilMended();
   await failed(id);
-  const plan = await planAct(probeEnv, operator, "restart", id, {});
+  const plan = await instances.plan(probeEnv, operator, "restart", id, {});
   expect(plan).toMatchObject({ refused: null, effects: [{ step: "a", item: "", verdict: "runs" }] });
   expect(plan.follows).toMatch(/^The code is executed from the beginning/);
   await restart(id);
@@ -150,10 +150,10 @@ it("a restart ends a pause and runs the step that the pause held, as its dry run
     await step.read("look", async () => its.log.push("look"));
   });
   await comes(() => its.log.includes("a"));
-  await actOn(probeEnv, operator, "pause", id, { reason: "wait" });
+  await instances.act(probeEnv, operator, "pause", id, { reason: "wait" });
   its.state.go = true;
-  await comes(async () => (await planAct(probeEnv, operator, "restart", id, {})).effects.length === 2);
-  expect(await planAct(probeEnv, operator, "restart", id, {})).toMatchObject({
+  await comes(async () => (await instances.plan(probeEnv, operator, "restart", id, {})).effects.length === 2);
+  expect(await instances.plan(probeEnv, operator, "restart", id, {})).toMatchObject({
     follows: expect.stringContaining("The pause ends."),
     effects: [
       { step: "a", verdict: "kept" },

@@ -1,5 +1,5 @@
 import { defineWorkflow, sql } from "millrace";
-import { actOn, historyOf, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { startInstances } from "../../../packages/millrace/src/intake/start.ts";
 import { lab } from "../../probe/lab.ts";
@@ -34,20 +34,20 @@ describe("A run with a history that the platform has deleted after its retention
 
   it("a retry of a run that the platform has deleted starts from the beginning, and names the repeated steps", async () => {
     const { instanceId, name, state } = await failed();
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       from: "second",
       follows: expect.stringMatching(/^The run starts from second/),
     });
     await (await LAB.get(instanceId)).delete();
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toMatchObject({
       from: null,
       follows: expect.stringMatching(FORGOTTEN),
     });
-    const done = await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    const done = await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(done).toMatchObject({ from: null, follows: expect.stringMatching(FORGOTTEN) });
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.filter(({ type }) => type === "sleep")).toMatchObject([{ name: "rest", state: "complete" }]);
     expect(await rows("SELECT kind FROM probe_rows WHERE name = ?1", name)).toEqual([{ kind: "first" }]);
     const [audited] = await rows("SELECT detail->>'from' AS started FROM millrace_actions WHERE id = ?1", done.action_id);
@@ -63,7 +63,7 @@ describe("A run with a history that the platform has deleted after its retention
         .run();
       const get = vi.spyOn(Object.getPrototypeOf(LAB) as Workflow, "get");
       onTestFinished(() => get.mockRestore());
-      const { from } = await planAct(probeEnv, operator, "retry", instanceId, {});
+      const { from } = await instances.plan(probeEnv, operator, "retry", instanceId, {});
       const asked = get.mock.calls.filter(([id]) => id === instanceId).length;
       get.mockRestore();
       return { from, asked };

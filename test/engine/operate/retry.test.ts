@@ -1,5 +1,5 @@
 import { defineStep, upstreamRefused } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -20,7 +20,7 @@ async function endedBeforeItsPass() {
 describe("A retry of a run that is recorded as ended while the platform still executes it", () => {
   it("W33 a retry of a run that is recorded as ended restarts it as soon as the platform has ended the run", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
-    const retried = actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
+    const retried = instances.act(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     await reaches(instanceId, "running");
     pass.release();
     await retried;
@@ -29,7 +29,7 @@ describe("A retry of a run that is recorded as ended while the platform still ex
 
   it("W33 a retry remains open while the platform needs longer to end the run, and the keeper executes it then", async () => {
     const { instanceId, pass } = await endedBeforeItsPass();
-    const { action_id: actionId } = await actOn(probeEnv, operator, "retry", instanceId, { reason: "at once" });
+    const { action_id: actionId } = await instances.act(probeEnv, operator, "retry", instanceId, { reason: "at once" });
     const promise = () =>
       rows<{ open: number; attempts: number }>("SELECT applied_at IS NULL AS open, attempts FROM millrace_actions WHERE id = ?1", actionId);
     expect(await promise()).toEqual([{ open: 1, attempts: 1 }]);
@@ -67,7 +67,7 @@ describe("A run that is recorded as ended, and that a killed process left runnin
     state.broken = false;
     state.go = true;
     leftStanding(instanceId);
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     await keeperRound();
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -78,7 +78,7 @@ describe("A run that is recorded as ended, and that a killed process left runnin
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
     leftStanding(instanceId);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await keeperRound();
     await keeperRound();
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
@@ -97,11 +97,11 @@ describe("A retry from a step", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     const wrong = { code: "invalid_payload", message: expect.stringContaining('no step "loook" to start from. It has: "look", "write".') };
-    await expect(actOn(probeEnv, operator, "retry", instanceId, { from: "loook", reason: "again" })).rejects.toMatchObject(wrong);
-    await expect(planAct(probeEnv, operator, "retry", instanceId, { from: "loook" })).rejects.toMatchObject(wrong);
+    await expect(instances.act(probeEnv, operator, "retry", instanceId, { from: "loook", reason: "again" })).rejects.toMatchObject(wrong);
+    await expect(instances.plan(probeEnv, operator, "retry", instanceId, { from: "loook" })).rejects.toMatchObject(wrong);
     expect(await statusOf(instanceId)).toBe("errored");
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { from: "look", reason: "again" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { from: "look", reason: "again" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
   });
@@ -115,10 +115,10 @@ describe("A retry of an instance that has not failed", () => {
     onTestFinished(() => void Object.assign(state, { go: true, back: true }));
     const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}));
     const refusal = async () => {
-      const { refused } = await planAct(probeEnv, operator, "retry", instanceId, {});
-      const asked = actOn(probeEnv, operator, "retry", instanceId, { reason: "again" });
+      const { refused } = await instances.plan(probeEnv, operator, "retry", instanceId, {});
+      const asked = instances.act(probeEnv, operator, "retry", instanceId, { reason: "again" });
       await expect(asked).rejects.toMatchObject({ code: "invalid_transition", message: refused });
-      await expect(actOn(probeEnv, operator, "skip", instanceId, { step: "act", output: 1, reason: "on" })).rejects.toMatchObject({
+      await expect(instances.act(probeEnv, operator, "skip", instanceId, { step: "act", output: 1, reason: "on" })).rejects.toMatchObject({
         code: "invalid_transition",
         message: expect.stringContaining(state.go ? "is complete" : `GET /v1/instances/${instanceId}?wait=30`),
       });
@@ -129,8 +129,8 @@ describe("A retry of an instance that has not failed", () => {
     state.go = true;
     await reaches(instanceId, "complete");
     expect(await refusal()).toContain("To repeat its work, undo it, then retry it.");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "off" });
-    const { refused } = await planAct(probeEnv, operator, "retry", instanceId, {});
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "off" });
+    const { refused } = await instances.plan(probeEnv, operator, "retry", instanceId, {});
     expect(refused).toBe(
       `The instance is running: only an errored or terminated one can be retried. It is being undone: ${wait}, then retry it.`,
     );
@@ -163,7 +163,7 @@ describe("A retry", () => {
       return { id, status, restart, sendEvent } as unknown as WorkflowInstance;
     });
     onTestFinished(() => slow.mockRestore());
-    const retried = actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    const retried = instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     await until(
       () => rows("SELECT 1 FROM millrace_actions WHERE instance_id = ?1", instanceId),
       (found) => found.length > 0,
@@ -184,14 +184,14 @@ describe("A retry", () => {
     const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}), { name });
     await until(async () => paused.reached(), Boolean);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "off" });
     expect(await statusOf(instanceId)).toBe("running");
     paused.release();
     await platformReaches(instanceId, "complete");
     await probeEnv.DB.prepare("UPDATE millrace_actions SET due_at = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "on again" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "on again" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(did).toBe(2);
   });

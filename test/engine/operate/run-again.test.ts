@@ -1,4 +1,4 @@
-import { actOn, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
@@ -21,8 +21,8 @@ async function complete(more: { tenantId?: string; note?: string } = {}) {
 }
 
 const again = (id: string, key?: string) =>
-  actOn(probeEnv, operator, "run-again", id, { reason: "once more" }, { catalog: app, ...(key && { key }) });
-const plan = (id: string, key?: string) => planAct(probeEnv, operator, "run-again", id, {}, { catalog: app, ...(key && { key }) });
+  instances.act(probeEnv, operator, "run-again", id, { reason: "once more" }, { catalog: app, ...(key && { key }) });
+const plan = (id: string, key?: string) => instances.plan(probeEnv, operator, "run-again", id, {}, { catalog: app, ...(key && { key }) });
 
 describe("Run again", () => {
   it("run again starts a copy of a complete instance under a derived key, with its payload, correlation and cause", async () => {
@@ -31,7 +31,7 @@ describe("Run again", () => {
     expect(replayed).toBe(false);
     expect(await reaches(instance_id, "complete", "errored")).toBe("complete");
     expect(did.times).toBe(2);
-    const [first, second] = [await getInstance(probeEnv, operator, id), await getInstance(probeEnv, operator, instance_id)];
+    const [first, second] = [await instances.get(probeEnv, operator, id), await instances.get(probeEnv, operator, instance_id)];
     expect(second).toMatchObject({ workflow: "lab", subject: first.subject, correlationId: first.correlationId });
     expect(second.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
     expect(second.causationId).toBe(`${id}/run again`);
@@ -41,7 +41,7 @@ describe("Run again", () => {
     );
     expect(audit).toEqual({ verb: "run_again", target: id, result: "applied", reason: "once more", new: instance_id });
     // The key of a copy of a copy does not grow.
-    const third = await getInstance(probeEnv, operator, (await again(instance_id)).instance_id);
+    const third = await instances.get(probeEnv, operator, (await again(instance_id)).instance_id);
     expect(third.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
   });
 
@@ -98,7 +98,7 @@ describe("Run again", () => {
       ]);
     }
     const globex = { tenantId: "globex", actor: "gus" };
-    await expect(actOn(probeEnv, globex, "run-again", large.id, { reason: "mine?" }, { catalog: app })).rejects.toMatchObject({
+    await expect(instances.act(probeEnv, globex, "run-again", large.id, { reason: "mine?" }, { catalog: app })).rejects.toMatchObject({
       code: "instance_not_found",
     });
   });

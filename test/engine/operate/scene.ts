@@ -1,5 +1,5 @@
 import { type Done, defineStep, type Steps } from "millrace";
-import { getInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { held, runLab } from "../lab.ts";
@@ -74,9 +74,9 @@ export async function waiting(of: Scene, code: (step: Steps) => Promise<unknown>
 export function kept(id: string, ...statuses: string[]): Promise<string> {
   return until(
     async () => {
-      const { status } = await getInstance(probeEnv, operator, id);
+      const { status } = await instances.get(probeEnv, operator, id);
       if (!statuses.includes(status)) await keeperRound();
-      return (await getInstance(probeEnv, operator, id)).status as string;
+      return (await instances.get(probeEnv, operator, id)).status as string;
     },
     (status) => statuses.includes(status),
   );

@@ -1,4 +1,4 @@
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
@@ -7,7 +7,7 @@ import { outputOf } from "../lab.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const signal = (id: string, about: string, key: string, value = "sent") =>
-  actOn(
+  instances.act(
     probeEnv,
     operator,
     "signal",
@@ -34,7 +34,7 @@ it("W24 a signal is accepted by its target instance, once for any number of send
   const { its, id } = await waits();
   const other = await waits();
   const asked = { type: "probe.signal", payload: { about: its.name, value: "x" } };
-  expect(await planAct(probeEnv, operator, "signal", id, asked, { catalog: app })).toMatchObject({
+  expect(await instances.plan(probeEnv, operator, "signal", id, asked, { catalog: app })).toMatchObject({
     refused: null,
     effects: [{ step: "first", verdict: "runs" }],
   });
@@ -111,7 +111,7 @@ it("W24 a signal that was stored and not delivered is delivered by the keeper", 
 it("a signal is refused without a matching wait, for another subject or type, and for an ended instance", async () => {
   const { its, id } = await waits();
   const send = (type: string, payload: unknown) =>
-    actOn(probeEnv, operator, "signal", id, { type, payload, reason: "they called" }, { catalog: app, key: crypto.randomUUID() });
+    instances.act(probeEnv, operator, "signal", id, { type, payload, reason: "they called" }, { catalog: app, key: crypto.randomUUID() });
   await expect(send("probe.unknown", {})).rejects.toMatchObject({ code: "unknown_message_type" });
   await expect(send("probe.done", { name: "x", step: "y" })).rejects.toMatchObject({ code: "unknown_message_type" });
   await expect(send("probe.signal", { about: 1 })).rejects.toMatchObject({ code: "invalid_payload" });

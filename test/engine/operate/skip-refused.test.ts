@@ -1,5 +1,5 @@
 import { defineStep, sql } from "millrace";
-import { actOn, effectsOf, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { mode } from "../../probe/mode.ts";
@@ -35,13 +35,13 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     const at = bank();
     const id = await failedToPay(at, "lookup");
     const before = await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id);
-    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("asked");
+    expect(verdictOn(await instances.plan(probeEnv, operator, "undo", id, {}))).toBe("asked");
     await skippedInVain(id);
     expect(
       await rows("SELECT state, class, token, repeats, error FROM millrace_inbox WHERE instance_id = ?1 AND step = 'pay'", id),
     ).toEqual(before);
-    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("asked");
-    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+    expect(verdictOn(await instances.plan(probeEnv, operator, "undo", id, {}))).toBe("asked");
+    await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(at.log).toEqual(["van", "pay", "ask", "pay back", "van back"]);
   });
@@ -60,11 +60,11 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
       });
       const at = bank();
       const id = await failedToPay(at, of, "refuses");
-      expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
+      expect(verdictOn(await instances.plan(probeEnv, operator, "undo", id, {}))).toBe("nothing");
       await skippedInVain(id);
-      expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("nothing");
+      expect(verdictOn(await instances.plan(probeEnv, operator, "undo", id, {}))).toBe("nothing");
       at.away = false;
-      await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+      await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
       expect(at.log).toEqual(["van", "pay", "van back"]);
     },
@@ -75,16 +75,16 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     async (of) => {
       const at = bank();
       const id = await failedToPay(at, of, "refuses");
-      const before = await effectsOf(probeEnv, operator, id);
+      const before = await instances.effects(probeEnv, operator, id);
       await skippedInVain(id);
       const brief = (shown: typeof before) => shown.map(({ step, class: its, state, skipped }) => ({ step, its, state, skipped }));
-      expect(brief(await effectsOf(probeEnv, operator, id))).toEqual(brief(before));
-      expect(verdictOn(await planAct(probeEnv, operator, "retry", id, {}))).toBe("runs");
+      expect(brief(await instances.effects(probeEnv, operator, id))).toEqual(brief(before));
+      expect(verdictOn(await instances.plan(probeEnv, operator, "retry", id, {}))).toBe("runs");
       at.away = false;
       await retry(id);
       expect(await kept(id, "complete", "errored")).toBe("complete");
       expect(at.log).toEqual(["van", "pay", "pay"]);
-      const [, pay] = await effectsOf(probeEnv, operator, id);
+      const [, pay] = await instances.effects(probeEnv, operator, id);
       expect(pay).toMatchObject({ step: "pay", class: of, state: "done", skipped: false });
     },
   );
@@ -110,8 +110,8 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
       at.away = false;
       if (how === "from") await retry(id, { from: "pay" });
       else {
-        expect(verdictOn(await planAct(probeEnv, operator, "restart", id, {}))).toBe("runs");
-        await actOn(probeEnv, operator, "restart", id, { reason: "done after all" });
+        expect(verdictOn(await instances.plan(probeEnv, operator, "restart", id, {}))).toBe("runs");
+        await instances.act(probeEnv, operator, "restart", id, { reason: "done after all" });
       }
       expect(await kept(id, "complete", "errored")).toBe("complete");
       expect(at.log).toEqual(["van", "pay", "pay"]);
@@ -139,7 +139,7 @@ describe("W17 I15 A step that was skipped with an invalid output", () => {
     await failed(id);
     await skip(id, "pay", UNFIT);
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    expect(verdictOn(await planAct(probeEnv, operator, "undo", id, {}))).toBe("asked");
+    expect(verdictOn(await instances.plan(probeEnv, operator, "undo", id, {}))).toBe("asked");
     await undo(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(at.log).toEqual(["pay", "ask", "pay back"]);
@@ -235,7 +235,7 @@ describe("W17 A skip with an output that the database refuses in the step's rows
     });
     expect(error?.message).toContain("NOT NULL");
     expect(error?.hint).toBeUndefined();
-    expect((await planAct(probeEnv, operator, "retry", id, {})).note).toBeNull();
+    expect((await instances.plan(probeEnv, operator, "retry", id, {})).note).toBeNull();
     state.broken = false;
     await retry(id);
     expect(await kept(id, "complete", "errored")).toBe("complete");
@@ -256,7 +256,7 @@ describe("W17 A skip with an output that the database refuses in the step's rows
     expect((await standing(id)).error).toMatchObject({ message: "The workflow code throws before it reaches the step." });
     expect((await standing(id)).error?.hint).toBeUndefined();
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "mended" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
   });
 });

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import { actOn, effectsOf, getInstance, planAct, resolveDoubt, stepsOf } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
@@ -8,8 +8,8 @@ import { back, effect, failed, ONCE } from "./operating.ts";
 import { comes, kept, play, scene } from "./scene.ts";
 
 const skip = (id: string, step: string, output: unknown, item = "") =>
-  actOn(probeEnv, operator, "skip", id, { step, item, output, reason: "done by hand" });
-const standing = (id: string) => getInstance(probeEnv, operator, id);
+  instances.act(probeEnv, operator, "skip", id, { step, item, output, reason: "done by hand" });
+const standing = (id: string) => instances.get(probeEnv, operator, id);
 
 const pays = (of: "keyed" | "natural" | "lookup" | "once") => {
   const more = {
@@ -35,7 +35,7 @@ describe("A skip of the step that failed its instance", () => {
         { name: its.name },
       );
       await failed(id);
-      expect(await planAct(probeEnv, operator, "skip", id, { step: "pay" })).toMatchObject({
+      expect(await instances.plan(probeEnv, operator, "skip", id, { step: "pay" })).toMatchObject({
         refused: null,
         from: "pay",
         effects: [
@@ -47,7 +47,7 @@ describe("A skip of the step that failed its instance", () => {
       expect(await kept(id, "complete", "errored")).toBe("complete");
       expect(await outputOf(id)).toBe(7);
       expect(its.log).toEqual(["a", "b"]);
-      const shown = await effectsOf(probeEnv, operator, id);
+      const shown = await instances.effects(probeEnv, operator, id);
       expect(shown.map(({ step, state, skipped }) => ({ step, state, skipped }))).toEqual([
         { step: "a", state: "done", skipped: false },
         { step: "pay", state: "done", skipped: true },
@@ -92,19 +92,19 @@ describe("A skip of the step that failed its instance", () => {
     await skip(id, "pay", null);
     await failed(id);
     const { error } = await standing(id);
-    const [effect] = await effectsOf(probeEnv, operator, id);
+    const [effect] = await instances.effects(probeEnv, operator, id);
     const path = `POST /v1/effects/${effect?.key}/confirm`;
     expect(error?.hint).toContain('The run used the output that an operator gave for "pay"');
     expect(error?.hint).toContain(path);
-    expect((await planAct(probeEnv, operator, "skip", id, { step: "pay" })).refused).toContain(path);
-    expect((await planAct(probeEnv, operator, "retry", id, {})).note).toContain("A retry keeps the output that");
+    expect((await instances.plan(probeEnv, operator, "skip", id, { step: "pay" })).refused).toContain(path);
+    expect((await instances.plan(probeEnv, operator, "retry", id, {})).note).toContain("A retry keeps the output that");
 
-    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: { id: "p7" } }, "its own id");
-    await actOn(probeEnv, operator, "retry", id, { reason: "the output is corrected" });
+    await effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: { id: "p7" } }, "its own id");
+    await instances.act(probeEnv, operator, "retry", id, { reason: "the output is corrected" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(await outputOf(id)).toBe("P7");
     expect(its.log).toEqual(["b"]);
-    expect((await effectsOf(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
+    expect((await instances.effects(probeEnv, operator, id))[0]).toMatchObject({ step: "pay", state: "done", skipped: true });
   });
 
   it("after an operator has corrected the output of a skipped step, a retry starts at that step with the new output", async () => {
@@ -122,11 +122,14 @@ describe("A skip of the step that failed its instance", () => {
     expect(await kept(id, "complete", "errored")).toBe("errored");
     await failed(id);
     expect((await standing(id)).error).toMatchObject({ step: "mail" });
-    const [pay] = await effectsOf(probeEnv, operator, id);
-    await resolveDoubt(probeEnv, operator, pay?.key ?? "", { verb: "confirm", output: { paid: 7 } }, "a slip");
-    expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({ from: "pay", note: expect.stringContaining('"pay"') });
+    const [pay] = await instances.effects(probeEnv, operator, id);
+    await effects.resolve(probeEnv, operator, pay?.key ?? "", { verb: "confirm", output: { paid: 7 } }, "a slip");
+    expect(await instances.plan(probeEnv, operator, "retry", id, {})).toMatchObject({
+      from: "pay",
+      note: expect.stringContaining('"pay"'),
+    });
     isOpen = true;
-    await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "mended" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(mails).toEqual([7]);
   });
@@ -156,7 +159,7 @@ describe("A skip of the step that failed its instance", () => {
     its.state.lose = false;
     await skip(id, "pay", { paid: 7 });
     expect(await kept(id, "complete", "errored")).toBe("complete");
-    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["a", "undo a(its a)"]);
   });
@@ -181,7 +184,7 @@ it("a skip is refused for a step that did not fail, and for an instance that did
   );
   await failed(id);
   for (const step of ["a", "b"]) {
-    expect((await planAct(probeEnv, operator, "skip", id, { step })).refused).not.toBeNull();
+    expect((await instances.plan(probeEnv, operator, "skip", id, { step })).refused).not.toBeNull();
     await expect(skip(id, step, 1)).rejects.toMatchObject({ code: "invalid_transition" });
   }
   await expect(skip(id, "pay", undefined)).rejects.toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "output" }] } });
@@ -209,13 +212,13 @@ it("a skip is refused when the run was retried and failed at another step while 
   // The output is so large that it is stored in a bucket. The run is retried during that write.
   const put = async (...given: Parameters<R2Bucket["put"]>) => {
     state.paid = true;
-    await actOn(probeEnv, operator, "retry", id, { reason: "it is back" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "it is back" });
     await failed(id);
     return probeEnv.PAYLOADS.put(...given);
   };
   const slow = { ...probeEnv, PAYLOADS: { put } as R2Bucket };
   const large = "x".repeat(200_000);
-  await expect(actOn(slow, operator, "skip", id, { step: "pay", output: large, reason: "by hand" })).rejects.toMatchObject({
+  await expect(instances.act(slow, operator, "skip", id, { step: "pay", output: large, reason: "by hand" })).rejects.toMatchObject({
     code: "invalid_transition",
   });
   expect(await standing(id)).toMatchObject({ run: 2, status: "errored", error: { step: "send" } });
@@ -230,14 +233,14 @@ it("a step that failed after a pause is reported under the name that the code us
     if (ends.some(({ status }) => status === "rejected")) throw new Error("One of the steps has failed.");
   });
   await comes(() => its.log.includes("a"));
-  await actOn(probeEnv, operator, "pause", id, { reason: "let me look" });
+  await instances.act(probeEnv, operator, "pause", id, { reason: "let me look" });
   its.state.go = true;
-  const isHeld = async () => (await stepsOf(probeEnv, operator, await standing(id))).steps.some(({ state }) => state === "paused");
+  const isHeld = async () => (await instances.steps(probeEnv, operator, await standing(id))).steps.some(({ state }) => state === "paused");
   await comes(isHeld);
-  await actOn(probeEnv, operator, "resume", id, { reason: "on again" });
+  await instances.act(probeEnv, operator, "resume", id, { reason: "on again" });
   await failed(id);
   for (const step of ["b", "c"])
-    expect(await planAct(probeEnv, operator, "skip", id, { step })).toMatchObject({ refused: null, from: step });
+    expect(await instances.plan(probeEnv, operator, "skip", id, { step })).toMatchObject({ refused: null, from: step });
   const wrong = { message: expect.stringContaining('It has: "a", "b", "c".') };
-  await expect(planAct(probeEnv, operator, "retry", id, { from: "b · after pause 1" })).rejects.toMatchObject(wrong);
+  await expect(instances.plan(probeEnv, operator, "retry", id, { from: "b · after pause 1" })).rejects.toMatchObject(wrong);
 });

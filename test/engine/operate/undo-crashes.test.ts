@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { actOn, effectsOf, getInstance, planAct, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import {
   behave,
@@ -30,7 +30,7 @@ describe("W18 a retry after an undo", () => {
       ]);
       expect(await reaches(instanceId, "complete")).toBe("complete");
       await undone(instanceId);
-      await actOn(probeEnv, operator, "retry", instanceId, { reason: "on again", from: "rows" });
+      await instances.act(probeEnv, operator, "retry", instanceId, { reason: "on again", from: "rows" });
       expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
 
       const effects = await happened(`${name}/act`);
@@ -39,7 +39,7 @@ describe("W18 a retry after an undo", () => {
       expect(effects).toHaveLength(2);
       expect(await happened(`${name}/stays`)).toHaveLength(1);
       expect(await rows("SELECT id FROM probe_rows WHERE kind = 'commit' AND name = ?1", `${name}/rows`)).toHaveLength(2);
-      expect((await getInstance(probeEnv, operator, instanceId)).undo).toBeNull();
+      expect((await instances.get(probeEnv, operator, instanceId)).undo).toBeNull();
 
       // A second undo undoes the second generation of the effect, and nothing else.
       await undone(instanceId);
@@ -69,7 +69,7 @@ describe("W19 a crash in an undo", () => {
       const { instanceId } = await start(name, [{ do: "natural", name: "act", undo }]);
       expect(await reaches(instanceId, "complete")).toBe("complete");
       const { died } = dieAt(point, instanceId);
-      await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+      await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
       await until(async () => died(), Boolean);
       expect(died()).toBe(true);
       await expireLeases(instanceId);
@@ -84,7 +84,7 @@ describe("W19 a crash in an undo", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     dieAt("undo committed, not applied");
-    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" })).rejects.toThrow("Died");
+    await expect(instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" })).rejects.toThrow("Died");
     expect(await takenBack(name)).toEqual([]);
     await keeperRound();
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
@@ -113,22 +113,22 @@ describe("W19 a crash in an undo", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const [{ id } = { id: "" }] = await happened(`${name}/first`);
     await behave({ subject: `${name}/first/undo ${id}`, mode: "refuse", status: 400, times: 1 });
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
-    expect(await getInstance(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "undo first" }, undo: expect.any(String) });
-    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "again" })).rejects.toMatchObject({
+    expect(await instances.get(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "undo first" }, undo: expect.any(String) });
+    await expect(instances.act(probeEnv, operator, "undo", instanceId, { reason: "again" })).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("retry the instance"),
     });
 
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toEqual({
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toEqual({
       from: "undo first",
       follows: "The undo continues at the step that failed.",
       note: null,
       refused: null,
       effects: [{ step: "first", item: "", verdict: "undone" }],
     });
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "repaired" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "repaired" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
     expect(await happened(`${name}/first`)).toHaveLength(1);
@@ -142,12 +142,12 @@ describe("W19 a crash in an undo", () => {
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const paused = pauseAt("W06 about to record", instanceId);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await until(async () => paused.reached(), Boolean);
     paused.release();
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     await env.DB.prepare("UPDATE millrace_instances SET status = 'errored', error = NULL WHERE id = ?1").bind(instanceId).run();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "to be sure" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "to be sure" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     expect(await takenBack(name)).toHaveLength(2);
     expect(await undoRows(name)).toHaveLength(2);
@@ -162,11 +162,11 @@ describe("W19 a crash in an undo", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const [{ id } = { id: "" }] = await happened(`${name}/mail`);
     await behave({ subject: `${name}/mail/undo ${id}`, mode: "drop", times: 1 });
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "in_doubt", "terminated", "errored")).toBe("in_doubt");
-    const doubt = (await effectsOf(probeEnv, operator, instanceId)).find(({ state }) => state === "in_doubt");
+    const doubt = (await instances.effects(probeEnv, operator, instanceId)).find(({ state }) => state === "in_doubt");
     expect(doubt).toMatchObject({ step: "undo mail", class: "once" });
-    await resolveDoubt(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "they got it");
+    await effects.resolve(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "they got it");
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["mail", "first"]);
     expect(await undoRows(name)).toHaveLength(2);

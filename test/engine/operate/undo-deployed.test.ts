@@ -1,5 +1,5 @@
 import type { Steps } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
@@ -28,7 +28,7 @@ function keyed(what: string, world: string[], takesBack: boolean) {
 }
 
 const planned = async (id: string) =>
-  Object.fromEntries((await planAct(probeEnv, operator, "undo", id, {})).effects.map((one) => [one.step, one.verdict]));
+  Object.fromEntries((await instances.plan(probeEnv, operator, "undo", id, {})).effects.map((one) => [one.step, one.verdict]));
 
 describe("An undo after a deployment that has removed an undo handler", () => {
   const forms = [
@@ -60,7 +60,11 @@ describe("An undo after a deployment that has removed an undo handler", () => {
         message: expect.stringContaining('"a" had an undo handler when it ran, and the deployed code has none'),
       });
       expect(world).toEqual(["a", "b", "undo b"]);
-      expect((await planAct(probeEnv, operator, "retry", id, {})).effects).toContainEqual({ step: "a", item: "", verdict: "undone" });
+      expect((await instances.plan(probeEnv, operator, "retry", id, {})).effects).toContainEqual({
+        step: "a",
+        item: "",
+        verdict: "undone",
+      });
       code.a = true;
       await retry(id);
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
@@ -75,7 +79,7 @@ describe("An undo after a deployment that has removed an undo handler", () => {
     code.b = false;
     await undoneInPart(id);
     expect(world).toEqual(["a", "b"]);
-    expect(await planAct(probeEnv, operator, "skip", id, { step: "undo b" })).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "skip", id, { step: "undo b" })).toMatchObject({
       refused: null,
       follows: expect.stringContaining('an operator has undone "b"'),
     });
@@ -118,7 +122,7 @@ describe("An undo after a deployment that has added an undo handler", () => {
     const id = await runOf(code, world, (step) => step.effect("a", keyed("a", world, code.a), null));
     expect(await kept(id, "complete", "errored")).toBe("complete");
     Object.assign(code, { a: true, b: true });
-    await expect(actOn(probeEnv, operator, "undo", id, { reason: "called off" })).rejects.toMatchObject({
+    await expect(instances.act(probeEnv, operator, "undo", id, { reason: "called off" })).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("A handler that was deployed later applies to later effects only"),
     });

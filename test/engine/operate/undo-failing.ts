@@ -1,5 +1,5 @@
 import { defineStep, upstreamRefused } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect } from "vitest";
 import * as z from "zod";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
@@ -10,7 +10,7 @@ import { kept } from "./scene.ts";
 
 /** Skips the step at which an undo failed. */
 export const skip = (id: string, step: string, more: { item?: string; output?: unknown } = {}) =>
-  actOn(probeEnv, operator, "skip", id, { step, ...more, reason: "an operator has undone the effect" });
+  instances.act(probeEnv, operator, "skip", id, { step, ...more, reason: "an operator has undone the effect" });
 
 /** Undoes a run until the undo fails. */
 export async function undoneInPart(id: string): Promise<void> {

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
@@ -48,7 +48,7 @@ describe("W20 An undo that cannot determine the outcome of an effect", () => {
       // The state is as if the database had been unavailable before the undo could claim the key.
       await rows("UPDATE millrace_inbox SET repeats = 0 WHERE instance_id = ?1 AND step = 'book'", id);
       expect(await errorOf(id)).toMatchObject({ step: "book" });
-      const plan = await planAct(probeEnv, operator, "skip", id, { step: "book" });
+      const plan = await instances.plan(probeEnv, operator, "skip", id, { step: "book" });
       expect(plan.refused).toBeNull();
       expect(plan.follows).toContain("if it happened, it remains until an operator undoes it");
       expect(plan.effects).toEqual([
@@ -111,10 +111,10 @@ describe("W20 An undo that cannot determine the outcome of an effect", () => {
       await step.effect("pay", pay, null);
     });
     await comes(() => world.includes("sent"));
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("errored");
     expect(await errorOf(id)).toMatchObject({ step: "pay" });
-    expect((await planAct(probeEnv, operator, "retry", id, {})).effects).toEqual([
+    expect((await instances.plan(probeEnv, operator, "retry", id, {})).effects).toEqual([
       { step: "pay", item: "", verdict: "unknown" },
       { step: "van", item: "", verdict: "undone" },
     ]);
@@ -132,7 +132,7 @@ describe("W20 An undo that cannot determine the outcome of an effect", () => {
     const world: string[] = [];
     const id = await unasked(world, { away: true, booked: false });
     await rows("UPDATE millrace_inbox SET class = 'once' WHERE instance_id = ?1 AND step = 'book'", id);
-    expect((await planAct(probeEnv, operator, "skip", id, { step: "book" })).refused).toContain("The effect then becomes in_doubt");
+    expect((await instances.plan(probeEnv, operator, "skip", id, { step: "book" })).refused).toContain("The effect then becomes in_doubt");
     await expect(skip(id, "book")).rejects.toMatchObject({ code: "invalid_transition" });
     expect((await statesOf(id))[1]).toBe("book 1: claimed");
   });

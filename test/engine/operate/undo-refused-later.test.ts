@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, retryAfter, type Steps, upstreamRefused } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { operator, probeEnv } from "../harness.ts";
@@ -42,7 +42,7 @@ async function run(steps: "lean" | "platform", code: (step: Steps) => Promise<un
 }
 
 const pay = (verdict: string) => ({ step: "pay", item: "", verdict });
-const planned = async (id: string) => (await planAct(probeEnv, operator, "undo", id, {})).effects.find(({ step }) => step === "pay");
+const planned = async (id: string) => (await instances.plan(probeEnv, operator, "undo", id, {})).effects.find(({ step }) => step === "pay");
 
 describe.each(["platform", "lean"] as const)("W19 step mode %s: an effect with a lost answer", (steps) => {
   it.each([
@@ -78,7 +78,7 @@ describe.each(["platform", "lean"] as const)("W19 step mode %s: an effect with a
       await step.effect("pay", definition, null);
     });
     await comes(() => world.includes("400"));
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
   });
@@ -188,8 +188,8 @@ describe.each(["platform", "lean"] as const)(
         const world: string[] = [];
         const { id, state } = await lostOnce(world);
         state.away = true;
-        if (act === "a restart") await actOn(probeEnv, operator, "restart", id, { reason: "once more" });
-        else await actOn(probeEnv, operator, "retry", id, { reason: "once more", from: "look" });
+        if (act === "a restart") await instances.act(probeEnv, operator, "restart", id, { reason: "once more" });
+        else await instances.act(probeEnv, operator, "retry", id, { reason: "once more", from: "look" });
         await comes(async () => (await errorOf(id))?.step === "look");
         await platformReaches(id, "errored");
         expect(await planned(id)).toEqual(pay("repeated"));
@@ -204,14 +204,14 @@ describe.each(["platform", "lean"] as const)(
       const world: string[] = [];
       const { id, state } = await lostOnce(world);
       state.away = true;
-      await actOn(probeEnv, operator, "restart", id, { reason: "once more" });
+      await instances.act(probeEnv, operator, "restart", id, { reason: "once more" });
       await comes(async () => (await errorOf(id))?.step === "look");
       await platformReaches(id, "errored");
       await undoneInPart(id);
       expect(await errorOf(id)).toMatchObject({ step: "look" });
       expect(world).toEqual(["van", "lost", "lost"]);
       state.away = false;
-      await actOn(probeEnv, operator, "retry", id, { reason: "it is back" });
+      await instances.act(probeEnv, operator, "retry", id, { reason: "it is back" });
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
       expect(world.slice(3)).toEqual(["paid", "pay back", "van back"]);
     });
@@ -226,7 +226,7 @@ describe.each(["platform", "lean"] as const)(
       });
       await ended(id);
       await platformReaches(id, "errored");
-      await actOn(probeEnv, operator, "retry", id, { reason: "once more" });
+      await instances.act(probeEnv, operator, "retry", id, { reason: "once more" });
       await comes(async () => (await errorOf(id))?.code === "not_retryable");
       await platformReaches(id, "errored");
       expect(await planned(id)).toEqual(pay("repeated"));

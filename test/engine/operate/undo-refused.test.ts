@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { actOn, effectsOf, getInstance, planAct, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import {
   behave,
@@ -24,7 +24,9 @@ describe("W20 an undo of an effect with an unknown outcome", () => {
     await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act", undo: "natural", retries: 0, emit: true }]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects).toEqual([{ step: "act", item: "", verdict: "asked" }]);
+    expect((await instances.plan(probeEnv, operator, "undo", instanceId, {})).effects).toEqual([
+      { step: "act", item: "", verdict: "asked" },
+    ]);
     await undone(instanceId);
     const effects = await happened(`${name}/act`);
     expect(effects).toHaveLength(1);
@@ -57,10 +59,12 @@ describe("W20 an undo of an effect with an unknown outcome", () => {
     await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", undo: "natural" }]);
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
-    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "now" })).rejects.toMatchObject({ code: "invalid_transition" });
-    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects).toMatchObject([{ verdict: "in_doubt" }]);
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
-    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail-9" }, "seen");
+    await expect(instances.act(probeEnv, operator, "undo", instanceId, { reason: "now" })).rejects.toMatchObject({
+      code: "invalid_transition",
+    });
+    expect((await instances.plan(probeEnv, operator, "undo", instanceId, {})).effects).toMatchObject([{ verdict: "in_doubt" }]);
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
+    await effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail-9" }, "seen");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undone(instanceId);
     expect(await takenBack(name)).toEqual(["mail/undo mail-9"]);
@@ -74,7 +78,7 @@ describe("W20 an undo of an effect with an unknown outcome", () => {
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await env.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1 AND step = 'act'").bind(instanceId).run();
-    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "now" })).rejects.toMatchObject({
+    await expect(instances.act(probeEnv, operator, "undo", instanceId, { reason: "now" })).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("in doubt"),
     });
@@ -87,13 +91,13 @@ describe("W20 an undo of an effect with an unknown outcome", () => {
       { do: "keyed", name: "act", output: "cycle", undo: "natural", swallow: true },
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
-    expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({ step: "act", code: "output_not_serializable" });
+    expect((await instances.get(probeEnv, operator, instanceId)).error).toMatchObject({ step: "act", code: "output_not_serializable" });
     expect(await takenBack(name)).toEqual([]);
-    const act = (await effectsOf(probeEnv, operator, instanceId)).find(({ step }) => step === "act");
-    await resolveDoubt(probeEnv, operator, act?.key ?? "", { verb: "confirm", output: "given" }, "read it upstream");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "has an output now" });
+    const act = (await instances.effects(probeEnv, operator, instanceId)).find(({ step }) => step === "act");
+    await effects.resolve(probeEnv, operator, act?.key ?? "", { verb: "confirm", output: "given" }, "read it upstream");
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "has an output now" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act", "before"]);
   });
@@ -107,17 +111,19 @@ describe("The refusals and the dry run of an undo", () => {
       { do: "wait", name: "wait", subject: name },
     ]);
     expect(await reaches(instanceId, "waiting")).toBe("waiting");
-    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "now" })).rejects.toMatchObject({
+    await expect(instances.act(probeEnv, operator, "undo", instanceId, { reason: "now" })).rejects.toMatchObject({
       code: "invalid_transition",
       detail: { from: "waiting" },
     });
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await expect(actOn(probeEnv, { tenantId: "globex", actor: "gus" }, "undo", instanceId, { reason: "mine?" })).rejects.toMatchObject({
+    await expect(
+      instances.act(probeEnv, { tenantId: "globex", actor: "gus" }, "undo", instanceId, { reason: "mine?" }),
+    ).rejects.toMatchObject({
       code: "instance_not_found",
     });
     await undone(instanceId);
-    await expect(actOn(probeEnv, operator, "undo", instanceId, { reason: "again" })).rejects.toMatchObject({
+    await expect(instances.act(probeEnv, operator, "undo", instanceId, { reason: "again" })).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("undone already"),
     });
@@ -141,7 +147,7 @@ describe("The refusals and the dry run of an undo", () => {
       { do: "keyed", name: "lost", undo: "natural", retries: 0 },
     ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects).toEqual([
+    expect((await instances.plan(probeEnv, operator, "undo", instanceId, {})).effects).toEqual([
       { step: "lost", item: "", verdict: "repeated" },
       { step: "fails", item: "", verdict: "nothing" },
       { step: "rows", item: "", verdict: "undone" },
@@ -149,7 +155,7 @@ describe("The refusals and the dry run of an undo", () => {
       { step: "act", item: "", verdict: "undone" },
     ]);
     expect(await takenBack(name)).toEqual([]);
-    expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
+    expect((await instances.get(probeEnv, operator, instanceId)).status).toBe("errored");
   });
 
   it("a dry run of an undo lists unrecorded effects, which the undo repeats once to determine their outcome", async () => {
@@ -161,9 +167,9 @@ describe("The refusals and the dry run of an undo", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undone(instanceId);
     await behave({ subject: `${name}/act`, mode: "fail", status: 500, times: 9 });
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "wanted after all" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "wanted after all" });
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
-    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects).toEqual([
+    expect((await instances.plan(probeEnv, operator, "undo", instanceId, {})).effects).toEqual([
       { step: "rows", item: "", verdict: "undone" },
       { step: "act", item: "", verdict: "repeated" },
     ]);

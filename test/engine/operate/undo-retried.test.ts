@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, sql } from "millrace";
-import { planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
@@ -242,7 +242,7 @@ describe("An undo", () => {
       await step.effect("van", van(world), null);
     });
     expect(await ended(instanceId)).toBe("complete");
-    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects.map(({ step }) => step)).toEqual(["van", "book"]);
+    expect((await instances.plan(probeEnv, operator, "undo", instanceId, {})).effects.map(({ step }) => step)).toEqual(["van", "book"]);
     await undo(instanceId);
     expect(await ended(instanceId)).toBe("terminated");
     expect(world).toEqual(["booked", "van", "van back", "booking back"]);

@@ -1,5 +1,5 @@
 import { defineStep, upstreamRefused } from "millrace";
-import { actOn, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { operator, probeEnv } from "../harness.ts";
@@ -18,7 +18,7 @@ describe("W19 W20 An invalid output that an operator enters in an undo", () => {
       await step.effect("pay", pay, null);
     });
     await comes(() => at.log.includes("pay"));
-    await actOn(probeEnv, operator, "cancel", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("errored");
     const sent = at.log.length;
     for (const _ of [1, 2]) {
@@ -27,7 +27,7 @@ describe("W19 W20 An invalid output that an operator enters in an undo", () => {
       expect((await standing(id)).error).toMatchObject({ step: "pay", message: expect.stringContaining("Skip it with a valid output.") });
       expect(await statesOf(id)).toEqual(["van 1: done"]);
     }
-    expect((await planAct(probeEnv, operator, "retry", id, {})).effects).toEqual([
+    expect((await instances.plan(probeEnv, operator, "retry", id, {})).effects).toEqual([
       { step: "pay", item: "", verdict: "unknown" },
       { step: "van", item: "", verdict: "undone" },
     ]);

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, sql, upstreamRefused } from "millrace";
-import { actOn, effectsOf, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, operator, probeEnv, rows } from "../harness.ts";
 import { errorOf, held, runLab } from "../lab.ts";
@@ -36,7 +36,7 @@ describe("W19 I15 A skip of an undo step", () => {
       expect(await kept(id, "complete", "errored")).toBe("complete");
       await undoneInPart(id);
       expect(await errorOf(id)).toMatchObject({ step: "undo book" });
-      expect(await planAct(probeEnv, operator, "skip", id, { step: "undo book" })).toMatchObject({
+      expect(await instances.plan(probeEnv, operator, "skip", id, { step: "undo book" })).toMatchObject({
         refused: null,
         from: "undo book",
         follows: expect.stringContaining('an operator has undone "book"'),
@@ -55,14 +55,14 @@ describe("W19 I15 A skip of an undo step", () => {
         ...["van 1: superseded", "van 2: failed", "book 1: superseded", "book 2: failed"],
         ...["undo book 1: done", "undo van 1: done"],
       ]);
-      const shown = await effectsOf(probeEnv, operator, id);
+      const shown = await instances.effects(probeEnv, operator, id);
       expect(shown.filter(({ skipped }) => skipped).map(({ step }) => step)).toEqual(["undo book"]);
       expect(await rows("SELECT verb, result, reason FROM millrace_actions WHERE instance_id = ?1 ORDER BY at", id)).toEqual([
         { verb: "undo", result: "applied", reason: "called off" },
         { verb: "skip_step", result: "applied", reason: "an operator has undone the effect" },
       ]);
 
-      expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({
+      expect(await instances.plan(probeEnv, operator, "retry", id, {})).toMatchObject({
         note: null,
         follows: expect.stringContaining("no question is asked twice"),
       });
@@ -118,7 +118,7 @@ describe("W19 I15 A skip of an undo step", () => {
     state.broken = true;
     await retry(id);
     await failed(id);
-    const { error } = await getInstance(probeEnv, operator, id);
+    const { error } = await instances.get(probeEnv, operator, id);
     expect(error).toMatchObject({ message: "A setting is missing." });
     expect(error?.hint).toBeUndefined();
   });
@@ -137,7 +137,7 @@ describe("W19 I15 A skip of an undo step", () => {
     for (const item of ["b", "a"]) {
       const step = `undo write [${item}]`;
       expect(await errorOf(id)).toMatchObject({ step });
-      expect((await planAct(probeEnv, operator, "skip", id, { step })).refused).toContain('send its key as "item"');
+      expect((await instances.plan(probeEnv, operator, "skip", id, { step })).refused).toContain('send its key as "item"');
       await skip(id, "undo write", { item });
       expect(await kept(id, "terminated", "errored")).toBe(item === "a" ? "terminated" : "errored");
     }
@@ -152,7 +152,7 @@ describe("W19 I15 A skip of an undo step", () => {
     dieAt("skip committed, not applied");
     await expect(skip(id, "undo book")).rejects.toThrow("Died");
     // The dry run lists effects of the workflow code, and not the accepted skip.
-    expect((await planAct(probeEnv, operator, "undo", id, {})).effects.map(({ step }) => step)).toEqual(["book", "van"]);
+    expect((await instances.plan(probeEnv, operator, "undo", id, {})).effects.map(({ step }) => step)).toEqual(["book", "van"]);
     const { died } = dieAt("W05 recorded, step result lost", id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(died()).toBe(true);
@@ -166,13 +166,13 @@ it("a skip in an undo is accepted for the failed step only, by its own tenant on
   await expect(skip(id, "undo book", { output: null })).rejects.toMatchObject({ code: "invalid_transition" });
   await undoneInPart(id);
   for (const step of ["undo van", "van", "book", "undo other"]) {
-    expect((await planAct(probeEnv, operator, "skip", id, { step })).refused).toBe(
+    expect((await instances.plan(probeEnv, operator, "skip", id, { step })).refused).toBe(
       `The undo did not fail at "${step}". It failed at: undo book.`,
     );
     await expect(skip(id, step)).rejects.toMatchObject({ code: "invalid_transition" });
   }
   const globex = { tenantId: "globex", actor: "gus" };
-  await expect(actOn(probeEnv, globex, "skip", id, { step: "undo book", reason: "mine?" })).rejects.toMatchObject({
+  await expect(instances.act(probeEnv, globex, "skip", id, { step: "undo book", reason: "mine?" })).rejects.toMatchObject({
     code: "instance_not_found",
   });
   const clicks = await Promise.allSettled([skip(id, "undo book"), skip(id, "undo book")]);
@@ -199,7 +199,7 @@ it("a skip is refused while an undo is running or in doubt, with that reason", a
   await undo(id);
   for (const status of ["running", "in_doubt"] as const) {
     expect(await kept(id, status, "errored")).toBe(status);
-    const { refused } = await planAct(probeEnv, operator, "skip", id, { step: "undo book" });
+    const { refused } = await instances.plan(probeEnv, operator, "skip", id, { step: "undo book" });
     expect(refused).toContain(`The instance is ${status}`);
     await expect(skip(id, "undo book")).rejects.toMatchObject({ code: "invalid_transition", detail: { from: status } });
     state.go = true;
@@ -230,14 +230,14 @@ it("the dry run of a retry of a failed undo lists the action for each remaining 
     { step: "stays", item: "", verdict: "stays" },
     { step: "van", item: "", verdict: "undone" },
   ];
-  expect(await planAct(probeEnv, operator, "retry", id, {})).toMatchObject({
+  expect(await instances.plan(probeEnv, operator, "retry", id, {})).toMatchObject({
     follows: "The undo continues at the step that failed.",
     refused: null,
     effects: left,
   });
-  expect((await planAct(probeEnv, operator, "retry", id, { from: "van" })).effects).toEqual(left);
-  expect((await planAct(probeEnv, operator, "undo", id, {})).effects).toEqual(left);
-  await actOn(probeEnv, operator, "retry", id, { from: "van", reason: "once more" });
+  expect((await instances.plan(probeEnv, operator, "retry", id, { from: "van" })).effects).toEqual(left);
+  expect((await instances.plan(probeEnv, operator, "undo", id, {})).effects).toEqual(left);
+  await instances.act(probeEnv, operator, "retry", id, { from: "van", reason: "once more" });
   await undoFailed(id, actionId);
   expect(world).toEqual(["van", "book"]);
 });

@@ -1,4 +1,4 @@
-import { actOn, getInstance, planAct, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv } from "../harness.ts";
 import { carriedOut, losing, refusing } from "./cutting-off.ts";
@@ -14,9 +14,9 @@ describe("W20 An undo of a run that was cancelled without undo", () => {
       await steps.effect("b", step, {});
     });
     await comes(() => state.refused);
-    await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
     await carriedOut(id);
-    await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "all of it" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     await comes(() => its.log.includes("undo a(its a)"));
     expect(its.log).toEqual(["a", "done", "undo it", "undo a(its a)"]);
@@ -28,13 +28,13 @@ describe("W20 An undo of a run that was cancelled without undo", () => {
     const step = losing(its.log, next);
     const id = await play(its, (steps) => steps.effect("b", step, {}));
     await comes(() => state.refused);
-    await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
+    await instances.act(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
     await carriedOut(id);
-    expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({
+    expect(await instances.plan(probeEnv, operator, "undo", id, {})).toMatchObject({
       refused: null,
       effects: [{ step: "b", item: "", verdict: "unknown" }],
     });
-    await actOn(probeEnv, operator, "undo", id, { reason: "all of it" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "all of it" });
     await carriedOut(id);
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
     expect(its.log).toEqual(["done", "undo it"]);
@@ -53,21 +53,23 @@ describe("W20 An undo of a run that was cancelled without undo", () => {
         await steps.sleep("rest", "1 hour");
       });
       await comes(() => state.refused);
-      await actOn(probeEnv, operator, "cancel", id, { reason: "called off", undo: how === "an undo" });
+      await instances.act(probeEnv, operator, "cancel", id, { reason: "called off", undo: how === "an undo" });
       await carriedOut(id);
       expect(await kept(id, "terminated", "errored")).toBe("terminated");
       isWanted = how === "a later run";
-      await actOn(probeEnv, operator, "retry", id, { reason: "once more" });
+      await instances.act(probeEnv, operator, "retry", id, { reason: "once more" });
       const isAsleep = async () =>
-        (await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id))).steps.some((one) => one.state === "sleeping");
+        (await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id))).steps.some(
+          (one) => one.state === "sleeping",
+        );
       await comes(isAsleep);
-      await actOn(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
+      await instances.act(probeEnv, operator, "cancel", id, { reason: "stop", undo: false });
       await carriedOut(id);
-      expect(await planAct(probeEnv, operator, "undo", id, {})).toMatchObject({
+      expect(await instances.plan(probeEnv, operator, "undo", id, {})).toMatchObject({
         refused: expect.stringContaining("no recorded effect that can be undone"),
         effects: how === "an undo" ? [{ step: "b", item: "", verdict: "nothing" }] : [{ step: "b", item: "", verdict: "stays" }],
       });
-      await expect(actOn(probeEnv, operator, "undo", id, { reason: "all of it" })).rejects.toMatchObject({
+      await expect(instances.act(probeEnv, operator, "undo", id, { reason: "all of it" })).rejects.toMatchObject({
         code: "invalid_transition",
         message: expect.stringContaining("no recorded effect that can be undone"),
       });

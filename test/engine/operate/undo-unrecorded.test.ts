@@ -1,5 +1,5 @@
 import { type Steps, upstreamRefused } from "millrace";
-import { planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { operator, probeEnv, reaches } from "../harness.ts";
@@ -18,7 +18,7 @@ async function run(steps: (typeof modes)[number], code: (step: Steps) => Promise
   return { id: instanceId, status: await ended(instanceId) };
 }
 
-const plan = (id: string) => planAct(probeEnv, operator, "undo", id, {});
+const plan = (id: string) => instances.plan(probeEnv, operator, "undo", id, {});
 const of = (step: string, verdict: string) => ({ step, item: "", verdict });
 
 const wayBack = { undo: back(async () => "back") };

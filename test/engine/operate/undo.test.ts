@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { actOn, effectsOf, getInstance, historyOf, planAct, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { throwing } from "../../probe/workflows.ts";
 import {
@@ -55,17 +55,17 @@ describe("An undo", () => {
       { step: "undo first", generation: 1, state: "done" },
     ]);
     // The list of effects contains sent requests only: a retry has not sent its effects under a new key yet.
-    const shown = await effectsOf(probeEnv, operator, instanceId);
+    const shown = await instances.effects(probeEnv, operator, instanceId);
     expect(shown.map(({ step, generation, state }) => `${step} ${generation}: ${state}`)).toEqual([
       ...["first 1: superseded", "rows 1: superseded", "stays 1: done", "second 1: superseded", "third 1: superseded"],
       ...["undo third 1: done", "undo second 1: done", "undo rows 1: done", "undo first 1: done"],
     ]);
-    expect((await planAct(probeEnv, operator, "retry", instanceId, {})).effects).toContainEqual({
+    expect((await instances.plan(probeEnv, operator, "retry", instanceId, {})).effects).toContainEqual({
       step: "first",
       item: "",
       verdict: "runs",
     });
-    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instanceId));
+    const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, instanceId));
     expect(steps.map((step) => step.name)).toEqual([
       ...["first", "rows", "stays", "second", "third"],
       ...["undo third", "undo second", "undo rows", "undo first"],
@@ -148,7 +148,7 @@ describe("An undo", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undone(instanceId);
     expect(await takenBack(name)).toHaveLength(1);
-    const { steps } = await historyOf(probeEnv, await getInstance(probeEnv, operator, instanceId));
+    const { steps } = await instances.history(probeEnv, await instances.get(probeEnv, operator, instanceId));
     expect(steps.map((step) => step.name)).toEqual(["rest", "wait", "wait · signal", "act", "undo act"]);
   });
 
@@ -174,16 +174,16 @@ describe("An undo", () => {
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     throwing.add(name);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
-    expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({
+    expect((await instances.get(probeEnv, operator, instanceId)).error).toMatchObject({
       code: "nondeterministic_steps",
       message: `"second" can be undone, but the undo did not reach it. The code threw: A setting is missing. Fix the code, deploy it, then retry.`,
     });
     expect(await takenBack(name)).toEqual([]);
 
     throwing.delete(name);
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the setting is deployed" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the setting is deployed" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     expect(await takenBack(name)).toEqual([
       `second/undo ${(await happened(`${name}/second`))[0]?.id}`,

@@ -1,4 +1,4 @@
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect } from "vitest";
 import type { LedgerEntry } from "../../upstream/server.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
@@ -12,7 +12,7 @@ export async function takenBack(name: string): Promise<string[]> {
 }
 
 export async function undone(instanceId: string): Promise<void> {
-  await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+  await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
   expect(await reaches(instanceId, "terminated", "errored", "in_doubt")).toBe("terminated");
 }
 

@@ -1,5 +1,5 @@
 import { defineStep, type EffectCall } from "millrace";
-import { describeInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, inject, it, onTestFinished, vi } from "vitest";
 import { advise } from "../../../packages/millrace/src/pass/advice.ts";
 import { fresh, operator, probeEnv } from "../harness.ts";
@@ -107,7 +107,7 @@ it.each([
   expect(await ended(instanceId)).toBe("complete");
   await platformReaches(instanceId, "complete");
   const said = `Its result has ${what}, which JSON changes or leaves out.`;
-  expect(await describeInstance(probeEnv, operator, instanceId)).toMatchObject({ result, resultChanged: said });
+  expect(await instances.describe(probeEnv, operator, instanceId)).toMatchObject({ result, resultChanged: said });
   expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
 });
 
@@ -117,8 +117,8 @@ it("an undefined result, or an undefined field of a result, is not reported as a
   const left = await runLab(async () => ({ a: undefined, b: 1 }));
   for (const { instanceId } of [nothing, left]) expect(await platformReaches(instanceId, "complete")).toBe("complete");
   const kept = { result: null, resultChanged: null };
-  expect(await describeInstance(probeEnv, operator, nothing.instanceId)).toMatchObject(kept);
-  expect(await describeInstance(probeEnv, operator, left.instanceId)).toMatchObject({ ...kept, result: { b: 1 } });
+  expect(await instances.describe(probeEnv, operator, nothing.instanceId)).toMatchObject(kept);
+  expect(await instances.describe(probeEnv, operator, left.instanceId)).toMatchObject({ ...kept, result: { b: 1 } });
   expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);
 });
 

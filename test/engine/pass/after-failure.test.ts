@@ -1,6 +1,7 @@
 import { type Done, defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
-import { type ActionPlan, actOn, effectsOf, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import type { ActionPlan } from "../../../packages/millrace/src/operate/instances/plan.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
 
@@ -37,7 +38,8 @@ async function failedPayment(thrown: (cause: unknown) => Error) {
   return { instanceId, world };
 }
 
-const states = async (id: string) => (await effectsOf(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
+const states = async (id: string) =>
+  (await instances.effects(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
 
 describe("A failure that the code caught before it threw its own error", () => {
   it.concurrent("W25 an error with a caught failure as its cause is attributed to that step, contains both messages, and a retry repeats that step", async () => {
@@ -47,7 +49,7 @@ describe("A failure that the code caught before it threw its own error", () => {
       code: "upstream_refused",
       message: "The order cannot be paid. (The card is locked.)",
     });
-    expect(await actOn(probeEnv, operator, "retry", instanceId, { reason: "unlocked" })).toMatchObject({ from: "pay" });
+    expect(await instances.act(probeEnv, operator, "retry", instanceId, { reason: "unlocked" })).toMatchObject({ from: "pay" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
@@ -70,7 +72,7 @@ describe("A failure that the code caught before it threw its own error", () => {
   it.concurrent("W25 a retry after an error without a cause needs the failed step's name and `anyway`, because the fallback may remain", async () => {
     const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
     expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
-    const again = (anyway: boolean) => actOn(probeEnv, operator, "retry", instanceId, { from: "pay", anyway, reason: "unlocked" });
+    const again = (anyway: boolean) => instances.act(probeEnv, operator, "retry", instanceId, { from: "pay", anyway, reason: "unlocked" });
     await expect(again(false)).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining('"anyway": true') });
     await again(true);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -111,10 +113,13 @@ describe("A dry run for a run that caught a failure and continued", () => {
   it.concurrent("W25 a dry run reports that a retry and a restart throw a caught failure to the code again, and do not repeat its step", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const told = { mail: "caught", "note it": "kept", fails: "runs" };
-    expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, {}))).toEqual(told);
-    expect(verdicts(await planAct(probeEnv, operator, "restart", instanceId, {}))).toEqual(told);
-    expect(verdicts(await planAct(probeEnv, operator, "skip", instanceId, { step: "fails" }))).toEqual({ ...told, fails: "skipped" });
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    expect(verdicts(await instances.plan(probeEnv, operator, "retry", instanceId, {}))).toEqual(told);
+    expect(verdicts(await instances.plan(probeEnv, operator, "restart", instanceId, {}))).toEqual(told);
+    expect(verdicts(await instances.plan(probeEnv, operator, "skip", instanceId, { step: "fails" }))).toEqual({
+      ...told,
+      fails: "skipped",
+    });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(world.asked).toBe(1);
   });
@@ -122,8 +127,8 @@ describe("A dry run for a run that caught a failure and continued", () => {
   it.concurrent("W25 a dry run of a retry from a step with a caught failure reports that the step runs, and that its fallback remains", async () => {
     const { instanceId, world } = await wentOnAndFailed();
     const named = { from: "mail", anyway: true };
-    expect(verdicts(await planAct(probeEnv, operator, "retry", instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
-    await actOn(probeEnv, operator, "retry", instanceId, { ...named, reason: "both may stand" });
+    expect(verdicts(await instances.plan(probeEnv, operator, "retry", instanceId, named))).toEqual({ mail: "runs", "note it": "kept" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { ...named, reason: "both may stand" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(world.asked).toBe(2);
   });
@@ -145,7 +150,7 @@ describe("An undo of a run with a read that still fails", () => {
       await step.read("price", () => Promise.reject(notRetryable("The price list is gone.")), ONCE);
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["reserved", "released"]);
   });
@@ -160,12 +165,12 @@ describe("An undo of a run with a read that still fails", () => {
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     gone = true;
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "price", message: "The price list is gone." });
     expect(world).toEqual(["reserved", "reserved"]);
     gone = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "it is back" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "it is back" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["reserved", "reserved", "released", "released"]);
   });

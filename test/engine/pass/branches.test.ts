@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { type Done, defineStep, type EffectCall, type Steps, sql, upstreamRefused } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
@@ -129,7 +129,7 @@ async function holds(root: Tree): Promise<void> {
   await ends("errored", "complete");
   await platformReaches(instanceId, "errored");
   mend();
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   await ends("complete", "errored");
   const first = told.toSorted();
   expect(await restartLab(instanceId)).toBe("complete");
@@ -142,7 +142,7 @@ async function holds(root: Tree): Promise<void> {
   expect(new Set(decided.flat().map(raceOf)).size).toBe(new Set(decided.flat()).size);
   expect(new Set(decided[0]).size).toBe(decided[0]?.length);
 
-  await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+  await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
   await ends("terminated", "errored");
   const recorded = await rows<{ output: string }>(
     "SELECT output FROM millrace_inbox WHERE instance_id = ?1 AND class = 'natural' AND position >= 0 AND state IN ('done', 'superseded') ORDER BY position DESC",

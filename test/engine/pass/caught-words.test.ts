@@ -1,5 +1,5 @@
 import { upstreamRefused } from "millrace";
-import { actOn, getInstance, planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { outputOf, restartLab, runLab } from "../lab.ts";
@@ -73,10 +73,10 @@ it("a retry can start at a caught step with a failure that is recorded only in t
     );
   });
   expect(await ended(instanceId)).toBe("errored");
-  await actOn(probeEnv, operator, "restart", instanceId, { reason: "Once more." });
+  await instances.act(probeEnv, operator, "restart", instanceId, { reason: "Once more." });
   expect(await ended(instanceId)).toBe("errored");
   isMended = true;
-  expect(await planAct(probeEnv, operator, "retry", instanceId, { from: "card" })).toMatchObject({ from: "card" });
+  expect(await instances.plan(probeEnv, operator, "retry", instanceId, { from: "card" })).toMatchObject({ from: "card" });
 });
 
 it("an effect that an upstream refused with a message of 200,000 characters counts as not happened, and is not in doubt", async () => {
@@ -88,5 +88,5 @@ it("an effect that an upstream refused with a message of 200,000 characters coun
     );
   });
   expect(await reaches(instanceId, "errored", "in_doubt", "complete")).toBe("errored");
-  expect(await getInstance(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "pay", code: "upstream_refused" } });
+  expect(await instances.get(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "pay", code: "upstream_refused" } });
 });

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable, upstreamRefused } from "millrace";
-import { decideApproval, listApprovals } from "millrace/operate";
+import { approvals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import type { LabCall } from "../../probe/lab.ts";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
@@ -110,8 +110,8 @@ describe("A fallback that the code runs after a failed step", () => {
       return how;
     });
     await reaches(instanceId, "waiting");
-    const [question] = (await listApprovals(probeEnv, operator, { instance: instanceId })).items;
-    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    const [question] = (await approvals.list(probeEnv, operator, { instance: instanceId })).items;
+    await approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "yes");
     expect(await ended(instanceId)).toBe("errored");
     state.mended = true;
     await retry(instanceId);

@@ -1,5 +1,5 @@
 import { defineStep, type EffectCall, notRetryable, type Steps, upstreamRefused } from "millrace";
-import { actOn, effectsOf, planAct, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, expireLeases, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
@@ -30,8 +30,8 @@ function mail(retries: { limit: number; delay: number } = ONCE.retries) {
 }
 
 async function reject(id: string, step: string): Promise<void> {
-  const effect = (await effectsOf(probeEnv, operator, id)).find((one) => one.step === step && one.state === "in_doubt");
-  await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "it never arrived");
+  const effect = (await instances.effects(probeEnv, operator, id)).find((one) => one.step === step && one.state === "in_doubt");
+  await effects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "it never arrived");
 }
 
 describe("An effect in doubt that an operator has answered", () => {
@@ -52,7 +52,7 @@ describe("An effect in doubt that an operator has answered", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(world.sent).toBe(1);
   });
@@ -71,7 +71,7 @@ describe("An effect in doubt that an operator has answered", () => {
     await reject(instanceId, "mail");
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({ step: "mail" });
-    expect(await planAct(probeEnv, operator, "retry", instanceId, {})).toEqual({
+    expect(await instances.plan(probeEnv, operator, "retry", instanceId, {})).toEqual({
       from: "mail",
       follows: expect.stringContaining("the code determines which"),
       note: null,
@@ -127,7 +127,7 @@ describe("A once effect", () => {
     };
     const { instanceId } = await runLab(({ step }) => step.effect("mail", definition, {}, { record }));
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
-    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    const [effect] = await instances.effects(probeEnv, operator, instanceId);
     expect(effect?.error?.message).toContain('The effect happened and returned "mail-7"');
     expect(effect?.error?.message).toContain("The shop's name is missing.");
   });
@@ -169,7 +169,7 @@ it.concurrent("W25 an effect that the code starts without await before it throws
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
   const before = done.length;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "once more" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "once more" });
   await reaches(instanceId, "errored");
   await platformReaches(instanceId, "errored");
   await scheduler.wait(300);
@@ -202,7 +202,7 @@ it.concurrent("W25 a retry repeats the fallback with a lost answer, and not the 
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
   lost = false;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "the answer was lost" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the answer was lost" });
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect(charged).toEqual(["B"]);
 });
@@ -221,7 +221,7 @@ it.concurrent("W27 an event goes to the current run's wait, not to another wait 
   expect(await reaches(instanceId, "errored")).toBe("errored");
   await platformReaches(instanceId, "errored");
   both = false;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   await reaches(instanceId, "waiting");
   await deliver("probe-events", [say(name, "here")]);
   expect(await reaches(instanceId, "complete")).toBe("complete");

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { dieAt, operator, probeEnv, reaches } from "../harness.ts";
 import { held, runLab } from "../lab.ts";
@@ -22,8 +22,8 @@ function delay(statement: RegExp, { of, nth = 1 }: { of: () => string; nth?: num
   onTestFinished(() => spy.mockRestore());
 }
 
-const pause = (id: string) => actOn(probeEnv, operator, "pause", id, { reason: "Let me look." });
-const resume = (id: string) => actOn(probeEnv, operator, "resume", id, { reason: "Go on." });
+const pause = (id: string) => instances.act(probeEnv, operator, "pause", id, { reason: "Let me look." });
+const resume = (id: string) => instances.act(probeEnv, operator, "resume", id, { reason: "Go on." });
 
 it("W25 an effect after a caught failure does not begin when an operator has paused the run in the meantime", async () => {
   const { card, act, asked } = shop();
@@ -60,7 +60,7 @@ it("W25 the record of a caught failure survives a restart that an operator reque
     return held(begun);
   });
   await held(() => is.caught);
-  const restarted = actOn(probeEnv, operator, "restart", instanceId, { reason: "It hangs." });
+  const restarted = instances.act(probeEnv, operator, "restart", instanceId, { reason: "It hangs." });
   expect(await reaches(instanceId, "paused")).toBe("paused");
   const { died } = dieAt("W03 effect done, not recorded", instanceId);
   is.over = true;

@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { decideApproval, listEffects } from "millrace/operate";
+import { approvals, effects } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { approvalId } from "../../../packages/millrace/src/signals/approval.ts";
@@ -71,7 +71,7 @@ describe("An unknown outcome", () => {
       await step.commit("note", () => ({}));
     });
     expect(await ended(instanceId)).toBe("complete");
-    const { items: doubts } = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
+    const { items: doubts } = await effects.list(probeEnv, operator, { state: "in_doubt", limit: 200 });
     expect(doubts.filter((one) => one.instance_id === instanceId)).toMatchObject([{ step: "mail" }]);
     released = true;
     expect(
@@ -172,7 +172,7 @@ it.each(["retry", "undo", "confirm", "approve"] as const)(
       retry: () => retry(instanceId),
       undo: () => undo(instanceId),
       confirm: () => resolve(instanceId, "mail", { verb: "confirm", output: 1 }),
-      approve: () => decideApproval(probeEnv, operator, approvalId(instanceId, "agree"), "approve", "yes"),
+      approve: () => approvals.decide(probeEnv, operator, approvalId(instanceId, "agree"), "approve", "yes"),
     };
     expect(await act[verb]()).toHaveProperty(verb === "retry" || verb === "undo" ? "action_id" : "actionId");
     expect(lost()).toBe(true);

@@ -1,5 +1,5 @@
 import { type Done, defineStep, type Steps } from "millrace";
-import { actOn, historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
 import { errorOf, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
@@ -38,7 +38,7 @@ describe("Parallel branches with several steps each", () => {
     waits.a1 = () => done.includes("b2");
     const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]));
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(back).toEqual(["a2", "a1", "b2", "b1"]);
   });
@@ -62,7 +62,7 @@ describe("Parallel branches with several steps each", () => {
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect([done, back.toSorted()]).toEqual([
       ["instead", "behind"],
@@ -75,7 +75,7 @@ describe("Parallel branches with several steps each", () => {
     const { instanceId } = await runLab(({ step }) => chain(step, "a", "b"));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     await (await LAB.get(instanceId)).restart();
     expect(await platformReaches(instanceId, "errored")).toBe("errored");
@@ -165,7 +165,7 @@ describe("Parallel branches with several steps each", () => {
     refusing.clear();
     mended = true;
     await platformReaches(instanceId, "errored");
-    const named = actOn(probeEnv, operator, "retry", instanceId, { from: "by card", reason: "the card works now" });
+    const named = instances.act(probeEnv, operator, "retry", instanceId, { from: "by card", reason: "the card works now" });
     await expect(named).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining('continued with "by invoice"'),
@@ -186,7 +186,7 @@ describe("Parallel branches with several steps each", () => {
     expect(await restartLab(instanceId)).toBe("errored");
     const [, a2] = done.toSorted();
     expect(done).toHaveLength(4);
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "lab" });
     const said = steps.flatMap(({ attempts }) => attempts.map(({ error }) => error?.message ?? ""));
     expect(said).toContainEqual(expect.stringContaining(`recorded the step "${a2}" where the code now calls "a2 `));
     expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);

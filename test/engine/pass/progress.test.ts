@@ -1,5 +1,5 @@
 import { defineStep } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";
@@ -82,7 +82,7 @@ it("an operator's retry begins without progress", async () => {
   expect(await reaches(instanceId, "errored")).toBe("errored");
   expect(await reportsOf(instanceId)).toMatchObject({ count: ["count", 1, 0.5, null, null, null, expect.any(Number)] });
   isGood = true;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "fixed" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "fixed" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(await reportsOf(instanceId)).toBeNull();
 });

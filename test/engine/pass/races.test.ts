@@ -1,5 +1,5 @@
 import { type Done, defineStep } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
 import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
@@ -21,7 +21,7 @@ describe("Races of parallel branches", () => {
     expect(await restartLab(instanceId)).toBe("complete");
     expect(winners).toEqual(["first", "first"]);
     expect(done).toEqual(["first", "second", "after first", "loser"]);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(back).toEqual(["loser", "after first", "second", "first"]);
   });
@@ -43,7 +43,7 @@ describe("Races of parallel branches", () => {
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await platformReaches(instanceId, "complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     done.length = 0;
     expect(await retried(instanceId)).toBe("complete");
@@ -53,7 +53,7 @@ describe("Races of parallel branches", () => {
     expect(new Set(winners)).toEqual(new Set(["look"]));
     expect(done.toSorted()).toEqual(["a", "after look", "b", "c", "slow"]);
     back.length = 0;
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off again" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off again" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
   });
@@ -72,7 +72,7 @@ describe("Races of parallel branches", () => {
     });
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     refusing.clear();
     Object.assign(ms, { q: 900, r: 50, p: 0, last: 100 });
@@ -106,12 +106,12 @@ describe("Races of parallel branches", () => {
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await recorded(instanceId, "claimed");
     await platformReaches(instanceId, "errored");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     refusing.clear();
     waits.beside = () => look.claimed > 1;
     const claim = pauseAt("W01 claimed, effect not started", name);
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "again" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "again" });
     await until(async () => claim.reached(), Boolean);
     look.ms = 1500;
     await expireLeases(instanceId);
@@ -128,7 +128,7 @@ describe("Races of parallel branches", () => {
     });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await restartLab(instanceId)).toBe("complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect([done, back]).toEqual([
       ["winner", "behind"],
@@ -153,7 +153,7 @@ describe("Races of parallel branches", () => {
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(done).toEqual(["loser", "winner", "loser"]);
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(back.toSorted()).toEqual(["loser", "winner"]);
   });

@@ -1,5 +1,5 @@
 import { type Done, defineStep, type EffectCall, type Steps, upstreamRefused } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 
@@ -35,7 +35,7 @@ export function world() {
 
 export async function retried(instanceId: string): Promise<string | undefined> {
   await platformReaches(instanceId, "errored", "complete", "terminated");
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   return reaches(instanceId, "complete", "errored");
 }
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { putSchedule, SCOPES } from "millrace/operate";
+import { SCOPES, schedules } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
@@ -26,7 +26,7 @@ it(`a due time of the digest in docs/patterns.md sends ${READERS} mails at 50 pe
 
   const by = { tenantId: fresh("digest"), actor: "ada", scopes: SCOPES };
   const weekly = { cron: "0 7 * * 1", timeZone: "UTC", command: "digest.due", payload: { list }, lateMs: 3_600_000 };
-  await putSchedule(probeEnv, app, by, "weekly", weekly, "Mondays at seven");
+  await schedules.put(probeEnv, app, by, "weekly", weekly, "Mondays at seven");
   const at = Date.now();
   const due = async () => {
     await rows("UPDATE millrace_schedules SET next_at = ?1 WHERE tenant_id = ?2", at, by.tenantId);

@@ -1,6 +1,6 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { enqueueOne, instanceId } from "millrace";
-import { replayDeadLetter } from "millrace/operate";
+import { deadLetters } from "millrace/operate";
 import { expect, it } from "vitest";
 import { takeOver } from "../../docs/examples/old-queue.ts";
 import { ParcelFollow } from "../../docs/examples/parcel.ts";
@@ -51,7 +51,7 @@ it("a permanently refused message of an old queue becomes one dead letter of the
   const mended = { ...JSON.parse(body), payload_inline: { parcel_id: "P-1" } };
   const reader = { ...operator, scopes: ["read", "operate", "enqueue"] };
   const asked = { reason: "Its name was too long.", body: mended };
-  expect(await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", asked)).toMatchObject({ sent: true });
+  expect(await deadLetters.replay(probeEnv, app, reader, letter?.id ?? "", asked)).toMatchObject({ sent: true });
   expect(await instances(key)).toHaveLength(1);
   expect(await letters(key), "a message that is delivered twice has one dead letter").toMatchObject([{ state: "replayed" }]);
 });

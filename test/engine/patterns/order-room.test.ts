@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { type Envelope, instanceId } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import type { OrderRoom } from "../../docs/examples/order-room.ts";
 import { deliver, dieAt, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
@@ -101,7 +101,7 @@ describe("The order room of docs/patterns.md", () => {
     expect(await one.comesTo(stopped)).toEqual(stopped);
     expect(await reaches(one.id("label"), "errored")).toBe("errored");
     one.refused.clear();
-    await actOn(probeEnv, operator, "retry", one.id("label"), { reason: "The printer has paper." });
+    await instances.act(probeEnv, operator, "retry", one.id("label"), { reason: "The printer has paper." });
     expect(await one.comesTo(DONE)).toEqual(DONE);
     expect((await one.did()).at(-1)).toBe("hand over");
     await one.room.onEvent({ payload_inline: { order: one.name, task: "label", ok: false } } as Envelope);

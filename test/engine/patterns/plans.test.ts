@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { instanceId, type LaneEnv } from "millrace";
-import { actOn, describeLane } from "millrace/operate";
+import { instances, lanes } from "millrace/operate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../probe/worker.ts";
@@ -29,7 +29,7 @@ function customer() {
     /** The customer's charges, in order. */
     billed: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     plan: () => rows("SELECT plan FROM plans WHERE customer = ?1", name),
-    standing: () => describeLane(probeEnv, operator, lane),
+    standing: () => lanes.describe(probeEnv, operator, lane),
     /** Aborts the lane's object. */
     async die(): Promise<void> {
       const stub = (env as unknown as Required<LaneEnv>).LANES.getByName(JSON.stringify(["plans", "acme", name]));
@@ -63,7 +63,7 @@ describe("The lane per customer of docs/patterns.md", () => {
     });
     expect(await one.billed()).toEqual(["free to pro"]);
     refused.clear();
-    await actOn(probeEnv, operator, "retry", one.id(1), { reason: "The card is valid again." });
+    await instances.act(probeEnv, operator, "retry", one.id(1), { reason: "The card is valid again." });
     expect(await reaches(one.id(2), "complete")).toBe("complete");
     expect(await one.billed()).toEqual(["free to pro", "pro to team", "team to free"]);
   });

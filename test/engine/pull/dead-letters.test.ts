@@ -1,5 +1,5 @@
 import { createExecutionContext } from "cloudflare:test";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { expect, it } from "vitest";
 import type { Json } from "../../api/client.ts";
 import { plain } from "../../probe/pull.ts";
@@ -10,7 +10,7 @@ import { ALONE, LabQueue, textOf } from "./lab.ts";
 
 /** Sends a request of an operator of the queue's tenant to the API of dead letters, and returns the answer. */
 async function asked(queue: LabQueue, path: string, body?: object) {
-  const token = await mintToken(probeEnv, { tenantId: queue.tenant, actor: "ada", scopes: ["read", "operate"] });
+  const token = await tokens.mint(probeEnv, { tenantId: queue.tenant, actor: "ada", scopes: ["read", "operate"] });
   const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
   const request = new Request(`http://localhost/v1/dead-letters${path}`, {
     headers,

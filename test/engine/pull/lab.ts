@@ -1,8 +1,9 @@
 import { createExecutionContext, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { PULL_SCOPE, type PullEnv, type PullMessage, type PullQueueDefinition, pullQueueOf } from "millrace";
-import { mintToken, type PullStub, pullObjectOf, type Scope } from "millrace/operate";
+import { pullQueues, type Scope, tokens } from "millrace/operate";
 import { vi } from "vitest";
+import type { PullStub } from "../../../packages/millrace/src/pull/stub.ts";
 import worker from "../../probe/worker.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
@@ -43,7 +44,7 @@ export async function request(
 }
 
 export function tokenFor(tenantId: string, ...scopes: Scope[]): Promise<string> {
-  return mintToken(probeEnv, { tenantId, actor: "renderer", scopes });
+  return tokens.mint(probeEnv, { tenantId, actor: "renderer", scopes });
 }
 
 /** A queue of a unique tenant, with its HTTP pull consumer. */
@@ -67,7 +68,7 @@ export class LabQueue {
   }
 
   get object(): PullStub {
-    return pullObjectOf(this.#env, { queue: this.#queue.name, tenant: this.tenant });
+    return pullQueues.objectOf(this.#env, { queue: this.#queue.name, tenant: this.tenant });
   }
 
   send(...bodies: unknown[]) {

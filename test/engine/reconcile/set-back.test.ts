@@ -1,5 +1,5 @@
 import { defineStep, sql, upstreamRefused } from "millrace";
-import { actOn, decideApproval, effectsOf, historyOf, planAct, resolveDoubt } from "millrace/operate";
+import { approvals, effects as engineEffects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { findSetBack } from "../../../packages/millrace/src/operate/instances/set-back.ts";
 import { mode } from "../../probe/mode.ts";
@@ -43,7 +43,7 @@ async function setBack(instanceId: string, name: string): Promise<void> {
 
 async function doubtOf(instanceId: string) {
   expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
-  const [effect] = (await effectsOf(probeEnv, operator, instanceId)).filter(({ state }) => state === "in_doubt");
+  const [effect] = (await instances.effects(probeEnv, operator, instanceId)).filter(({ state }) => state === "in_doubt");
   return effect;
 }
 
@@ -76,14 +76,14 @@ describe("A database that was restored to a time before a run's steps", () => {
     await lookAgain(instanceId);
     expect(await noted(instanceId)).toMatchObject([{ kind: "database_set_back", state: "open", mends: 0 }]);
 
-    const plan = await planAct(probeEnv, operator, "restart", instanceId, {});
+    const plan = await instances.plan(probeEnv, operator, "restart", instanceId, {});
     expect(plan.follows).toContain("A lookup effect asks the upstream first, a once effect becomes in_doubt");
     expect(plan.effects).toEqual(["mail", "book", "pay", "note", "second"].map((step) => ({ step, item: "", verdict: "unknown" })));
-    await actOn(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
+    await instances.act(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
     await keeperRound();
     const effect = await doubtOf(instanceId);
     expect(effect).toMatchObject({ step: "mail", error: { message: expect.stringContaining("restored to an earlier time") } });
-    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
+    await engineEffects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
     await until(
       () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
       ([one]) => one !== undefined,
@@ -130,10 +130,10 @@ describe("A database that was restored to a time before a run's steps", () => {
           code: "database_set_back",
           message: expect.stringContaining("Restart the instance"),
         });
-        await actOn(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
+        await instances.act(probeEnv, operator, "restart", instanceId, { reason: "a backup was restored" });
         await keeperRound();
         const effect = await doubtOf(instanceId);
-        await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
+        await engineEffects.resolve(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail" }, "in the sent folder");
         expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
         expect([world, await rowsOf(name)]).toEqual([["mail"], [expect.anything()]]);
       } finally {
@@ -173,7 +173,7 @@ describe("A database that was restored to a time before a run's steps", () => {
           ([one]) => one !== undefined,
         );
         expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
-        await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+        await approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "yes");
         await openWaits(instanceId, 1);
         expect(await findSetBack(probeEnv, { id: instanceId, workflow: "lab" })).toBeUndefined();
         await deliver("probe-events", [say(`${name}/1`, "go")]);
@@ -202,13 +202,13 @@ describe("A database that was restored to a time before a run's steps", () => {
       { name },
     );
     await until(async () => state.begun, Boolean);
-    await actOn(probeEnv, operator, "pause", instanceId, { reason: "wait" });
+    await instances.act(probeEnv, operator, "pause", instanceId, { reason: "wait" });
     state.go = true;
     await until(
-      async () => (await historyOf(probeEnv, { id: instanceId, workflow: "lab" })).steps,
+      async () => (await instances.history(probeEnv, { id: instanceId, workflow: "lab" })).steps,
       (steps) => steps.some(({ name: step, state: is }) => step === "pay" && is === "complete"),
     );
-    await actOn(probeEnv, operator, "restart", instanceId, { reason: "again" });
+    await instances.act(probeEnv, operator, "restart", instanceId, { reason: "again" });
     await until(
       async () => {
         await keeperRound();

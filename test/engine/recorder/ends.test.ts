@@ -1,5 +1,5 @@
 import { defineStep } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import type { End } from "../../../packages/millrace/src/store/instances/run.ts";
@@ -27,7 +27,7 @@ describe("The recorded end of a run", () => {
     const { instanceId, state } = await failsUntilMended();
     expect(await reaches(instanceId, "errored")).toBe("errored");
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await run(instanceId)).toBe(2);
     await until(
       () => rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1 AND state = 'done'", instanceId),

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { sql, upstreamRefused } from "millrace";
-import { actOn, historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
@@ -75,7 +75,7 @@ describe("A failing recorder", () => {
       };
       return step.commit("a", make, { retries: { limit: 3, delay: 10 } });
     });
-    const attempts = async () => (await historyOf(probeEnv, { id: instanceId, workflow: "lab" })).steps[0]?.attempts;
+    const attempts = async () => (await instances.history(probeEnv, { id: instanceId, workflow: "lab" })).steps[0]?.attempts;
     const [first] = (await until(attempts, (tries) => tries?.[0]?.retryDelayMs != null)) ?? [];
     expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
     await (await LAB.get(instanceId)).terminate();
@@ -124,7 +124,7 @@ describe("Outputs", () => {
     await env.DB.prepare(inflate).bind(instanceId).run();
     broken = false;
     await platformReaches(instanceId, "errored");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
 
     const recorder = recorderOf(probeEnv, instanceId);

@@ -1,7 +1,8 @@
 import { createExecutionContext, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type RoomDefinition, type RoomEnv, type RoomFrame, roomOf, roomTicket } from "millrace";
-import { mintToken, type RoomStub, roomObjectOf, type Scope } from "millrace/operate";
+import { rooms, type Scope, tokens } from "millrace/operate";
+import type { RoomStub } from "../../../packages/millrace/src/rooms/stub.ts";
 import worker from "../../probe/worker.ts";
 import { until } from "../../until.ts";
 import { fresh, probeEnv } from "../harness.ts";
@@ -78,11 +79,11 @@ export class LabRoom {
   }
 
   get object(): RoomStub {
-    return roomObjectOf(roomEnv, { room: this.#room.name, tenant: this.tenant, key: this.key });
+    return rooms.objectOf(roomEnv, { room: this.#room.name, tenant: this.tenant, key: this.key });
   }
 
   token(actor: string, ...scopes: Scope[]): Promise<string> {
-    return mintToken(probeEnv, { tenantId: this.tenant, actor, scopes });
+    return tokens.mint(probeEnv, { tenantId: this.tenant, actor, scopes });
   }
 
   async ask(path: string, headers: Record<string, string>, method = "GET"): Promise<Response> {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { deleteSchedule, pauseSchedule, putSchedule, runSchedule } from "millrace/operate";
+import { schedules } from "millrace/operate";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { startDue } from "../../../packages/millrace/src/schedules/due.ts";
 import { app } from "../../../src/catalog.ts";
@@ -91,9 +91,9 @@ describe("A due time that the keeper starts while another caller changes its sch
     lateMs: HOUR_MS,
   };
   it.each([
-    ["pauses its schedule", (db: typeof env, by: Json, name: string) => pauseSchedule(db, by, name, reason)],
-    ["changes its schedule", (db: typeof env, by: Json, name: string) => putSchedule(db, app, by, name, wanted, reason)],
-    ["ends its schedule", (db: typeof env, by: Json, name: string) => deleteSchedule(db, by, name, reason)],
+    ["pauses its schedule", (db: typeof env, by: Json, name: string) => schedules.pause(db, by, name, reason)],
+    ["changes its schedule", (db: typeof env, by: Json, name: string) => schedules.put(db, app, by, name, wanted, reason)],
+    ["ends its schedule", (db: typeof env, by: Json, name: string) => schedules.delete(db, by, name, reason)],
   ])(
     "a schedule's due time that the keeper starts while another caller %s is recorded as started, and not also as missed",
     async (_, change) => {
@@ -117,7 +117,7 @@ describe("A due time that the keeper starts while another caller changes its sch
     const by = { tenantId: caller.tenantId, actor: "ada" };
     // The keeper reads before the hour, and writes after the pausing caller has read the schedule.
     const early = meanwhile(2, nameIn(path), () => startDue(env, app, due - 1));
-    await pauseSchedule(early, by, nameIn(path), reason);
+    await schedules.pause(early, by, nameIn(path), reason);
     expect(await runs()).toMatchObject([
       { state: "missed", due_at: new Date(due).toISOString(), times: 1, reason: "ada paused the schedule before the run was started." },
       { state: "started", due_at: new Date(due - HOUR_MS).toISOString() },
@@ -131,7 +131,7 @@ describe("A due time that the keeper starts while another caller changes its sch
     const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
     vi.spyOn(Date, "now").mockReturnValue(due - 1000);
     const hourly = { ...wanted, cron: "0 * * * *" };
-    await putSchedule(
+    await schedules.put(
       meanwhile(2, nameIn(path), () => startDue(env, app, now)),
       app,
       by,
@@ -183,9 +183,9 @@ describe("A run of a schedule by hand", () => {
     // At this point the first request has read the record of runs and the schedule.
     const held = meanwhile(3, nameIn(path), async () => {
       await caller.call("PUT", path, { ...otherTimes, command });
-      other = await runSchedule(env, app, by, nameIn(path), wish);
+      other = await schedules.run(env, app, by, nameIn(path), wish);
     });
-    expect(await runSchedule(held, app, by, nameIn(path), wish)).toMatchObject({ instanceId: other.instanceId, replayed: true });
+    expect(await schedules.run(held, app, by, nameIn(path), wish)).toMatchObject({ instanceId: other.instanceId, replayed: true });
     expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id: other.instanceId }]);
     expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: other.instanceId }]);
   });
@@ -196,7 +196,7 @@ describe("A run of a schedule by hand", () => {
     const moment = Date.now();
     vi.spyOn(Date, "now").mockReturnValue(moment);
     const wishes = Array.from({ length: 20 }, (_, index) => ({ reason, occasion: `wish ${index}` }));
-    const accepted = await Promise.all(wishes.map((wish) => runSchedule(env, app, by, nameIn(path), wish)));
+    const accepted = await Promise.all(wishes.map((wish) => schedules.run(env, app, by, nameIn(path), wish)));
     vi.restoreAllMocks();
     const noted = await runs();
     expect(noted.map((run) => run.instance_id).sort()).toEqual(accepted.map(({ instanceId }) => instanceId).sort());

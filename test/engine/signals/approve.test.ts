@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
-import { actOn, decideApproval, getApproval, historyOf, listApprovals } from "millrace/operate";
+import { approvals, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import {
@@ -36,19 +36,19 @@ describe("A question to an operator", () => {
     });
     expect(await happened(`${name}/act`)).toEqual([]);
 
-    await decideApproval(probeEnv, operator, id, "approve", "looks good");
+    await approvals.decide(probeEnv, operator, id, "approve", "looks good");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved: true, by: "tess", reason: "looks good" });
     expect(await happened(`${name}/act`)).toHaveLength(1);
-    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: "approved", decided_by: "tess", reason: "looks good" });
+    expect(await approvals.get(probeEnv, operator, id)).toMatchObject({ state: "approved", decided_by: "tess", reason: "looks good" });
     expect(await audited(instanceId)).toEqual([{ actor: "tess", verb: "approve", reason: "looks good", result: "applied" }]);
   });
 
   it("a question has two billed steps: one asks, one waits", async () => {
     const { instanceId, id } = await asking();
-    await decideApproval(probeEnv, operator, id, "reject", "no");
+    await approvals.decide(probeEnv, operator, id, "reject", "no");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
+    const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "probe" });
     // With the step mode lean, other steps may also be platform steps, when their replay is not known to be the first.
     const names = steps.map(({ name }) => name).filter((name) => mode.steps === "platform" || name.startsWith("ask"));
     expect(names).toEqual([
@@ -62,11 +62,11 @@ describe("A question to an operator", () => {
   it("a question is answered once, and a second answer is refused and audited", async () => {
     const { instanceId, id } = await asking();
     const answers = await Promise.allSettled([
-      decideApproval(probeEnv, operator, id, "approve", "yes"),
-      decideApproval(probeEnv, operator, id, "reject", "no"),
+      approvals.decide(probeEnv, operator, id, "approve", "yes"),
+      approvals.decide(probeEnv, operator, id, "reject", "no"),
     ]);
     expect(answers.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
-    const { state } = await getApproval(probeEnv, operator, id);
+    const { state } = await approvals.get(probeEnv, operator, id);
     const refused = answers.find((answer) => answer.status === "rejected");
     expect(refused?.reason).toMatchObject({ code: "invalid_transition", detail: { from: state } });
     expect((await audited(instanceId)).map(({ result }) => result)).toEqual(["applied", "no_change"]);
@@ -83,18 +83,18 @@ describe("A question to an operator", () => {
       env.DB.prepare("UPDATE millrace_approvals SET due_at = 0 WHERE id = ?1").bind(id),
       env.DB.prepare("UPDATE millrace_instances SET check_at = ?1 WHERE id = ?2").bind(soon, instanceId),
     ]);
-    await expect(decideApproval(probeEnv, operator, id, "approve", "again")).rejects.toMatchObject({ code: "invalid_transition" });
+    await expect(approvals.decide(probeEnv, operator, id, "approve", "again")).rejects.toMatchObject({ code: "invalid_transition" });
     expect(await rows("SELECT check_at FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ check_at: soon }]);
     await rows("UPDATE millrace_approvals SET due_at = ?1 WHERE id = ?2", asked, id);
-    await decideApproval(probeEnv, operator, id, "approve", "in time");
+    await approvals.decide(probeEnv, operator, id, "approve", "in time");
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
   it("a question belongs to its tenant: no other tenant can answer it", async () => {
     const { id } = await asking();
-    await expect(decideApproval(probeEnv, stranger, id, "approve", "mine?")).rejects.toMatchObject({ code: "approval_not_found" });
-    await expect(getApproval(probeEnv, operator, "nonsense")).rejects.toMatchObject({ code: "approval_not_found" });
-    expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
+    await expect(approvals.decide(probeEnv, stranger, id, "approve", "mine?")).rejects.toMatchObject({ code: "approval_not_found" });
+    await expect(approvals.get(probeEnv, operator, "nonsense")).rejects.toMatchObject({ code: "approval_not_found" });
+    expect((await approvals.get(probeEnv, operator, id)).state).toBe("pending");
   });
 
   it("an answer to a question is refused, with that reason, when the run is over", async () => {
@@ -103,14 +103,14 @@ describe("A question to an operator", () => {
     );
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const [question] = await questions(instanceId);
-    await expect(decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly")).rejects.toMatchObject({
+    await expect(approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "gladly")).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("its instance is complete"),
     });
-    expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
-    const { items } = await listApprovals(probeEnv, operator, { state: "pending", limit: 200 });
+    expect((await approvals.get(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
+    const { items } = await approvals.list(probeEnv, operator, { state: "pending", limit: 200 });
     expect(items.filter((one) => one.instance_id === instanceId)).toEqual([]);
-    expect((await listApprovals(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
+    expect((await approvals.list(probeEnv, operator, { state: "pending", instance: instanceId })).items).toEqual([]);
   });
 
   it("an answer to a question is refused while its run is being undone, and accepted after a retry", async () => {
@@ -128,13 +128,13 @@ describe("A question to an operator", () => {
       async (id) => (await questions(id)).length === 1,
     );
     const [question] = await questions(instanceId);
-    const answer = () => decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    const answer = () => approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "gladly");
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await expect(answer()).rejects.toMatchObject({ message: expect.stringContaining("its instance is being undone") });
     world.away = false;
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     mend();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the run may continue" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the run may continue" });
     await answer();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
@@ -142,7 +142,7 @@ describe("A question to an operator", () => {
   it("the keeper delivers an answer when the process died between the answer and its delivery", async () => {
     const { name, instanceId, id } = await asking();
     dieAt("question answered, instance not notified");
-    await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
+    await expect(approvals.decide(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
     await keeperRound();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toMatchObject({ approved: true, by: "tess" });
@@ -166,7 +166,7 @@ describe("A question to an operator", () => {
 
   it("W15 an answered question is read from its row after a restart, and is not asked again", async () => {
     const { name, instanceId, id } = await asking();
-    await decideApproval(probeEnv, operator, id, "reject", "not today");
+    await approvals.decide(probeEnv, operator, id, "reject", "not today");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await restarted(instanceId)).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "not today" });
@@ -177,7 +177,7 @@ describe("A question to an operator", () => {
   it("an open question is the same question after a restart, and its timeout continues", async () => {
     const { instanceId, id, question } = await asking();
     await (await probeEnv.PROBE.get(instanceId)).restart();
-    await decideApproval(probeEnv, operator, id, "approve", "yes");
+    await approvals.decide(probeEnv, operator, id, "approve", "yes");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await questions(instanceId)).toMatchObject([{ id, asked_at: question?.asked_at, due_at: question?.due_at }]);
   });
@@ -188,9 +188,9 @@ describe("A question to an operator", () => {
       async (id) => (await rows("SELECT 1 FROM millrace_approvals WHERE instance_id = ?1", id)).length > 0,
     );
     const [question] = await questions(instanceId);
-    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    await approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "yes");
     mend();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await outputOf(instanceId)).toEqual({ approved: true, by: "tess", reason: "yes" });
   });
 
@@ -201,11 +201,11 @@ describe("A question to an operator", () => {
       { do: "approve", name: "second", ...LONG },
     ]);
     const [first] = await questions(instanceId);
-    await decideApproval(probeEnv, operator, first?.id ?? "", "approve", "one");
+    await approvals.decide(probeEnv, operator, first?.id ?? "", "approve", "one");
     const [second] = await questions(instanceId, 2);
     expect(second).toMatchObject({ step: "second", state: "pending" });
     expect(await statusOf(instanceId)).toBe("waiting");
-    await decideApproval(probeEnv, operator, second?.id ?? "", "reject", "two");
+    await approvals.decide(probeEnv, operator, second?.id ?? "", "reject", "two");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputs(instanceId)).toMatchObject([
       { approved: true, reason: "one" },
@@ -219,9 +219,9 @@ describe("A question to an operator", () => {
     const asked = await questions(instanceId, 2);
     expect(asked.map(({ step }) => step).sort()).toEqual(["ask [a]", "ask [b]"]);
     const of = (step: string) => asked.find((one) => one.step === step)?.id ?? "";
-    await decideApproval(probeEnv, operator, of("ask [b]"), "approve", "b");
+    await approvals.decide(probeEnv, operator, of("ask [b]"), "approve", "b");
     expect(await statusOf(instanceId)).toBe("waiting");
-    await decideApproval(probeEnv, operator, of("ask [a]"), "reject", "a");
+    await approvals.decide(probeEnv, operator, of("ask [a]"), "reject", "a");
     expect(await statusOf(instanceId)).not.toBe("waiting");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputs(instanceId)).toMatchObject([
@@ -243,7 +243,7 @@ describe("A question to an operator", () => {
     const waits = () => rows("SELECT name FROM millrace_waits WHERE instance_id = ?1", instanceId);
     await until(waits, (found) => found.length > 0);
     const [question] = await questions(instanceId);
-    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    await approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "yes");
     expect(await statusOf(instanceId)).toBe("waiting");
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -253,11 +253,11 @@ describe("A question to an operator", () => {
 it("a question is deleted with its instance", async () => {
   const old = await asking();
   const young = await asking();
-  await decideApproval(probeEnv, operator, old.id, "approve", "yes");
+  await approvals.decide(probeEnv, operator, old.id, "approve", "yes");
   expect(await reaches(old.instanceId, "complete")).toBe("complete");
   await env.DB.prepare("UPDATE millrace_instances SET updated_at = 1, accepted_at = 1 WHERE id = ?1").bind(old.instanceId).run();
   await env.DB.prepare("UPDATE millrace_actions SET applied_at = 1 WHERE instance_id = ?1").bind(old.instanceId).run();
   await retentionPass();
-  expect((await listApprovals(probeEnv, operator, { instance: old.instanceId })).items).toEqual([]);
-  expect((await listApprovals(probeEnv, operator, { instance: young.instanceId })).items).toHaveLength(1);
+  expect((await approvals.list(probeEnv, operator, { instance: old.instanceId })).items).toEqual([]);
+  expect((await approvals.list(probeEnv, operator, { instance: young.instanceId })).items).toHaveLength(1);
 });

@@ -1,4 +1,5 @@
-import { type ApprovalRow, listApprovals } from "millrace/operate";
+import { approvals } from "millrace/operate";
+import type { ApprovalRow } from "../../../packages/millrace/src/inspect/approvals.ts";
 import { fresh, operator, probeEnv, probeOutput, rows, start, until } from "../harness.ts";
 
 export const LONG = { timeoutMs: 3_600_000 };
@@ -6,7 +7,7 @@ export const stranger = { tenantId: "globex", actor: "gus" };
 
 /** Waits until an instance has this number of questions, and returns them. */
 export async function questions(instanceId: string, count = 1): Promise<ApprovalRow[]> {
-  const asked = () => listApprovals(probeEnv, operator, { instance: instanceId });
+  const asked = () => approvals.list(probeEnv, operator, { instance: instanceId });
   return (await until(asked, ({ items }) => items.length >= count)).items;
 }
 

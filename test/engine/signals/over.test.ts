@@ -1,4 +1,4 @@
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { asking as caller } from "../asking.ts";
@@ -19,7 +19,7 @@ it.each(["platform", "lean"] as const)(
     const listed = async (query: string) => (await get(`/v1/approvals?instance=${instanceId}${query}`)).body.items;
     await reaches(instanceId, "waiting");
     expect(await listed("")).toMatchObject([{ id, state: "pending", over: null }]);
-    await actOn(probeEnv, operator, "cancel", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "cancel", instanceId, { reason: "called off" });
     expect(await kept(instanceId, "terminated", "errored")).toBe("terminated");
     expect(await listed("")).toMatchObject([{ id, state: "pending", over: "terminated" }]);
     expect(await listed("&state=pending")).toEqual([]);

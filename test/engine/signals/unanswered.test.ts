@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { decideApproval, getApproval } from "millrace/operate";
+import { approvals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
 import { asking, audited, LONG, outputs } from "./asking.ts";
@@ -13,13 +13,13 @@ describe("A question that is not answered in time", () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
-    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decided_by: null });
+    expect(await approvals.get(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decided_by: null });
   });
 
   it("an answer after a question's timeout is refused, with the question's status", async () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
+    await expect(approvals.decide(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
       code: "invalid_transition",
       detail: { from: "rejected", to: "approved" },
       message: expect.stringContaining("The question timed out"),
@@ -30,7 +30,7 @@ describe("A question that is not answered in time", () => {
   it("an answer between a question's due time and its timeout on the platform is refused", async () => {
     const { instanceId, id } = await asking();
     await env.DB.prepare("UPDATE millrace_approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
-    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
+    await expect(approvals.decide(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
       code: "invalid_transition",
       detail: { from: "overdue", to: "approved" },
     });
@@ -44,7 +44,7 @@ describe("A question that is not answered in time", () => {
     const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
     // The answer is stored and its delivery is lost. The wait times out and reads the answer.
     dieAt("question answered, instance not notified");
-    await expect(decideApproval(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
+    await expect(approvals.decide(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "just in time" });
   });

@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { actOn, decideApproval, historyOf, listApprovals } from "millrace/operate";
+import { approvals, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { deliver, operator, probeEnv, reaches, statusOf, until } from "../harness.ts";
 import { platformReaches, runLab } from "../lab.ts";
@@ -8,7 +8,7 @@ import { hear, openWaits, say } from "./waiting.ts";
 /** Waits until the platform's timer for a wait of the run has fired. */
 const timeWasUp = (id: string) =>
   until(
-    async () => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name),
+    async () => (await instances.history(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name),
     (names) => names.some((name) => name.includes("time is over")),
   );
 
@@ -33,7 +33,7 @@ it.concurrent.each(["a wait", "a question"])(
     await platformReaches(instanceId, "errored");
     broken = false;
     const retriedAt = Date.now();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     // A timeout that started again would end 4 s after the retry.
     expect(over - retriedAt).toBeLessThan(timeout - 500);
@@ -48,14 +48,14 @@ describe("A platform timer that fires early by the database's clock", () => {
       answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));
     });
     const [question] = await until(
-      async () => (await listApprovals(probeEnv, operator, { instance: instanceId })).items,
+      async () => (await approvals.list(probeEnv, operator, { instance: instanceId })).items,
       (items) => items.length === 1,
     );
     // In the database one hour remains when the platform's timer fires.
     await probeEnv.DB.prepare("UPDATE millrace_approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
     await timeWasUp(instanceId);
     expect(await statusOf(instanceId)).toBe("waiting");
-    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    await approvals.decide(probeEnv, operator, question?.id ?? "", "approve", "yes");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
   });

@@ -1,4 +1,4 @@
-import { getInstance, listInstances, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { deliver, operator, probeEnv, rows, until } from "../harness.ts";
 import { platformReaches, runLab } from "../lab.ts";
@@ -13,7 +13,7 @@ it("an instance, its steps and the log show each wait by its name in the code un
     const asked = step.approve("approve refund", { question: "Really?", timeout: "2 days" });
     return Promise.all([asked, hear(step, "wait for word", payload.name, DAY_MS)]);
   });
-  const shown = () => getInstance(probeEnv, operator, instanceId);
+  const shown = () => instances.get(probeEnv, operator, instanceId);
   await openWaits(instanceId, 1);
   await until(shown, ({ waitingFor }) => waitingFor.length === 2);
   const [event, question] = (await shown()).waitingFor;
@@ -26,10 +26,10 @@ it("an instance, its steps and the log show each wait by its name in the code un
   expect(question).toMatchObject({ approvalId: approval?.id, until: approval?.due_at });
   const [wait] = await rows<{ since_at: number }>("SELECT since_at FROM millrace_waits WHERE instance_id = ?1", instanceId);
   expect(event?.until).toBe(Number(wait?.since_at) + DAY_MS);
-  const listed = await listInstances(probeEnv, operator, { status: "waiting", limit: 200 });
+  const listed = await instances.list(probeEnv, operator, { status: "waiting", limit: 200 });
   expect(listed.items.find(({ id }) => id === instanceId)?.waitingFor).toEqual([event, question]);
 
-  const waits = (await stepsOf(probeEnv, operator, await shown())).steps.filter(({ type }) => type === "waitForEvent");
+  const waits = (await instances.steps(probeEnv, operator, await shown())).steps.filter(({ type }) => type === "waitForEvent");
   expect(waits).toContainEqual(
     expect.objectContaining({ name: "wait for word", state: "waiting", eventType: "probe.signal", subject: name, approvalId: null }),
   );
@@ -63,7 +63,7 @@ it("an ended run shows no waits, also when it ended without the event", async ()
   await openWaits(instanceId, 1);
   expect(
     await until(
-      () => getInstance(probeEnv, operator, instanceId),
+      () => instances.get(probeEnv, operator, instanceId),
       ({ status }) => status === "complete",
     ),
   ).toMatchObject({ waitingFor: [] });

@@ -1,5 +1,5 @@
 import type { Envelope } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
@@ -124,7 +124,7 @@ describe("A run with waits for events", () => {
     expect(await errorOf(instanceId)).toMatchObject({ step: "answer", code: "wait_timeout" });
     await deliver("probe-events", [say(name, "late")]);
     await platformReaches(instanceId, "errored");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the event has arrived" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the event has arrived" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(heard).toEqual(["late"]);
   });
@@ -181,7 +181,7 @@ describe("A run with waits for events", () => {
     await deliver("probe-events", [say(name, "yes")]);
     await probeEnv.DB.prepare("UPDATE millrace_waits SET told_at = 1 WHERE instance_id = ?1").bind(instanceId).run();
     mend();
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await outputOf(instanceId)).toBe("yes");
     expect(await rows("SELECT told_at > 1 AS told FROM millrace_waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
@@ -194,7 +194,7 @@ describe("A run with waits for events", () => {
     await deliver("probe-events", [say(name, "yes")]);
     mend();
     dieAt("platform run restarted, not recorded");
-    await expect(actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" })).rejects.toThrow("Died");
+    await expect(instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" })).rejects.toThrow("Died");
     await probeEnv.DB.prepare("UPDATE millrace_actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await outputOf(instanceId)).toBe("yes");
@@ -207,7 +207,7 @@ describe("A run with waits for events", () => {
     );
     mend();
     dieAt("retry committed, not applied");
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" }).catch(() => undefined);
     await deliver("probe-events", [say(name, "yes")]);
     await keeperRound();
     expect(await outputOf(instanceId)).toBe("yes");

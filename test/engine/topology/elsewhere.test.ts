@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, type Envelope, enqueueOne, on, send } from "millrace";
-import { describeInstance, listLocks } from "millrace/operate";
+import { locks as engineLocks, instances } from "millrace/operate";
 import { type Catalog, catalog, keeper, keeperOf } from "millrace/worker";
 import { expect, it, vi } from "vitest";
 import * as z from "zod";
@@ -72,7 +72,7 @@ it("two catalogs in one isolate: the keeper of each does not change the instance
   expect(await rows("SELECT attempts, due_at, error FROM millrace_outbox WHERE id = ?1", name)).toEqual([
     { attempts: 0, due_at: 1, error: null },
   ]);
-  expect(await describeInstance(env, operator, id, split)).toMatchObject({ status: "accepted", error: null });
+  expect(await instances.describe(env, operator, id, split)).toMatchObject({ status: "accepted", error: null });
   expect(() => workflowBinding(env, "far-work", split.elsewhere)).toThrow('"far-work" runs in another Worker');
 
   const created = vi.fn(async () => ({ instances: [], errors: [] }));
@@ -98,10 +98,10 @@ it("a Worker without the binding LOCK does not check the listed locks, because a
   await probeEnv.DB.prepare("INSERT INTO millrace_locks (tenant_id, name, token) VALUES ('acme', ?1, 7)").bind(name).run();
   const listed = () => rows("SELECT token FROM millrace_locks WHERE name = ?1", name);
   const without = { ...probeEnv, LOCK: undefined };
-  expect(await listLocks(without as never, operator, { after: "", limit: 100 })).toEqual({ items: [], next: null });
+  expect(await engineLocks.list(without as never, operator, { after: "", limit: 100 })).toEqual({ items: [], next: null });
   expect(await listed()).toEqual([{ token: 7 }]);
   expect((await locks.slice(without as never, null)).found).toEqual([]);
   // The Worker with the binding removes a listed lock that its object does not hold.
-  await listLocks(probeEnv as never, operator, { after: "", limit: 100 });
+  await engineLocks.list(probeEnv as never, operator, { after: "", limit: 100 });
   expect(await listed()).toEqual([]);
 });

@@ -1,4 +1,4 @@
-import { replayDeadLetter, SCOPES } from "millrace/operate";
+import { deadLetters, SCOPES } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { expect, it } from "vitest";
@@ -41,7 +41,7 @@ it("a circular chain of commands runs three times and becomes a dead letter that
   expect(await instancesOf(names)).toHaveLength(4);
   expect(await rows("SELECT id FROM millrace_outbox WHERE body LIKE ?1", `%"${fourth}"%`)).toEqual([]);
 
-  expect(await replayDeadLetter(probeEnv, app, operator, letter?.id ?? "", { reason: "it may" })).toMatchObject({ sent: true });
+  expect(await deadLetters.replay(probeEnv, app, operator, letter?.id ?? "", { reason: "it may" })).toMatchObject({ sent: true });
   expect(
     await until(
       () => instancesOf(names),

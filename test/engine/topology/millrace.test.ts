@@ -1,6 +1,6 @@
 import { createExecutionContext, createMessageBatch, createScheduledController, getQueueResult } from "cloudflare:test";
 import { defineConsumer, defineQueue, defineWorkflow, enqueueOne, millrace } from "millrace";
-import { describeInstance } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it, vi } from "vitest";
 import * as z from "zod";
 import { fresh, operator, probeEnv } from "../harness.ts";
@@ -89,7 +89,7 @@ it("the engine ignores a batch of another environment's queue with a name that e
 it("an accepted instance that cannot start in this deployment shows the reason as its error", async () => {
   const { catalog } = millrace({ workflows: [keyed] });
   const { instanceId: id } = await enqueueOne(env, catalog, by, { command: keyed.command, payload: { name: fresh() }, delaySeconds: 600 });
-  const shown = async (of: object, known = catalog) => (await describeInstance(of as typeof env, operator, id, known)).error;
+  const shown = async (of: object, known = catalog) => (await instances.describe(of as typeof env, operator, id, known)).error;
   expect(await shown(env)).toBeNull();
   const { GREET_ALL: _, ...bare } = env;
   expect(await shown(bare)).toMatchObject({

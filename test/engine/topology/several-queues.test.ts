@@ -1,5 +1,5 @@
 import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, notRetryable, on, stateEvents } from "millrace";
-import { replayDeadLetter, SCOPES } from "millrace/operate";
+import { deadLetters, SCOPES } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch, queueFor } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -90,7 +90,7 @@ describe("A queue that is split by tenant", () => {
     const operator = { tenantId: TWO, actor: "tess", scopes: SCOPES };
     const replay = async () => {
       const letter = (await lettersAbout(name)).find((one) => one.state === "open");
-      return replayDeadLetter(probeEnv, app, operator as never, letter?.id ?? "", { reason: "mended" });
+      return deadLetters.replay(probeEnv, app, operator as never, letter?.id ?? "", { reason: "mended" });
     };
     expect(await replay()).toMatchObject({ sent: true });
     const letters = await until(

@@ -1,4 +1,4 @@
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type LabCall, labs } from "../../probe/lab.ts";
 import { mode } from "../../probe/mode.ts";
@@ -126,7 +126,7 @@ describe.each(["platform", "lean"] as const)("With %s steps", (steps) => {
     await resolve(instanceId, "once", { verb: "confirm", output: "done" });
     expect(await afterRounds([instanceId])).toEqual(["complete"]);
     strike(name, reset({ call: "do" }));
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "called off" });
     await until(
       () => statusOf(instanceId),
       (status) => status !== "complete",
@@ -147,7 +147,7 @@ it("W34 a run ends with the platform's last error after 12 failed restarts, and 
     message: `The platform ended the run 13 times with its own error, and no step failed. Retry it when the platform works again. The last error: ${RESET} (millrace broke off at do look)`,
   });
   strike(name, reset({ call: "do", step: "look" }));
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "the platform works again" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the platform works again" });
   expect(await afterRounds([instanceId])).toEqual(["complete"]);
   expect([await timesRestarted(instanceId), await rows("SELECT step FROM millrace_inbox WHERE instance_id = ?1", instanceId)]).toEqual([
     "[2,1]",

@@ -1,5 +1,5 @@
 import { type Done, defineStep, type RowStatement, upstreamRefused } from "millrace";
-import { actOn, effectsOf, resolveDoubt } from "millrace/operate";
+import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { GroupCommit } from "../../../packages/millrace/src/store/d1/group-commit.ts";
 import { finishInstance, selectRun } from "../../../packages/millrace/src/store/instances/run.ts";
@@ -33,7 +33,7 @@ describe("A run with code that ends before an unawaited effect", () => {
     slow = false;
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("early");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "not wanted" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "not wanted" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(world).toEqual(["reserved", "released"]);
   });
@@ -89,12 +89,12 @@ describe("An operator's retry", () => {
     const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     state.lost = false;
-    const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
-    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
+    const [{ key } = { key: "" }] = await instances.effects(probeEnv, operator, instanceId);
+    await effects.resolve(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await platformReaches(instanceId, "errored");
     state.broken = false;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "the address is corrected" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the address is corrected" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await outputOf(instanceId)).toBe("sent");
   });
@@ -105,12 +105,12 @@ describe("An effect in doubt of a complete run", () => {
     const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await probeEnv.DB.prepare("UPDATE millrace_inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
-    const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
-    await expect(resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "why not")).rejects.toMatchObject({
+    const [{ key } = { key: "" }] = await instances.effects(probeEnv, operator, instanceId);
+    await expect(effects.resolve(probeEnv, operator, key, { verb: "retry_anyway" }, "why not")).rejects.toMatchObject({
       code: "invalid_transition",
       message: expect.stringContaining("its instance is complete"),
     });
-    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
+    await effects.resolve(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
     expect(await rows("SELECT state, generation FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([
       { state: "failed", generation: 1 },
     ]);

@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";
@@ -31,7 +31,7 @@ it("a retry reuses a completed sleep, although its duration is computed from the
   await platformReaches(instanceId, "errored");
   expect(await errorOf(instanceId)).toMatchObject({ step: "ask", message: "Broken." });
   isBroken = false;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   expect(durations.at(-1)).toBeLessThan(0);
 });

@@ -1,5 +1,5 @@
 import { upstreamRefused } from "millrace";
-import { planAct } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
@@ -95,7 +95,7 @@ describe("An undo", () => {
     world.mode = "refused";
     await resolve(instanceId, "ship", { verb: "retry_anyway" });
     await failed(instanceId);
-    expect((await planAct(probeEnv, operator, "undo", instanceId, {})).effects).toMatchObject([
+    expect((await instances.plan(probeEnv, operator, "undo", instanceId, {})).effects).toMatchObject([
       { step: "ship", verdict: "nothing" },
       { step: "ship", verdict: "unknown" },
       { step: "note", verdict: "undone" },

@@ -6,7 +6,7 @@ const CHECK = "packages/millrace/src/keeper/check-instances.ts";
 export const KEEPER = mutantsOf("keeper", {
   "an accepted but unsent command is never started": {
     file: CHECK,
-    find: 'return stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
+    find: 'return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";',
     put: 'return "leave";',
     // Few random programs reach it: only those with a first message that the queue refuses, and a sender that has no copy.
     killedBy: "test/engine/intake/acceptance.test.ts",

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { mintToken, revokeToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, send, until } from "../../api/client.ts";
 import { completed, contactsCsv, upload } from "./batch.ts";
@@ -15,14 +15,15 @@ describe("A follower of a batch", () => {
       (attempts) => attempts > 0,
     );
     const expiresAt = gone === "expired" ? Date.now() + 3000 : undefined;
-    const token = await mintToken(env, { tenantId: caller.tenantId, actor: "eve", scopes: ["read"], expiresAt });
+    const token = await tokens.mint(env, { tenantId: caller.tenantId, actor: "eve", scopes: ["read"], expiresAt });
     const follow = () => send(`/v1/batches/${id}/stream`, { headers: { authorization: `Bearer ${token}` } });
     const [{ status, body }] = await Promise.all([
       follow(),
       scheduler
         .wait(500)
         .then(
-          () => gone === "revoked" && revokeToken(env, { tenantId: caller.tenantId, actor: "ada" }, token.split("_")[1] ?? "", "she left"),
+          () =>
+            gone === "revoked" && tokens.revoke(env, { tenantId: caller.tenantId, actor: "ada" }, token.split("_")[1] ?? "", "she left"),
         ),
     ]);
     expect([status, body]).toEqual([200, expect.stringContaining("event: progress")]);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { ENGINE_TENANT_TABLES } from "millrace/operate";
+import { erasure } from "millrace/operate";
 import { expect, it } from "vitest";
 import page from "../../../docs/privacy.md?raw";
 import { APP_TENANT_TABLES, PERSON_TABLES, TEXT_TABLES } from "../../../src/systems/privacy/tables.ts";
@@ -78,7 +78,7 @@ it("every table is deleted with its tenant: by its key, with an instance, or as 
      WHERE t.type = 'table' AND t.name NOT GLOB '_cf_*' AND t.name NOT IN ('d1_migrations', 'sqlite_sequence') AND c.pk > 0`,
   ).all<Json>();
   const keys = Map.groupBy(results, ({ table }) => table as string);
-  const removed: Record<string, readonly string[]> = { ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES };
+  const removed: Record<string, readonly string[]> = { ...erasure.tenantTables, ...APP_TENANT_TABLES };
   expect([...keys.keys()].sort()).toEqual([...Object.keys(removed), ...OTHERWISE].sort());
   for (const [table, key] of Object.entries(removed)) {
     const own = keys.get(table)?.map(({ column }) => column) ?? [];

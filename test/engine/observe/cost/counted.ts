@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describeInstance, historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { onTestFinished } from "vitest";
 import { until } from "../../../until.ts";
 import { operator, probeEnv, rows } from "../../harness.ts";
@@ -63,8 +63,8 @@ export async function endedJob(correlationId: string): Promise<string[]> {
 
 /** The instances' views from the API, and the number of their steps on the platform. */
 export async function shownOf(ids: readonly string[]) {
-  const shown = await Promise.all(ids.map((id) => describeInstance(probeEnv, operator, id)));
-  const steps = await Promise.all(shown.map((one) => historyOf(probeEnv, one)));
+  const shown = await Promise.all(ids.map((id) => instances.describe(probeEnv, operator, id)));
+  const steps = await Promise.all(shown.map((one) => instances.history(probeEnv, one)));
   const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
   return {
     rows: sum(shown.map(({ cost }) => cost.parts.rowsWritten.amount)),

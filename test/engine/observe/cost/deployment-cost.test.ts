@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { defineConsumer, defineWorkflow } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { mintToken } from "millrace/operate";
+import { tokens } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
@@ -12,7 +12,7 @@ import { fresh, probeEnv, reaches, retentionPass, rows, start } from "../../harn
 import { countRows, endedJob, shownOf } from "./counted.ts";
 
 async function ask(path: string, scopes: readonly string[], tenantId = "acme", api = engineRoutes(app)) {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });
   const response = await api.fetch(request, probeEnv, createExecutionContext());
   // biome-ignore lint/suspicious/noExplicitAny: tests assert the fields that they read

@@ -1,5 +1,5 @@
 import { defineStep, notRetryable } from "millrace";
-import { actOn, decideApproval, getApproval } from "millrace/operate";
+import { approvals, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { ProbeSignal } from "../../../probe/messages.ts";
 import { asking } from "../../asking.ts";
@@ -95,8 +95,8 @@ describe("The shown cost of a run compared with the counts of D1 and of the plat
       async ({ id }) => {
         await reaches(id, "waiting");
         const [asked] = await rows<{ id: string }>("SELECT id FROM millrace_approvals WHERE instance_id = ?1", id);
-        await getApproval(probeEnv, operator, asked?.id ?? "");
-        await decideApproval(probeEnv, operator, asked?.id ?? "", "approve", "gladly");
+        await approvals.get(probeEnv, operator, asked?.id ?? "");
+        await approvals.decide(probeEnv, operator, asked?.id ?? "", "approve", "gladly");
       },
     );
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, cost.onPlatform, ["counted"]]);
@@ -150,7 +150,7 @@ describe("The shown cost of a run with estimated parts", () => {
     ];
     const cost = await costOf(script, async ({ id }) => {
       await reaches(id, "errored");
-      await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
+      await instances.act(probeEnv, operator, "retry", id, { reason: "mended" });
       await reaches(id, "complete");
     });
     // The keeper may have checked the run in the meantime.
@@ -161,7 +161,7 @@ describe("The shown cost of a run with estimated parts", () => {
   it("the cost of an undone run includes its undo, and is marked as estimated because the undo is a separate instance", async () => {
     const cost = await costOf([{ do: "commit", name: "a", undo: "rows" }], async ({ id }) => {
       await reaches(id, "complete");
-      await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+      await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
       await reaches(id, "terminated");
     });
     expect([cost.rows, cost.steps, cost.marks]).toEqual([cost.counted, 2, ["estimated"]]);

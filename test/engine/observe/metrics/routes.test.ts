@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { engineRoutes } from "millrace/http";
-import { mintToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { expect, it } from "vitest";
 import { count, observe } from "../../../../packages/millrace/src/observe/metrics/count.ts";
@@ -11,7 +11,7 @@ import { fresh, probeEnv, reaches, start } from "../../harness.ts";
 const api = engineRoutes(app);
 
 async function asking(scopes: readonly Scope[], tenantId = "acme") {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   return (path: string, accept = "*/*") => {
     const headers = { authorization: `Bearer ${token}`, accept };
     return api.fetch(new Request(`http://localhost${path}`, { headers }), probeEnv, createExecutionContext()) as Promise<Response>;

@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { type Accepted, digest, type Envelope, MillraceError } from "millrace";
-import { mintToken, type Scope } from "millrace/operate";
+import { type Scope, tokens } from "millrace/operate";
 import { onTestFinished } from "vitest";
 import { acceptCommands } from "../../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { howMany } from "../../../full-size.ts";
@@ -27,7 +27,7 @@ type Answer<Body> = { status: number; body: Body };
 
 /** A tenant for this test, with the API calls of its operator. */
 export async function theOperator(scopes: readonly Scope[] = ["read", "operate"], tenantId = fresh("tenant")) {
-  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  const token = await tokens.mint(probeEnv, { tenantId, actor: "tess", scopes });
   const ask = async <Body = Bulk>(path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> => {
     const request = new Request(`http://localhost${path}`, {
       method: body === undefined ? "GET" : "POST",

@@ -1,5 +1,5 @@
 import { notRetryable } from "millrace";
-import { actOn, ENGINE_TEXTS, formatEntryKey, resolveDoubt, rewriteRows } from "millrace/operate";
+import { effects, erasure, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { dieAt, fresh, pauseAt, probeEnv, reaches, rows, until } from "../../harness.ts";
 import { runLab } from "../../lab.ts";
@@ -24,7 +24,7 @@ async function doubtful(tenantId: string, step: "charge" | "letter", count: numb
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     ids.push(instanceId);
   }
-  const keys = ids.map((instanceId) => formatEntryKey({ instanceId, step, item: "", generation: 1 }));
+  const keys = ids.map((instanceId) => effects.key({ instanceId, step, item: "", generation: 1 }));
   const timesOf = () => names.map((name) => sent.filter((one) => one === name).length);
   return { ids, keys, state, timesOf };
 }
@@ -128,9 +128,9 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     await until(async () => held.reached(), Boolean);
     // The operator grace answers the second effect. The third loses its answer again.
     const grace = { tenantId: operator.tenantId, actor: "grace" };
-    await resolveDoubt(probeEnv, grace, keys[1] ?? "", { verb: "confirm", output: {} }, "it is there");
+    await effects.resolve(probeEnv, grace, keys[1] ?? "", { verb: "confirm", output: {} }, "it is there");
     state.loses = true;
-    await resolveDoubt(probeEnv, grace, keys[2] ?? "", { verb: "reject" }, "the upstream has no such request");
+    await effects.resolve(probeEnv, grace, keys[2] ?? "", { verb: "reject" }, "the upstream has no such request");
     await until(
       async () => timesOf()[2],
       (times) => times === 2,
@@ -154,8 +154,8 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     const operator = await theOperator();
     const { ids, keys, timesOf } = await doubtful(operator.tenantId, "charge", 2);
     const [stopped = "", undone = ""] = ids;
-    await actOn(probeEnv, operator.as, "cancel", stopped, { undo: false, reason: "the supplier left" });
-    await actOn(probeEnv, operator.as, "cancel", undone, { reason: "the supplier left" });
+    await instances.act(probeEnv, operator.as, "cancel", stopped, { undo: false, reason: "the supplier left" });
+    await instances.act(probeEnv, operator.as, "cancel", undone, { reason: "the supplier left" });
     const plan = await dry(operator, { verb: "retry_anyway", ids: keys, ramp: [] });
     expect(plan.parts.map(({ count, follows }) => [count, follows]).toSorted()).toEqual([
       [1, expect.stringContaining("Nothing is sent now: a retry sends it, under a new key")],
@@ -259,8 +259,8 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     const lists = () => rows<{ ids: string }>("SELECT ids FROM millrace_bulk_lists WHERE bulk_id = ?1", body.id);
     expect(JSON.stringify(await lists())).toContain(email);
     const by = { mentions: [email], rewrite: (_: string, text: string) => text.replaceAll(email, "[forgotten]") };
-    for (const table of ENGINE_TEXTS.filter((one) => one.table === "millrace_bulk_lists")) {
-      await rewriteRows(probeEnv, { tenantId: operator.tenantId, table, by, from: null, apply: true });
+    for (const table of erasure.texts.filter((one) => one.table === "millrace_bulk_lists")) {
+      await erasure.rewriteRows(probeEnv, { tenantId: operator.tenantId, table, by, from: null, apply: true });
     }
     expect(JSON.stringify(await lists())).toContain("[forgotten]");
     expect(JSON.stringify(await lists())).not.toContain(email);

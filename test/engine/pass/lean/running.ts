@@ -1,5 +1,5 @@
 import { defineStep, type EffectCall, type StepMode, upstreamRefused } from "millrace";
-import { historyOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { afterAll, beforeAll, expect } from "vitest";
 import { recorderNames } from "../../../../packages/millrace/src/contract/recorder-name.ts";
 import type { Recorder } from "../../../../packages/millrace/src/recorder/recorder.ts";
@@ -42,7 +42,7 @@ export async function lean(code: Code): Promise<string> {
 }
 
 /** The names of the run's steps on the platform. */
-export const onPlatform = async (id: string) => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name);
+export const onPlatform = async (id: string) => (await instances.history(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name);
 
 /** A simulated upstream in this process, with the requests in order. */
 export function upstream(effect: "keyed" | "natural" | "lookup" = "natural") {

@@ -1,5 +1,5 @@
 import type { StepMode } from "millrace";
-import { actOn, getInstance, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../../harness.ts";
 import { refuse } from "../../lab.ts";
@@ -10,7 +10,7 @@ withRecordersThatKnow();
 
 /** The names of the steps as the API lists them, without the engine's own steps. */
 async function shown(id: string): Promise<string[]> {
-  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   return steps.filter(({ own, type }) => own === null && type === "do").map(({ name }) => name);
 }
 
@@ -25,7 +25,7 @@ describe.each(["lean", "platform"] as const)("the list of %s steps", (mode) => {
       await step.read("g", refuse, done);
     });
     await reaches(id, "errored");
-    await actOn(probeEnv, operator, "retry", id, { reason: "once more" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "once more" });
     await kept(id, "errored");
     expect(await shown(id)).toEqual(["a", "c", "g"]);
   });
@@ -37,9 +37,9 @@ describe.each(["lean", "platform"] as const)("the list of %s steps", (mode) => {
       }
     });
     await reaches(id, "complete");
-    await actOn(probeEnv, operator, "undo", id, { reason: "called off" });
+    await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");
-    await actOn(probeEnv, operator, "retry", id, { reason: "after all" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "after all" });
     expect(await kept(id, "complete", "errored")).toBe("complete");
     expect(await shown(id)).toEqual(["undo d", "a", "c", "d"]);
   });
@@ -54,7 +54,7 @@ describe.each(["lean", "platform"] as const)("the list of %s steps", (mode) => {
     const asks = async () => (await shown(id)).includes("second");
     await expect.poll(asks, { timeout: 20_000 }).toBe(true);
     await reaches(id, "waiting");
-    await actOn(probeEnv, operator, "restart", id, { reason: "does it hang?" });
+    await instances.act(probeEnv, operator, "restart", id, { reason: "does it hang?" });
     await kept(id, "waiting");
     await expect.poll(asks, { timeout: 20_000 }).toBe(true);
     expect(await shown(id)).toEqual(["a", "first", "b", "second"]);

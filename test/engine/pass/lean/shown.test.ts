@@ -1,4 +1,4 @@
-import { actOn, describeInstance, getInstance, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { operator, probeEnv, reaches } from "../../harness.ts";
 import { errorOf, refuse } from "../../lab.ts";
@@ -18,7 +18,7 @@ it("a successful run of inline steps has records in the inbox only, and the API 
   expect(await onPlatform(id)).toEqual([]);
   expect(await onPlatform(other)).toEqual(["first", "second", "third"]);
   const shown = async (instance: string) => {
-    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, instance));
+    const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, instance));
     return steps.map(({ name, state, startedAt, endedAt, attempts, effects }) => ({
       name,
       state,
@@ -29,7 +29,7 @@ it("a successful run of inline steps has records in the inbox only, and the API 
   };
   expect(await shown(id)).toEqual(await shown(other));
   expect((await shown(id)).every(({ timed }) => timed)).toBe(true);
-  const steps = async (instance: string) => (await describeInstance(probeEnv, operator, instance)).cost.parts.steps;
+  const steps = async (instance: string) => (await instances.describe(probeEnv, operator, instance)).cost.parts.steps;
   expect(await steps(id)).toMatchObject({ amount: 0, mark: "counted" });
   expect(await steps(other)).toMatchObject({ amount: 3, mark: "counted" });
 });
@@ -46,9 +46,9 @@ it("steps with an output that a restarted run reuses are listed with a mark", as
   const id = await lean(code);
   expect(await errorOf(id)).toMatchObject({ step: "fails" });
   state.broken = false;
-  await actOn(probeEnv, operator, "restart", id, { reason: "Mended." });
+  await instances.act(probeEnv, operator, "restart", id, { reason: "Mended." });
   await reaches(id, "complete");
-  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
     ["kept", true],
     ["the platform's", false],
@@ -64,15 +64,15 @@ it("an undone inline step is listed with its duration, before its undo step", as
     await step.commit("stays", () => ({}));
   });
   const shown = async () => {
-    const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+    const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
     return steps.find(({ name }) => name === "put");
   };
   const before = await shown();
   expect(before).toMatchObject({ mode: "lean", state: "complete", endedAt: expect.any(Number) });
-  await actOn(probeEnv, operator, "undo", id, { reason: "Called off." });
+  await instances.act(probeEnv, operator, "undo", id, { reason: "Called off." });
   await reaches(id, "terminated");
   expect(await shown()).toMatchObject({ mode: "lean", startedAt: before?.startedAt, endedAt: before?.endedAt });
-  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
     ["put", false],
     ["stays", false],

@@ -1,4 +1,4 @@
-import { actOn } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
 import { mode } from "../../../probe/mode.ts";
 import { keeperRound, operator, probeEnv, reaches, rows, until } from "../../harness.ts";
@@ -30,15 +30,15 @@ it("an undo and a retry succeed after a change of the step mode", async () => {
     await reaches(instanceId, "errored");
     names.push("mended");
     mode.steps = second;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(calls).toEqual(["a"]);
     mode.steps = first;
     await platformReaches(instanceId, "complete");
-    await actOn(probeEnv, operator, "undo", instanceId, { reason: "again" });
+    await instances.act(probeEnv, operator, "undo", instanceId, { reason: "again" });
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     mode.steps = second;
-    await actOn(probeEnv, operator, "retry", instanceId, { reason: "again" });
+    await instances.act(probeEnv, operator, "retry", instanceId, { reason: "again" });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(names).toEqual(["row", "mended", "back", "row"]);
     expect(calls).toEqual(["a"]);
@@ -57,7 +57,7 @@ it("W23 a cancel waits for a running inline effect and its record", async () => 
   });
   // The effect takes 800 ms, less than the limit of an inline attempt.
   await held(() => calls.length === 1);
-  await actOn(probeEnv, operator, "cancel", instanceId, { reason: "not wanted", undo: false });
+  await instances.act(probeEnv, operator, "cancel", instanceId, { reason: "not wanted", undo: false });
   await until(async () => {
     await keeperRound();
     return (await platformReaches(instanceId, "complete", "errored", "terminated")) !== "";

@@ -1,5 +1,5 @@
 import { defineStep, defineWorkflow, type EffectCall, instanceId as instanceIdOf } from "millrace";
-import { actOn, getInstance, historyOf, stepsOf } from "millrace/operate";
+import { instances } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { IN_PASS_MS, STRETCH } from "../../../../packages/millrace/src/pass/lean.ts";
@@ -19,7 +19,7 @@ it("an inline step becomes a platform step from its second attempt on, with no m
   const id = await lean(({ step }) => step.effect("act", definition, "a"));
   expect(await reaches(id, "complete")).toBe("complete");
   expect(calls).toEqual(["a", "a"]);
-  const { steps } = await historyOf(probeEnv, { id, workflow: "lab" });
+  const { steps } = await instances.history(probeEnv, { id, workflow: "lab" });
   expect(steps).toMatchObject([
     {
       name: "act",
@@ -44,7 +44,7 @@ it("a slow inline attempt continues as a platform step, and its effect happens o
   expect(calls).toEqual(["a"]);
   expect(await onPlatform(id)).toEqual(["act"]);
   // The step is now a platform step, and its duration includes the inline part.
-  const { steps } = await stepsOf(probeEnv, operator, await getInstance(probeEnv, operator, id));
+  const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps).toMatchObject([{ name: "act", mode: "platform", state: "complete", attempts: [{ attempt: 1 }] }]);
   const { startedAt = null, endedAt = null, attempts = [] } = steps[0] ?? {};
   expect(Number(endedAt) - Number(startedAt)).toBeGreaterThanOrEqual(IN_PASS_MS + 450);
@@ -79,7 +79,7 @@ it("a later replay executes a step inline only when no earlier replay can have b
   await reaches(instanceId, "errored");
   expect(await onPlatform(instanceId)).toEqual(["fails"]);
   state.broken = false;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(calls).toEqual(["a", "b", "c", "d"]);
   // The retry restarted the run at the failed step, and the later steps were new.
@@ -111,7 +111,7 @@ it.each([
     if (effect === "lookup") await recorderOf(probeEnv, id).claim(other, 15_000, null);
     const claims = vi.spyOn(Recorder.prototype, "claim");
     onTestFinished(() => claims.mockRestore());
-    await actOn(probeEnv, operator, "retry", id, { reason: "mended" });
+    await instances.act(probeEnv, operator, "retry", id, { reason: "mended" });
     // A lookup effect receives the claim of the other replay. A natural effect executes for 600 ms.
     const claimed = () => claims.mock.settledResults.some(({ value }) => value?.entry?.token === "another pass");
     await held(() => (effect === "lookup" ? claimed() : calls.length === 1));
@@ -155,7 +155,7 @@ it("a retry executes no step inline beside steps that an earlier replay may have
   await platformReaches(instanceId, "errored");
   await reaches(instanceId, "errored");
   state.broken = false;
-  await actOn(probeEnv, operator, "retry", instanceId, { reason: "mended" });
+  await instances.act(probeEnv, operator, "retry", instanceId, { reason: "mended" });
   expect(await reaches(instanceId, "complete")).toBe("complete");
   expect(calls.toSorted()).toEqual(["left", "right"]);
   expect(await onPlatform(instanceId)).toContain("left acts");
