@@ -84,7 +84,7 @@ it.each([
   ["the upload", /^PUT \/workers\/scripts\/shop$/],
   ["a Workflow", /^PUT \/workflows/],
 ])(
-  "deploy reaches the same state when it was killed after %s, and sets the key once",
+  "deploy reaches the same state when it was killed after %s, and sets MILLRACE_KEY once",
   async (_, request) => {
     const account = await new Account().start();
     const folder = shop();
@@ -125,7 +125,7 @@ it("deploy waits for the time that Cloudflare requests when it limits the rate",
   expect([...account.queues.keys()]).toEqual(["millrace", "millrace-dlq"]);
 }, 60_000);
 
-it("deploy prints how to run it again when Cloudflare limits the upload, and continues then", async () => {
+it("deploy prints an instruction to run the same command again when Cloudflare rate-limits the upload, and the second run succeeds", async () => {
   const account = await new Account().start();
   const folder = shop();
   account.refuse = refusing(/^PUT \/workers\/scripts/, limited);
@@ -229,7 +229,7 @@ it.each<[string, object, string[], string]>([
   ["two environments share a Worker", { env: stagingWith({ name: "shop" }) }, [], 'share the Worker "shop"'],
   ["vars have MILLRACE_KEY", { vars: { MILLRACE_KEY: "an-old-key-of-32-characters-long" } }, [], "has the secret MILLRACE_KEY in"],
   [
-    "vars that contain another required secret",
+    "vars contain a required secret other than MILLRACE_KEY",
     { secrets: { required: ["MILLRACE_KEY", "STRIPE_KEY"] }, vars: { STRIPE_KEY: "none" } },
     [],
     "has the secret STRIPE_KEY in",
@@ -255,7 +255,7 @@ it("deploy changes nothing when a declared class is not exported by the Worker",
   expect(account.asked).toEqual([]);
 }, 60_000);
 
-it("deploy creates no new key while the database has instances", async () => {
+it("deploy creates no new MILLRACE_KEY while the database has instances", async () => {
   const account = await new Account().start();
   const folder = shop();
   await millrace(folder, account, deploy(account));
@@ -282,7 +282,7 @@ it("deploy refuses a database that was deployed with another Worker, and accepts
   expect(account.databases.get("shop")?.sqlite.prepare("SELECT name FROM millrace_worker").all()).toEqual([{ name: "other" }]);
 }, 120_000);
 
-it("deploy keeps the key that another first deployment sets after the plan", async () => {
+it("deploy keeps the MILLRACE_KEY that a concurrent first deployment sets after the plan", async () => {
   const account = await new Account().start();
   const key = "the-key-of-the-other-deployment";
   account.before = ({ method, path }) => {
@@ -294,7 +294,7 @@ it("deploy keeps the key that another first deployment sets after the plan", asy
   expect(account.scripts.get("shop")?.secrets.get("MILLRACE_KEY")).toBe(key);
 }, 60_000);
 
-it("deploy stops when another deployment creates the database after the plan, and continues the second time", async () => {
+it("deploy stops when another deployment creates the database after the plan, and a second run succeeds", async () => {
   const account = await new Account().start();
   const folder = shop();
   const exists = { status: 400, code: 7502, message: "A database named 'shop' already exists." };
@@ -305,7 +305,7 @@ it("deploy stops when another deployment creates the database after the plan, an
   expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
 }, 60_000);
 
-it("deploy lets one deployment at a time change the account from a folder", async () => {
+it("a remote migration is refused while a deployment from the same folder runs", async () => {
   const account = await new Account().start();
   const folder = shop();
   let second: ReturnType<typeof millrace> | undefined;

@@ -64,7 +64,7 @@ it("doctor prints the tested versions of wrangler, and reports a newer one", asy
   expect([untried.code, untried.said]).toEqual([0, expect.stringContaining("wrangler 4.999.0 is newer than 4.164.0, the newest version")]);
 }, 60_000);
 
-it("doctor reports no error for the Worker's own Workflow and queue", async () => {
+it("doctor reports no error for a Workflow and a queue that the Worker uses without the engine", async () => {
   const folder = greeter((config, root) => {
     const old = "export class Old extends WorkflowEntrypoint { async run() {} }";
     writeFileSync(join(root, "worker.ts"), `import { WorkflowEntrypoint } from "cloudflare:workers";\n${PROGRAM}\n${old}`);
@@ -135,7 +135,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "a prefix that is not in any queue's name",
+    "a QUEUE_PREFIX with which no queue's name begins",
     (config) => Object.assign(config, { vars: { QUEUE_PREFIX: "stg-" } }),
     [
       [
@@ -160,7 +160,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "a key that is not required",
+    "a configuration that does not require MILLRACE_KEY",
     (config) => Object.assign(config, { secrets: undefined }),
     [
       [
@@ -170,7 +170,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "local secrets without the key",
+    "a .dev.vars without MILLRACE_KEY",
     (_, folder) => writeFileSync(join(folder, ".dev.vars"), "STRIPE_KEY=1\n", { mode: 0o600 }),
     [
       [
@@ -180,7 +180,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "local secrets with an empty key, which others can read",
+    "a .dev.vars with an empty MILLRACE_KEY, which other users can read",
     (_, folder) => writeFileSync(join(folder, ".dev.vars"), "MILLRACE_KEY=\n", { mode: 0o644 }),
     [
       [
@@ -191,7 +191,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "folders that do not exist",
+    "configured folders that do not exist",
     (config) => {
       Object.assign(config.d1_databases[0] ?? {}, { migrations_dir: "sql" });
       Object.assign(config, { assets: { directory: "site" } });
@@ -227,7 +227,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     ],
   ],
   [
-    "sources that throw, without the text",
+    "the class of an error that the sources throw, without the error's text",
     (_, folder) => writeFileSync(join(folder, "worker.ts"), 'throw new TypeError("The key sk_live_1 is wrong.");'),
     [["The sources cannot be loaded: they throw a TypeError (worker.ts:1). To see its text, run: npx millrace dev"]],
   ],

@@ -50,7 +50,7 @@ it("the engine's state and token survive a stop, a killed runtime and a killed p
   expect(groupOf(second.pid)).toEqual([]);
 });
 
-it("wrangler dev continues on a new database, with every migration and the token, and applies no migration twice", async () => {
+it("a new local database has every migration and the token, and no migration is applied twice", async () => {
   const folder = emptyFolder();
   const config = join(ROOT, "wrangler.jsonc");
   const d1 = (...args: string[]) =>

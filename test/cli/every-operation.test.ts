@@ -75,7 +75,7 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["stream-tokens mint", ["--path", "/v1/stream"], 0, /^path +\/v1\/stream$/m],
 ];
 
-it("the CLI has each operation of the document, and a read and an act of each noun work with an engine", async () => {
+it("the CLI has every operation of the OpenAPI document, and a read and a write command of each noun work with an engine", async () => {
   const ada = caller(await app(), { endsInMs: 100 * 86_400_000 });
   const document = await ada.ask<object>("GET", "/openapi.json");
   const served = operationsIn(document).map(({ command }) => command);
@@ -104,7 +104,7 @@ it("the CLI has each operation of the document, and a read and an act of each no
   expect(new Set(all).difference(new Set(kinds([...done])))).toEqual(new Set());
 });
 
-it("the CLI takes other names of nouns and verbs, a token from a file, and an app's own commands", async () => {
+it("the CLI accepts aliases of nouns and verbs, a token from a file, and commands that the app defines", async () => {
   const ada = caller(await app());
   const file = join(emptyFolder(), "token");
   writeFileSync(file, `${ada.token}\n`);
@@ -143,14 +143,14 @@ it.each([
   ["enqueue order.ship --pay", "--payload"],
   ["completion f", "fish"],
   ["do", "doctor"],
-])("the completion of bash completes millrace %s to %s", (typed, completed) => {
+])("bash completion completes millrace %s to %s", (typed, completed) => {
   const words = ["millrace", ...typed.split(" ")];
   const call = `source <(printf %s "$SCRIPT"); COMP_WORDS=(${words.join(" ")}); COMP_CWORD=${words.length - 1}; _millrace; echo "\${COMPREPLY[*]}"`;
   const said = execFileSync("bash", ["-c", call], { env: { ...process.env, SCRIPT: script("bash") }, encoding: "utf8" });
   expect(said.trim()).toBe(completed);
 });
 
-it.each(["zsh", "fish"])("the completion of %s has every command, and is valid if that shell is installed", (shell) => {
+it.each(["zsh", "fish"])("the completion script for %s has every noun, and its syntax is valid if that shell is installed", (shell) => {
   const text = script(shell);
   for (const noun of Object.keys(NOUNS)) expect(text).toContain(noun);
   const file = join(mkdtempSync(join(emptyFolder(), "completion-")), "script");

@@ -43,7 +43,7 @@ it("the first hour from a clone to a page succeeds, and each error is reported i
       '"brand.audited" has two entries in routes: put all its targets into one on(…).',
     ],
     [
-      "an event without an entry in the routes",
+      "an event without a route",
       "src/consumers/brand-events.ts",
       "on(BrandAudited),",
       "",

@@ -17,7 +17,7 @@ it("a second start on the same folder reports the process that runs on it", asyn
   expect(existsSync(join(folder, "lock"))).toBe(false);
 });
 
-it("a sign-in link is created by the engine that runs on a folder or below it; without an engine the command to start one is printed", async () => {
+it("the engine that runs in a folder or its subfolder is found; without an engine, the error contains the command to start one", async () => {
   const folder = emptyFolder();
   expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
   const demo = join(folder, "demo-console");
@@ -28,14 +28,14 @@ it("a sign-in link is created by the engine that runs on a folder or below it; w
   expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
 });
 
-it("a lock of a dead process is replaced, even if another program now has its process id", async () => {
+it("a folder lock of a dead process is replaced, even if another program now has its process id", async () => {
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock"), JSON.stringify({ pid: process.pid, started: "long ago", url: "http://localhost:8787" }));
   await lockFolder(folder, "http://localhost:9000");
   expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
 });
 
-it("a lock of an ended process is replaced, although no parent process has read its exit status", async () => {
+it("a folder lock of an ended process is replaced, although no parent process has read its exit status", async () => {
   const folder = emptyFolder();
   // The shell becomes another program that does not collect its child process.
   const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
@@ -66,7 +66,7 @@ async function sleeper(name: string, first = ""): Promise<number> {
 it.each([
   ["workerd", 0, "is ended"],
   ["somebody-else", 1, "is left alone"],
-])("a start finds %s of a dead start, and leaves %i process: the found process %s", async (name, left) => {
+])("a start ends a dead engine's process with the name workerd, and no other process: %s (%i left) %s", async (name, left) => {
   const folder = emptyFolder();
   const engine = await sleeper(name);
   const holder = { pid: process.pid, started: "long ago", url: "http://localhost:8787", engine, engineStarted: startOf(engine) };
@@ -133,7 +133,7 @@ it("a folder that cannot be locked is not reported as locked by another process"
   await lockFolder(folder, "http://localhost:9000");
 });
 
-it("a lock that another process has acquired since is neither overwritten nor removed", async () => {
+it("a folder lock that another process has acquired since is neither overwritten nor removed", async () => {
   const folder = emptyFolder();
   const file = join(folder, "lock");
   const first = await lockFolder(folder, "http://localhost:8787");

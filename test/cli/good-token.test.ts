@@ -29,7 +29,7 @@ async function engine(...statuses: (number | null)[]) {
   return { check, asked: () => asked };
 }
 
-it.each([401, 403])("a token that is refused with %i is reported at once, with its file", async (status) => {
+it.each([401, 403])("a token that the engine refuses with %i is reported at once, with the token's file", async (status) => {
   const { check, asked } = await engine(status);
   await expect(check()).rejects.toThrow(
     `The token in .millrace/token does not work (GET /v1/instances?correlation=none&limit=200 answered ${status}: So it is.) Delete that file`,
@@ -49,7 +49,7 @@ it.each<[number | null, string]>([
   expect(asked()).toBeGreaterThan(1);
 });
 
-it("a token that is accepted after a delay is valid", async () => {
+it("a token that the engine accepts only after a delay is valid", async () => {
   const { check } = await engine(null, 503, 200);
   await check({ patienceMs: 30_000, askEveryMs: 1 });
 });

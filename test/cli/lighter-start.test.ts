@@ -102,7 +102,7 @@ it("a local engine's first process loads the faster start in a folder with URL d
   expect(run(...given.slice(0, 2), "--eval", "console.log('up')")).toBe("up");
 });
 
-it("a Worker's workflows share one additional Worker, as its queues do, and its databases need none; each works as before", () => {
+it("all workflows of a Worker share one additional Worker, all queues share another, and databases need none; all work as before", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-lighter-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const told = join(folder, "told.json");
@@ -136,7 +136,7 @@ const PRIVATE = `export default ({ fetcher }) => new (class {
 it.each([
   ["calls its Durable Object", { fetch: () => "the Worker" }, "the object of left, for left"],
   ["calls the Worker if the reference cannot be changed", Object.freeze({ fetch: () => "the Worker" }), "the Worker"],
-])("a database with private fields %s", async (_, fetcher, answer) => {
+])("a database binding with private fields %s", async (_, fetcher, answer) => {
   const asked = { name: "d1", props: { json: JSON.stringify({ [NAMED]: "left" }) } };
   const told: Told = {
     services: [

@@ -24,7 +24,7 @@ function loading(does: string, within?: number[]) {
 it.each([
   ["end the process", "process.exit(3)", "process.exit(3) is called as they are loaded.", 2],
   [
-    "fail a moment later",
+    "reject a promise without a handler",
     'Promise.reject(new TypeError("No shop.")); await new Promise((later) => setTimeout(later, 5000))',
     "the process that loaded them ended: TypeError: No shop.",
     2,
@@ -36,7 +36,7 @@ it.each([
     undefined,
   ],
   ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them ended: it ended with SIGKILL.", undefined],
-])("a source error is reported, with the place if there is one: sources that %s", async (_, does, error, line) => {
+])("a source error is reported, with its file and line if they are known: sources that %s", async (_, does, error, line) => {
   const { file, said } = loading(does);
   const at = line === undefined ? undefined : `${file}:${line}`;
   expect(await said).toMatchObject({ error, at });
@@ -104,7 +104,7 @@ it("a new bundle keeps the files that readers of the previous bundle may still r
   expect(readdirSync(folder).sort()).toEqual(["chunk-B.js", "chunk-C.js", "worker.js"]);
 });
 
-it("a process that ended while it waited for sources is started again", async () => {
+it("a loader process that ended while it waited for sources is started again", async () => {
   const sources = realpathSync(emptyFolder());
   const file = join(sources, "shop.mjs");
   writeFileSync(file, CATALOG);

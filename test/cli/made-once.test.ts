@@ -28,7 +28,7 @@ it("two concurrent requests for the same build get one folder, which is built on
   expect(times()).toBe(1);
 });
 
-it("a folder is built again when a source has changed, and not for other files that a tool stores next to the sources", async () => {
+it("a folder is built again after a change of a source, and not after a tool has stored other files next to the sources", async () => {
   const { from, made, times } = maker();
   await made();
   mkdirSync(join(from, ".wrangler/tmp"), { recursive: true });

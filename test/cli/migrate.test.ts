@@ -79,7 +79,7 @@ it.each([
   ["BEGIN", "/* ; */ begin immediate; CREATE TABLE paid (id TEXT); commit;", "0002_paid.sql:1 has BEGIN"],
   ["END", "CREATE TABLE paid (id TEXT); -- ' \n;END TRANSACTION;", "0002_paid.sql:2 has END"],
   ["SAVEPOINT", "CREATE TABLE paid (id TEXT);\n\nSAVEPOINT one;", "0002_paid.sql:3 has SAVEPOINT"],
-])("migrate refuses a migration with %s before it applies any", async (_, second, says) => {
+])("migrate refuses a migration with %s before it applies any migration", async (_, second, says) => {
   const root = shop(second);
   const { code, err } = await migrate(root, []);
   expect([code, err]).toEqual([1, expect.stringContaining(says)]);
@@ -96,15 +96,21 @@ it("migrate applies a migration with a trigger, and with COMMIT in strings and c
   expect(await migrate(root, [])).toMatchObject({ code: 0, out: expect.stringContaining("Applied 3") });
 });
 
-it.each(["millrace_migrations", "Millrace_Instances"])("migrate refuses a migrations_table %s", async (migrations_table) => {
-  const root = shop();
-  writeFileSync(
-    join(root, "wrangler.jsonc"),
-    JSON.stringify({ ...CONFIG, d1_databases: [{ ...CONFIG.d1_databases[0], migrations_table }] }),
-  );
-  const { code, err } = await migrate(root, ["--dry-run"]);
-  expect([code, err]).toEqual([1, expect.stringContaining(`is "${migrations_table}", but tables with "millrace_" belong to the engine.`)]);
-});
+it.each(["millrace_migrations", "Millrace_Instances"])(
+  "migrate refuses %s as migrations_table, because the engine has tables with that prefix",
+  async (migrations_table) => {
+    const root = shop();
+    writeFileSync(
+      join(root, "wrangler.jsonc"),
+      JSON.stringify({ ...CONFIG, d1_databases: [{ ...CONFIG.d1_databases[0], migrations_table }] }),
+    );
+    const { code, err } = await migrate(root, ["--dry-run"]);
+    expect([code, err]).toEqual([
+      1,
+      expect.stringContaining(`is "${migrations_table}", but tables with "millrace_" belong to the engine.`),
+    ]);
+  },
+);
 
 /** The API of an account with one database, limited to wrangler's D1 requests. */
 async function account(): Promise<{ database: DatabaseSync; env: Record<string, string> }> {

@@ -6,7 +6,7 @@ it("a project with complete bindings has no reported error", () => {
   expect(told(shop())).toEqual([]);
 });
 
-it("a Workflow class of the Worker's own is not an error, unless the engine would start it", () => {
+it("a Workflow class without a Millrace workflow is an error only if the engine would start the class", () => {
   const own = shop();
   own.config.workflows?.push({ binding: "OLD", name: "old", class_name: "Old" });
   Object.assign(own.known.classes, { Old: null });
@@ -27,7 +27,7 @@ it("a Workflow class of the Worker's own is not an error, unless the engine woul
   ]);
 });
 
-it("a lane needs no queue, but a binding of the object in which all lanes wait", () => {
+it("a lane needs no queue, but a binding of the Lanes Durable Object", () => {
   const withLane = () => {
     const lanes = shop();
     lanes.known.consumers.push({ ...orders, queue: "lane:customers" });
@@ -48,7 +48,7 @@ it("a lane needs no queue, but a binding of the object in which all lanes wait",
   expect(told({ ...bound, known: { ...bound.known, classes: { ...bound.known.classes, Lanes: null } } })).toEqual([]);
 });
 
-it("a lane of another Worker needs no object here, and may be bound with script_name", () => {
+it("a lane of another Worker needs no Durable Object class in this Worker, and may be bound with script_name", () => {
   const apart = shop();
   apart.known.consumers.push({ ...orders, queue: "lane:customers", isElsewhere: true });
   expect(told(apart)).toEqual([]);
@@ -83,7 +83,7 @@ function greeter(): Shop {
 
 const toldOf = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "worker.ts", text }], []).map(({ says }) => says);
 
-it("a Worker with classes in exports needs no binding for them", () => {
+it("a class in the exports of wrangler.jsonc needs no binding", () => {
   expect(toldOf(greeter())).toEqual([]);
   const staging = greeter();
   staging.config.vars = { QUEUE_PREFIX: "staging-" };
@@ -110,13 +110,13 @@ it.each<[string, (greeter: Shop) => void, string]>([
       "Add this to worker.ts: export const { handler, Runs, Recorder, Keeper } = millrace({ … });",
   ],
   [
-    "an object that is not declared",
+    "a Durable Object class that is not declared",
     ({ config }) => delete config.exports?.Keeper,
     'The Durable Object Keeper of the engine is not declared. Add this line to "exports" in wrangler.jsonc: ' +
       '"Keeper": { "type": "durable-object", "storage": "sqlite" }',
   ],
   [
-    "a missing class that runs the workflows",
+    "a missing Workflow class",
     ({ config }) => delete config.exports?.Runs,
     'No Workflow class runs "greet". Add this line to "exports" in wrangler.jsonc: "Runs": { "type": "workflow", "name": "greeter-runs" }',
   ],
@@ -126,13 +126,13 @@ it.each<[string, (greeter: Shop) => void, string]>([
     'The queue "millrace" is not bound. Add in wrangler.jsonc to "queues.producers": { "binding": "MILLRACE_QUEUE", "queue": "millrace" }',
   ],
   [
-    "a prefix that is not in any queue's name",
+    "a QUEUE_PREFIX with which no queue's name begins",
     ({ config }) => Object.assign(config, { vars: { QUEUE_PREFIX: "stg-" } }),
     'QUEUE_PREFIX is "stg-", but no queue in wrangler.jsonc begins with it. ' +
       'Begin the names of all queues with it, such as "queue": "stg-millrace", or remove QUEUE_PREFIX from "vars".',
   ],
   [
-    "a lane without a declared object",
+    "a lane without a declared Durable Object class",
     ({ known }) => known.consumers.push({ ...orders, queue: "lane:customers" }),
     'The messages of "lane:customers" have no object to wait in. Add this line to "exports" in wrangler.jsonc: ' +
       '"Lanes": { "type": "durable-object", "storage": "sqlite" }',
@@ -165,7 +165,7 @@ type Break = (shop: Shop) => void;
 
 it.each<[string, Break, string, boolean]>([
   [
-    "a class that is not exported",
+    "a Workflow class that is not exported",
     ({ known }) => delete known.classes.PlaceOrder,
     'The class of "place-order" is not exported. Add this line to src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder, app) {}',
     true,
@@ -177,7 +177,7 @@ it.each<[string, Break, string, boolean]>([
     true,
   ],
   [
-    "an object that is not exported",
+    "a Durable Object class that is not exported",
     ({ known }) => delete known.classes.Stock,
     'wrangler.jsonc binds STOCK to the class Stock, which is not exported. Add this to src/worker.ts: export { Stock } from "./…";',
     true,
@@ -216,7 +216,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a workflow with a queue without a consumer",
+    "a workflow with a queue that has no consumer",
     ({ known }) => known.definitions.push({ ...credit, queue: "credit-commands" }),
     'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Its queue has no consumer: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
     false,
@@ -228,7 +228,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a consumer outside the catalog",
+    "a consumer that the catalog does not list",
     ({ known }) => {
       known.declared.push({ file: "src/consumers/credit-commands.ts", name: "crediting", queue: "credit-commands" });
       known.messages.push({ ...command, name: "OrderCredit", type: "order.credit", queue: "credit-commands", known: false });
@@ -250,7 +250,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "dead letters without a consumer",
+    "a dead-letter queue without a consumer",
     ({ config }) => config.queues?.consumers?.pop(),
     'No consumer stores the dead letters of the queue "orders": the platform deletes them after 4 days. Add in wrangler.jsonc to "queues.consumers": { "queue": "orders-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
     false,
@@ -262,7 +262,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a consumer with missing or different settings",
+    "a consumer with missing settings in wrangler.jsonc, or with settings that differ from the code",
     ({ config }) => {
       Object.assign(config.queues?.consumers?.[0] ?? {}, { max_retries: 2, max_concurrency: undefined });
     },
@@ -270,13 +270,13 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "one of a declared queue's shards without its setup",
+    "a queue shard that wrangler.jsonc does not set up",
     ({ known }) => known.consumers.push({ ...orders, queue: "orders-acme", declaredAs: "orders" }),
     'The queue "orders-acme" is not set up. Add in wrangler.jsonc to "queues.producers": { "binding": "ORDERS_ACME", "queue": "orders-acme" } and to "queues.consumers": { "queue": "orders-acme", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-acme-dlq" } and to "queues.consumers": { "queue": "orders-acme-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
     false,
   ],
   [
-    "one of a queue's shards with other settings than its consumer",
+    "a queue shard with settings that differ from those of its consumer",
     ({ config: { queues = {} }, known }) => {
       known.consumers.push({ ...orders, queue: "orders-2", declaredAs: "orders" });
       queues.producers?.push({ binding: "ORDERS_2", queue: "orders-2" });
@@ -287,25 +287,25 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "an event without an entry in the routes",
+    "an event without a route",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
     'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which declares it without a target.',
     false,
   ],
   [
-    "an event with a queue without a consumer",
+    "an event with a queue that has no consumer",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", queue: "lost-events", known: false }),
     'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Its queue has no consumer: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [
-    "an event without an entry that a workflow waits for",
+    "an event that a workflow waits for, but that has no route",
     ({ known }) => known.messages.splice(1, 1, { ...event, known: false, signals: false }),
     'The event "order.packed" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
     false,
   ],
   [
-    "an event without an entry that a workflow is declared on",
+    "an event that must start a workflow, but that has no route",
     ({ known }) => {
       known.messages.push({ ...event, name: "OrderPaid", type: "order.paid", known: false });
       known.definitions.push({ ...credit, kind: "event", on: "order.paid" });
@@ -326,7 +326,7 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a variable that is not set",
+    "an environment variable that is not set",
     ({ config }) => delete config.vars,
     "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars, or bind it in wrangler.jsonc. Declare an optional variable as SHOP_NAME?: string; in an interface.",
     false,
@@ -337,7 +337,7 @@ it.each<[string, Break, string, boolean]>([
   expect(told(broken)).toEqual([{ says, stops }]);
 });
 
-it("a consumer of another Worker needs no binding and no workflow here, and a second consumer of its queue is reported", () => {
+it("a consumer of another Worker needs no binding and no workflow in this Worker; a second consumer of its queue is reported", () => {
   const split = shop();
   const parcels = { ...orders, queue: "parcels", isElsewhere: true };
   split.known.consumers.push(parcels);

@@ -42,7 +42,7 @@ describe("The terminal's report of errors", () => {
     expect(heard[2]).not.toContain("tenant");
   });
 
-  it("the terminal shows an attempt once when the runtime's error came first", () => {
+  it("the terminal shows a failed attempt once when the runtime logs the error before the engine", () => {
     const { heard, hear } = listener();
     hear(uncaught("MillraceError: The shop answered 500. Error"));
     hear(attempt);
@@ -51,7 +51,7 @@ describe("The terminal's report of errors", () => {
   });
 
   it.each(["TypeError: x is not a function", "Error: The shop answered 501.", "Error: "])(
-    "the terminal shows an error without a line from the engine after a delay: %s",
+    "the terminal shows, after a delay, a runtime error about which the engine logs no line: %s",
     (said) => {
       const { heard, hear } = listener();
       hear(attempt);
@@ -172,7 +172,7 @@ describe("The terminal's report of errors", () => {
     ]);
   });
 
-  it("the terminal shows that an effect is known to have happened, and is confirmed once its rows are accepted", () => {
+  it("the terminal shows that an effect happened but its rows were refused, and how to confirm the effect after a deployment", () => {
     const { heard, hear } = listener();
     const doubt = { ...{ log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt" }, effect: "WyJh_-", happened: true };
     hear(`${WARNING}${JSON.stringify({ ...doubt, code: "in_doubt", error: "The effect happened and returned 1." })}`);
@@ -267,7 +267,7 @@ describe("The terminal's report of errors", () => {
     expect(heard).toEqual(["place-order 42 complete"]);
   });
 
-  it("the terminal shows every other line unchanged", () => {
+  it("the terminal shows batches and build errors, and no access log", () => {
     const { heard, hear } = listener();
     hear('{"log":"batch","queue":"q","messages":1,"started":1}');
     hear(`${ERROR}Could not resolve x\u001b[0m`);

@@ -42,7 +42,7 @@ it("the CLI sends a command, shows its steps as they happen, and then the instan
   expect(JSON.parse(json.out)).toEqual(await ask("GET", `/v1/instances/${id}`));
 });
 
-it("the CLI sends a command once: it reports a repeat, a key that is used by another payload, and in a dry run which of them applies", async () => {
+it("the CLI reports a repeated command, and a key that another payload uses, and a dry run shows which result a command would have", async () => {
   const { say } = await operator();
   const call = research(`mint ${fresh()}`);
   const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];

@@ -16,14 +16,14 @@ function folderWith(files: Record<string, string>): string {
 
 const D1 = { binding: "DB", database_name: "shop" };
 
-it("a project is found from a folder below it, with its name and its first source file", () => {
+it("a project is found from its subfolder, with the name and the main file of the Worker", () => {
   const root = folderWith({ "wrangler.jsonc": '{ "name": "shop", "main": "./src/index.ts", }', "src/routes/index.ts": "" });
   const project = findProject({ from: join(root, "src/routes") });
   expect(project).toMatchObject({ root, config: join(root, "wrangler.jsonc"), format: "jsonc", name: "shop", main: "src/index.ts" });
   expect(project.stateFolder).toBe(join(root, ".millrace"));
 });
 
-it("an environment of a wrangler.toml has its own database and inherits the first source file", () => {
+it("an environment of a wrangler.toml has its own database and inherits the main file", () => {
   const toml = `name = "shop"\nmain = "worker.ts"\n[[d1_databases]]\nbinding = "DB"\nmigrations_dir = "a"\n
 [[env.staging.d1_databases]]\nbinding = "DB"\nmigrations_dir = "b"\n`;
   const root = folderWith({ "wrangler.toml": toml, "a/0001_a.sql": "", "b/0001_b.sql": "" });
@@ -33,7 +33,7 @@ it("an environment of a wrangler.toml has its own database and inherits the firs
   expect(() => findProject({ from: root, env: "live" })).toThrow('has no environment "live"');
 });
 
-it("migrations have wrangler's names and order, after those of the engine, which have a separate table", () => {
+it("an app's migrations have wrangler's names and order, and follow the engine's migrations, which have a separate table", () => {
   const root = folderWith({
     "wrangler.jsonc": JSON.stringify({ name: "shop", d1_databases: [{ ...D1, migrations_table: "applied" }] }),
     "migrations/0002_b.sql": "",

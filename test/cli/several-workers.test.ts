@@ -105,7 +105,7 @@ interface Listed {
 
 const once = (what: string, orders: readonly string[]) => Object.fromEntries(orders.map((order) => [`${what}/${order}`, 1]));
 
-it("two Workers of one catalog: while one is stopped the other continues; after its start, waiting work is done once", async () => {
+it("while one of two Workers with a shared catalog is stopped, the other continues; after a restart, waiting messages are processed once", async () => {
   const { url, counted } = await outside();
   const orders = bundled(ORDERS, configuration("orders", url, ["order-commands", "order-events"]));
   const shipping = bundled(SHIPPING, configuration("shipping", url, ["ship-commands"]));
@@ -218,7 +218,7 @@ async function processes(workers: Record<string, [source: string, config: Return
   };
 }
 
-it("two processes on one machine: each is killed while the other works, and does the waiting work once after its start", async () => {
+it("when one of two engine processes is killed, the other continues; after a restart, waiting messages are processed once", async () => {
   const { url, counted } = await outside();
   const start = await processes({
     orders: [ORDERS, configuration("orders", url, ["order-commands", "order-events"])],

@@ -40,11 +40,11 @@ it.each([
   '[wrangler:info] GET /x/✘[ERROR]{"log":"ended"} 404 Not Found (3ms)',
   '{"log":"batch',
   '{"log":"retention","removed":{},"unfinished":["batches","text calls"],"ms":2022}',
-])("the log line %s is written to the file only", (line) => {
+])("the log line %s is not printed: only the log file contains it", (line) => {
   expect(humanLine(line)).toBeUndefined();
 });
 
-it("only complete log lines that are added from now on are printed", async () => {
+it("a reader of a log file prints complete lines that are added after its start, and no other lines", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "before\n");
   const heard: string[] = [];
@@ -55,7 +55,7 @@ it("only complete log lines that are added from now on are printed", async () =>
   await vi.waitFor(() => expect(heard).toEqual(["one", "two"]));
 });
 
-it("log lines from a given position are printed, although they were added before", async () => {
+it("a reader of a log file prints all lines after a given position, also lines that were added before its start", async () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "of another start\nas it came up\n");
   const heard: string[] = [];

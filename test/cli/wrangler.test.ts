@@ -4,7 +4,7 @@ import { errorIn, lastError } from "../../packages/millrace/cli/local/wrangler.t
 it.each([
   ["an earlier error", "▲ [WARNING] old\n✘ [ERROR] One.\n✘ [ERROR] Two.\nIf you think this is a bug", "Two."],
   [
-    "the Worker's error, though more is missing because of that",
+    "the error of the Worker, and not the error of the runtime that follows from it",
     '✘ [ERROR] service core:user:millrace: Uncaught Error: MillraceError: Two workflows are named "a": rename one.\n✘ [ERROR] The Workers runtime failed to start.',
     'Two workflows are named "a": rename one.',
   ],
@@ -14,7 +14,7 @@ it.each([
     'no such table: "tokens": SQLITE_ERROR',
   ],
   [
-    "the list after an error with a colon at its end",
+    "an error that ends with a colon together with the list after it",
     '✘ [ERROR] Processing wrangler.json configuration:\n\n    - "durable_objects" is missing the required "bindings"\n  \n\n🪵  Logs were written',
     'Processing wrangler.json configuration: - "durable_objects" is missing the required "bindings"',
   ],

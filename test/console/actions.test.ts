@@ -6,7 +6,7 @@ import { breakPages } from "./work.ts";
 
 const errored = async (by: Person) => (await by.ask<{ items: { id: string }[] }>("GET", "/v1/instances?status=errored")).items;
 
-it("a bulk retry from a list's filters is counted first, stopped by itself, resumed, and reported item by item; the audit has every part", async () => {
+it("a bulk retry of a filtered list shows its count first, stops after a failed stage, is resumed, and reports each item; the audit lists each item", async () => {
   const ada = await person();
   const outage = await breakPages(ada);
   const keywords = ["cold brew", "flat white", "pour over"];

@@ -15,7 +15,7 @@ const losing = (page: Page, path: string) =>
     await route.abort();
   });
 
-it("an action with a lost response, or an abandoned one, is executed once, for any number and place of repeats", async () => {
+it("an action is executed once although its response is lost or its dialog is closed, for any number of repeats from any page", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   await ada.ask("PUT", "/v1/schedules/weekly", { cron: "0 9 * * 1", command, reason: "every Monday" });

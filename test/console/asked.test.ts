@@ -19,7 +19,7 @@ async function asking(by: Person): Promise<string> {
 
 const people = (page: Page) => page.getByRole("region", { name: "History" });
 
-it("an instance's question is at the top of its page, once, with its context and both answers; the answer is stored", async () => {
+it("an instance's question is shown once, at the top of the page, with its context and both answers; the answer is stored", async () => {
   const ada = await person();
   const id = await asking(ada);
   const { items } = await ada.ask<{ items: { question: string }[] }>("GET", `/v1/approvals?instance=${id}`);
@@ -41,7 +41,7 @@ it("an instance's question is at the top of its page, once, with its context and
   await expect.poll(async () => (await page.locator(".told").textContent())?.trim()).toBe("");
 });
 
-it("a stopped instance has no running clock, shows the actor and reason, and has no primary action", async () => {
+it("the page of a cancelled instance has no running clock and no primary action, and shows the actor and the reason", async () => {
   const ada = await person();
   const id = await asking(ada);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
@@ -122,7 +122,7 @@ it("an effect that is known to have happened is shown as such on every screen, w
 
 const buttons = (page: Page) => page.locator("main .acts button").allTextContents();
 
-it("an unknown outcome of a cancelled instance has the accepted answers, a note that nothing is sent, and no refused action", async () => {
+it("for an unknown outcome of a cancelled instance, the page offers only accepted answers, and states that nothing is sent", async () => {
   const ada = await person({ at: await shop() });
   const id = await lostLetter(ada);
   const page = await ada.open(`instances/${id}`);

@@ -21,7 +21,7 @@ it("a failing screen shows an instruction, and every other screen continues to w
   forgive(page, /console: TypeError/);
 });
 
-it("the search keeps its text, opens its results, and shows the query if it finds nothing", async () => {
+it("the search field keeps its text, opens the results, and shows the query if there is no result", async () => {
   const ada = await person();
   const command = { type: "brand.audit", payload: { brand: "acme" } };
   for (const name of ["weekly", "daily"])
@@ -49,7 +49,7 @@ it("the search keeps its text, opens its results, and shows the query if it find
   expect(await box.inputValue()).toBe("");
 });
 
-it("all times follow the switch to UTC, which the browser remembers", async () => {
+it("the setting for times in UTC applies to all times of the console, and the browser remembers it", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/schedules/weekly", {
     ...{ cron: "0 9 * * 1", command: { type: "brand.audit", payload: { brand: "acme" } }, reason: "a first entry" },
@@ -72,7 +72,7 @@ it("all times follow the switch to UTC, which the browser remembers", async () =
   await other.getByText("Time zone: UTC.").waitFor();
 });
 
-it("an unknown address is reported with its path, and links to a known one", async () => {
+it("the page for an unknown path of the console shows the path, and links to an existing screen", async () => {
   const ada = await person();
   const page = await ada.open("nosuch/thing");
   await page.getByRole("heading", { name: "No such page" }).waitFor();

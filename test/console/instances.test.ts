@@ -60,7 +60,7 @@ it("the list of instances shows the results of a job, is filtered by the URL, an
   await expectFit(page, "instances");
 });
 
-it("events appear in the list without a reload, except while the list is paused", async () => {
+it("the list of instances shows new events without a reload, except while the list is paused", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByText("No instance yet").waitFor();
@@ -73,7 +73,7 @@ it("events appear in the list without a reload, except while the list is paused"
   await expect.poll(() => page.locator("tbody tr").count()).toBe(8);
 });
 
-it("the list is filtered by a suggested workflow; an unknown workflow is refused in one sentence", async () => {
+it("the list of instances is filtered by a suggested workflow; an unknown workflow is refused in one sentence", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await page.getByLabel("Workflow").focus();

@@ -14,7 +14,7 @@ async function lostLetters(by: Person, count: number): Promise<string[]> {
   return ids;
 }
 
-it("unknown outcomes of one step are answered together: counted first, with the consequences; those with a new unknown outcome name who has to answer", async () => {
+it("unknown outcomes of one step are answered together: the dialog shows their count and consequences first; a new unknown outcome needs an operator", async () => {
   const ada = await person({ at: await shop() });
   const ids = await lostLetters(ada, 3);
   const page = await ada.open("to-do/unknown-outcomes");

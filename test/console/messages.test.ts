@@ -5,7 +5,7 @@ import { articles } from "./work.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("results of messages are counted by type and minute; a key shows its instance, also a key full of markup", async () => {
+it("the messages screen counts results by type and minute; a search for a key finds its instance, also if the key contains markup", async () => {
   const ada = await person();
   const [first] = await articles(ada, ["cold brew", HOSTILE]);
   const page = await ada.open();

@@ -7,7 +7,7 @@ import { articles, breakPages } from "./work.ts";
 const live = (page: Page, state: string) => page.getByRole("button", { name: new RegExp(`^${state}`) });
 const rows = (page: Page) => page.locator("tbody tr");
 
-it("two tabs of one browser are both live: an action in one tab is shown in the other", async () => {
+it("two tabs of one browser both receive updates: an action in one tab is shown in the other", async () => {
   const ada = await person();
   const { mend } = await breakPages(ada);
   await articles(ada, ["cortado"], { each: 3 });
@@ -43,7 +43,7 @@ it("a lost connection is shown, with the age of the data, and no row is missing 
   forgive(page, /ERR_INTERNET_DISCONNECTED/);
 });
 
-it("a stream without data for 40 seconds is closed and opened again; after an immediate end it is requested again a second later", async () => {
+it("the console closes and reopens a stream without data for 40 seconds; a stream that ends at once is requested again after a second", async () => {
   const ada = await person();
   const page = await ada.open("instances");
   await live(page, "live").waitFor();
@@ -85,7 +85,7 @@ it("a stream without data for 40 seconds is closed and opened again; after an im
   await expect.poll(isLive, { timeout: 30_000 }).toBe(true);
 });
 
-it("when a token is revoked while the page is open, the page asks for a new token, keeps its place, and is live again", async () => {
+it("when a token is revoked while the page is open, the page asks for a new token, keeps its place, and receives updates again", async () => {
   const ada = await person();
   await articles(ada, ["doppio"]);
   const page = await ada.open("instances?workflow=research-keyword&status=complete");

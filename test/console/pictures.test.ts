@@ -87,7 +87,7 @@ it.runIf(FOLDER)("screenshots of an operator's screens, with the data of a shop'
   await keep(page, "messages", "order.ship");
 });
 
-it.runIf(FOLDER)("screenshots of a developer's screens, from the first minute on", async () => {
+it.runIf(FOLDER)("screenshots of a developer's screens, from the first sign-in", async () => {
   const ada = await person({ tenant: "acme" });
   const page = await ada.open();
   await keep(page, "first-minute", "Press Retry");

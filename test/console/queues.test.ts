@@ -5,7 +5,7 @@ import { person, shop } from "./stage.ts";
 
 const HOSTILE = `<img src=x onerror="alert('ran')"> \u202Edlrow`;
 
-it("the queues screen shows counts, and no number if there is none; a user without permission gets the reason", async () => {
+it("the queues screen shows counts, and a dash for an unknown number; a user without permission gets the reason", async () => {
   const ada = await person();
   const page = await ada.open();
   await page.keyboard.press("g");

@@ -50,7 +50,7 @@ const isList = ({ pathname }: URL) => pathname === "/v1/instances";
 const rowsOf = (page: Page) => page.getByRole("table", { name: "Instances" }).locator("tbody tr");
 const age = async (page: Page) => Number.parseInt((await page.locator(".live .age").textContent()) || "0", 10);
 
-it("a list is read for any rate of changes and any delay of responses, and the page shows the age of its data", async () => {
+it("a list is updated at any rate of changes and any delay of responses, and the page shows the age of its data", async () => {
   const ada = await person();
   await comes(ada, 3);
   const page = await ada.open("settings");
@@ -76,7 +76,7 @@ it("a list is read for any rate of changes and any delay of responses, and the p
   await expect.poll(() => age(page)).toBeLessThan(3);
 });
 
-it("more rows of a list have no gap if many were added meanwhile, and none belongs to another list if its filters changed", async () => {
+it("Show more leaves no gap if many rows were added meanwhile, and shows no row of the earlier list if the filters changed", async () => {
   const ada = await person();
   await comes(ada, 60);
   const page = await ada.open("instances");
@@ -104,7 +104,7 @@ it("more rows of a list have no gap if many were added meanwhile, and none belon
   expect(await rowsOf(page).count()).toBe(0);
 });
 
-it("a failed read is retried automatically, and a read without a response times out", async () => {
+it("a failed GET request of the console is retried automatically, and a request without a response times out", async () => {
   const ada = await person();
   const page = await ada.open("settings/schedules");
   await page.clock.install();

@@ -39,7 +39,7 @@ it("a new user needs three clicks from an empty console to a failure that is ret
   expect(await first.count()).toBe(0);
 });
 
-it("a form shows errors before it is sent, its key, and an earlier use of the key; by keyboard, or as JSON", async () => {
+it("the form of a message shows errors, the key, and an earlier use of the key before the message is sent, from fields or as JSON", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+nobody.knows");
   await page.route("**/v1/catalog/check", (route) => route.abort());
@@ -76,7 +76,7 @@ it("a form shows errors before it is sent, its key, and an earlier use of the ke
   await expect.poll(() => page.url().slice(-32)).toBe(items[0]?.id);
 });
 
-it("JSON is sent as written, and is validated as with curl; a key is sent as it was checked, and the same command from a terminal is a repeat", async () => {
+it("the send screen sends JSON as typed and the key as checked, and validates as the API; the copied curl command is a repeat", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+research.requested&as=json", { permissions: ["clipboard-read", "clipboard-write"] });
   const send = page.getByRole("button", { name: /^Send/ });
@@ -120,7 +120,7 @@ it("JSON is sent as written, and is validated as with curl; a key is sent as it 
   }
 });
 
-it("form fields keep their text of any form; no field is red before a check, and no example is offered if there is none", async () => {
+it("form fields of every type keep the typed text; no field is red before a check, and no example is offered if none exists", async () => {
   const ada = await person();
   const page = await ada.open();
   const properties = {
@@ -170,7 +170,7 @@ it("form fields keep their text of any form; no field is red before a check, and
   await expectFit(page, "send-fields");
 });
 
-it("a late response does not change the current screen: it is shown on its own screen", async () => {
+it("a response that arrives after the user left the send screen is shown as a notice with a link, and does not change the current screen", async () => {
   const ada = await person();
   const page = await ada.open("send?message=command+research.requested");
   await page.getByRole("textbox", { name: /^keyword/ }).fill(ada.tenant);
@@ -192,7 +192,7 @@ it("a late response does not change the current screen: it is shown on its own s
   expect(await page.getByText("research.requested was accepted.").count()).toBe(0);
 });
 
-it("a user who may not send gets that reason in plain words, before any other refusal", async () => {
+it("a user without the scope to send a message gets that reason before any other refusal", async () => {
   const reader = await person({ scopes: ["read"] });
   const page = await reader.open("send?message=command+research.requested");
   await page.getByText("Your token may not send this: it lacks the scope enqueue.").waitFor();

@@ -66,7 +66,7 @@ it("a token is created with the user's own scopes, shown once, and revoked", asy
   await expectFit(page, "settings-tokens");
 });
 
-it("questions are answered where they are shown; locks, limits, alerts and unknown outcomes show the reason of an empty list", async () => {
+it("a question is answered on the list of questions; empty lists of locks, limits, alerts and unknown outcomes show the reason", async () => {
   const ada = await person();
   await ada.ask("PUT", "/v1/brands/acme", { approval: "required" });
   await ada.ask("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword: "mint" } });

@@ -14,7 +14,7 @@ it("a number field keeps its text as typed; a number that JSON cannot write, or 
   expect(writtenNumber("1e400").wrong).toMatch("too large");
 });
 
-it("JSON as typed is in the body unchanged; fields show the JSON if they do not change it", () => {
+it("the request body contains JSON exactly as typed; form fields keep every number, key and escape of a JSON text", () => {
   const text = '{"b": 1.0, "a":[1e400,"\\u00e9 \\"]",true,null,{}], "__proto__":{"x":-0}}';
   expect(jsonText({ type: "t", left: undefined, payload: writtenJson(text) })).toBe(`{"type":"t","payload":${text}}`);
   const read = readJson(text);

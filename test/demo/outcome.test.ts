@@ -21,7 +21,7 @@ it("a job with the expected result shows no difference", () => {
   expect(differences(good)).toEqual([]);
 });
 
-it("every difference from the expected result of the demo is a sentence", () => {
+it("every difference from the expected result of the demo is reported as a sentence", () => {
   const wrong: Outcome = {
     pages: [
       { ...page, status: 404 },

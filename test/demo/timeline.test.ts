@@ -40,7 +40,7 @@ const publishing: Instance = {
   accepted_at: at(30),
 };
 
-it("arrivals and ends of instances are reported once, in order of time, under their keyword", () => {
+it("the demo reports each start and end of an instance once, in order of time, with the instance's keyword", () => {
   const timeline = new Timeline(START);
   expect(timeline.news([publishing, written], new Map()).map((line) => line.replace(/ +/g, " ").trim())).toEqual([
     "10 ms research.completed cold brew generate-article accepted",
@@ -50,7 +50,7 @@ it("arrivals and ends of instances are reported once, in order of time, under th
   expect(timeline.news([publishing, written], new Map())).toEqual([]);
 });
 
-it("a failed attempt is reported with the wait after it, and the end with its cause", () => {
+it("a failed attempt is reported with the time until the next attempt, and a failed instance with its last step", () => {
   const timeline = new Timeline(START);
   timeline.news([publishing, written], new Map());
   const attempt = { attempt: 1, started_at: at(50), ended_at: at(60), error: { name: "Error", message: "503" }, retry_delay_ms: 2011 };

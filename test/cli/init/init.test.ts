@@ -112,14 +112,14 @@ it("init writes the settings that production needs", () => {
   expect(readFileSync(join(root, ".gitignore"), "utf8").split("\n")).toEqual(expect.arrayContaining([".dev.vars", ".millrace"]));
 });
 
-it("init also binds a database with another binding name as DB, and a Worker's cron handler runs at its own times only", () => {
+it("init also binds a database with another binding name as DB, and a Worker's cron handler still runs only at the Worker's own cron times", () => {
   const { root, config } = initialized(2);
   const [tasks, own] = config.d1_databases ?? [];
   expect(own).toEqual({ ...tasks, binding: "DB" });
   expect(readFileSync(join(root, "src/index.ts"), "utf8")).toContain('  scheduled: worker.scheduled,\n  engineCron: "* * * * *",');
 });
 
-it("init keeps the objects in exports when the Worker binds an object of another Worker, or a class of exports", () => {
+it("init keeps Durable Objects in exports when the Worker binds a Durable Object of another Worker, or a class of exports", () => {
   const object = { type: "durable-object", storage: "sqlite" };
   const bindings = [
     { name: "LOCK", class_name: "Lock", script_name: "orders" },
@@ -131,7 +131,7 @@ it("init keeps the objects in exports when the Worker binds an object of another
   expect(changes.map(({ path }) => path.join("."))).not.toContain("durable_objects.bindings");
 });
 
-it("init adds the engine's objects to existing migrations of Durable Objects, with a new migration", () => {
+it("init adds the engine's Durable Object classes in a new migration when the Worker has Durable Object migrations", () => {
   const { config } = initialized(3);
   expect(Object.keys(config.exports ?? {})).toEqual(["Runs"]);
   expect(config.durable_objects?.bindings?.map(({ class_name }) => class_name)).toEqual(["Room", "Recorder", "Keeper"]);
@@ -167,7 +167,7 @@ it("init --env adds the bindings of an environment, and doctor finds no mistake 
   }
 });
 
-it("init --env in a Worker without the engine sets up both, and lists the environment overrides that get the engine's bindings", () => {
+it("init --env in a Worker without the engine sets up the top level and the environment, and lists the environment overrides that get the engine's bindings", () => {
   const root = userFolder(built.folder, {
     "wrangler.jsonc": `{
   "name": "both", "main": "i.ts", "compatibility_date": "2026-10-01",
@@ -215,7 +215,7 @@ const HELLO = {
   "i.ts": "export default { fetch: () => new Response() };\n",
 };
 
-it("init leaves every file unchanged when one cannot be written", () => {
+it("init leaves every file unchanged when one file cannot be written", () => {
   const root = userFolder(built.folder, HELLO);
   chmodSync(join(root, "i.ts"), 0o444);
   const { code, err } = run(root, "millrace", "init", "--yes");
@@ -224,7 +224,7 @@ it("init leaves every file unchanged when one cannot be written", () => {
   expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "wrangler.jsonc"]);
 });
 
-it("init undoes the first file after an error in the second", () => {
+it("init restores the first file when the second file cannot be written", () => {
   const root = userFolder(built.folder, { ...HELLO, "worker.ts": "own\n" });
   const one = { file: join(root, "wrangler.jsonc"), before: HELLO["wrangler.jsonc"], after: "{}" };
   const files = [
@@ -242,7 +242,7 @@ it("init undoes the first file after an error in the second", () => {
   expect(readdirSync(root).toSorted()).toEqual(["i.ts", "node_modules", "worker.ts", "wrangler.jsonc"]);
 });
 
-it("init writes secrets with the mode 0600, keeps the variables of .env, and loads the names of .dev.vars", () => {
+it("init writes secrets with the mode 0600, keeps the variables of .env, and lists the names of .dev.vars as required secrets", () => {
   const root = userFolder(built.folder, { ...HELLO, ".env": 'API_TOKEN=one\nPEM="a\nb=="\n', ".gitignore": ".dev.vars\n!.dev.vars\n" });
   const first = run(root, "millrace", "init", "--yes");
   expect(first.out).toContain("The variables of .env are copied into .dev.vars");
@@ -259,7 +259,7 @@ it("init writes secrets with the mode 0600, keeps the variables of .env, and loa
   expect(run(root, "millrace", "init", "--yes").out).toContain("Nothing to change");
 });
 
-it("init does not change a section that occurs twice, prints the lines to add, and changes nothing the second time", () => {
+it("init does not change a configuration section that occurs twice, prints the lines to add, and changes nothing the second time", () => {
   const root = userFolder(built.folder, {
     ...HELLO,
     "wrangler.jsonc":
@@ -272,7 +272,7 @@ it("init does not change a section that occurs twice, prints the lines to add, a
   expect(readFileSync(join(root, "wrangler.jsonc"), "utf8")).toBe(after);
 });
 
-it("init writes a wrangler.json as JSON, and reports a section that is null", () => {
+it("init writes a wrangler.json as JSON, and reports a configuration section that is null", () => {
   const { "wrangler.jsonc": text, ...files } = HELLO;
   const root = userFolder(built.folder, { ...files, "wrangler.json": text });
   expect(run(root, "millrace", "init", "--yes").code).toBe(0);
@@ -318,7 +318,7 @@ it("init in an empty folder creates a Worker that compiles and bundles, and init
   expect(modes).toEqual([0o755, 0o644, 0o600]);
 });
 
-it("init . next to the package alone creates a Worker, and init NAME uses the package from its installed location", () => {
+it("init . creates a Worker in a folder that has only the package, and init NAME depends on the package by a relative path", () => {
   const manifest = { dependencies: { millrace: "file:millrace-0.1.0.tgz", hono: "^4.13.0", zod: "^4.6.0" } };
   const root = userFolder(built.folder, {
     "package.json": JSON.stringify(manifest),

@@ -28,7 +28,7 @@ it("docs/messages.md has a line for every field of the envelope, and for no othe
   expect(fields.sort()).toEqual(Object.keys(envelopeSchema.shape).sort());
 });
 
-it("docs/messages.md lists the limits of the code", async () => {
+it("docs/messages.md lists the limits that the code applies to messages and outputs", async () => {
   expect(limit("body of `POST /v1/commands`")).toBe(`${INTAKE_LIMITS.maxBytes / 1024 / 1024} MiB`);
   expect(limit("nesting, keys and items")).toBe(`${INTAKE_LIMITS.maxDepth} levels, ${INTAKE_LIMITS.maxKeys.toLocaleString("en")}`);
 

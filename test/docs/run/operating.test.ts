@@ -61,7 +61,7 @@ it("every command of docs/operating.md prints the output under it", { timeout: 9
   }
 });
 
-it("docs/operating.md explains every status an instance can have, and every class", async () => {
+it("docs/operating.md explains every status of an instance, and every effect class", async () => {
   const { Instance, Effect } = (await send("/openapi.json")).body.components.schemas;
   const named = (header: string) =>
     rowsOf(operating, header).flatMap(([cell = ""]) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));

@@ -28,7 +28,7 @@ it("the queue options of docs/queues.md are valid options, with their resolved v
   });
 });
 
-it("the line for several queues in docs/queues.md has the output under it", () => {
+it("the declaration of several queues in docs/queues.md distributes tenants as the page states", () => {
   const queueOf = (tenant_id: string) => queueFor(exportCommands, { tenant_id, subject: "" });
   const tenants = Array.from({ length: 50 }, (_, index) => `t${index}`);
   expect(queueOf("acme")).toBe("export-commands-acme");
@@ -41,7 +41,7 @@ it.each([
   ["events", "brand-events"],
   ["bulk import", "batch"],
   ["an API with a rate limit", "crm-commands"],
-])('the case "%s" in docs/queues.md is the consumer of %s, value for value', (name, queue) => {
+])('the case "%s" in docs/queues.md has the settings of the consumer of %s', (name, queue) => {
   const consumer = app.consumers.find((one) => one.queue.name === queue);
   if (!consumer) throw new Error(`Nobody consumes ${queue}.`);
   const { batch, concurrency, retries } = consumer;
@@ -53,7 +53,7 @@ it.each([
   ]);
 });
 
-it("the example of dead letters in docs/queues.md equals the consumer of each queue", () => {
+it("the example of dead letters in docs/queues.md has the settings of every dead-letter consumer", () => {
   const { consumers } = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")).queues as { consumers: Record<string, unknown>[] };
   const letters = consumers.filter(({ queue }) => String(queue).endsWith("-dlq"));
   expect(letters).toHaveLength(app.consumers.length);

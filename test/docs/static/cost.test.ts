@@ -35,13 +35,13 @@ const run = instanceCost({
 const parts = Object.entries(run.parts).map(([part, used]) => ({ part, ...used }));
 const inWords = (name: string) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
-it("the worked example of docs/cost.md equals the formula for such an instance", () => {
+it("the worked example of docs/cost.md equals the result of the formula for the same instance", () => {
   const shown = rowsOf(page, "part").map(([part = "", amount, mark, usd]) => [part.replaceAll("`", ""), Number(amount), mark, Number(usd)]);
   const said = parts.map(({ part, amount, mark, usd }) => [inWords(part).replaceAll(" ", "_"), amount, mark, Number(usd.toFixed(12))]);
   expect(shown.sort()).toEqual(said.sort());
 });
 
-it("the formula of docs/cost.md has the list prices", () => {
+it("the formula of docs/cost.md uses the list prices of Cloudflare", () => {
   const formula = /^`(8e-6 × steps.*)`$/m.exec(page)?.[1] ?? "";
   const terms = formula.split(" + ").map((term) => term.split(" × "));
   const { steps, rowsWritten, rowsRead, queueOperations, requests, objectRequests, logLines, cpuMs } = PRICES;
@@ -53,7 +53,7 @@ it("the formula of docs/cost.md has the list prices", () => {
 const STORED = { month: 1202 + 3 * 143, tombstone: 63 * (400 / 30) };
 const RECORDERS = 2;
 
-it("the table by scale in docs/cost.md equals the bill of such a month", () => {
+it("the table by scale in docs/cost.md equals the computed bill of a month with that number of runs", () => {
   const used = Object.fromEntries(parts.map(({ part, amount }) => [part, amount]));
   const perRun = addUsage(used, { rowsWritten: run.removalRows });
   for (const [runs = "", usd, perThousand, beyond] of rowsOf(page, "runs a month")) {
@@ -70,7 +70,7 @@ it("the table by scale in docs/cost.md equals the bill of such a month", () => {
   }
 });
 
-it("usage within the plan is free, and only usage beyond it is charged", () => {
+it("a month within the plan's usage costs only the plan's price, and further usage is charged", () => {
   expect(monthlyBill({ steps: 500_000 }).usd).toBe(5);
   expect(monthlyBill({ steps: 1_500_000 }).beyond).toEqual({ steps: 8 });
   expect(marginalUsd({ steps: 1_000_000 })).toBe(8);

@@ -181,14 +181,14 @@ describe("Each fact of the documentation is stated once", () => {
     "It writes 10 rows per run.",
     "| `retries` | 5, from 10 seconds, exponential |",
     "A message is retried: 3, 30 s … 10 m.",
-  ])("a second statement of a fact is found: %s", (text) => {
+  ])("a second statement of a documented fact is found: %s", (text) => {
     const planted = linesOf("docs/limits.md", `# A page\n\n| status | meaning |\n| --- | --- |\n${text}\n`);
     const found = FACTS.flatMap((fact) => repeated(fact, planted));
     expect(found).toHaveLength(1);
     expect(found[0]).toMatch(/^docs\/limits\.md:5 states /);
   });
 
-  it("an example, and the state of another item, are not statements of a fact", () => {
+  it("a code example, and a table of states of another resource, do not count as a second statement of a fact", () => {
     const planted = linesOf(
       "docs/limits.md",
       "```ts\nstep.sleep('90 days');\n```\n\n| state | meaning |\n| --- | --- |\n| `errored` | a batch |\n",

@@ -30,13 +30,13 @@ function anchorsOf(markdown: string): string[] {
 describe.each(documents())("%s", (document) => {
   const markdown = read(document);
 
-  it("a Markdown page shows files unchanged", () => {
+  it("a code block of a Markdown page is identical to the file that it names", () => {
     for (const { comment, text } of fencesOf(markdown)) {
       if (comment?.includes("/")) expect(text.trim(), `The block behind <!-- ${comment} --> is not that file.`).toBe(read(comment).trim());
     }
   });
 
-  it("a Markdown page has no empty block", () => {
+  it("a Markdown page has no empty code block", () => {
     expect(fencesOf(markdown).filter(({ text }) => text.trim() === "")).toEqual([]);
   });
 

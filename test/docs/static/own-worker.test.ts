@@ -19,7 +19,7 @@ const shells = fencesOf(page)
   // `init.test.ts` runs the type check: it needs the declarations of a built package.
   .map(({ text }) => ({ text: text.replace("npm run check\n", "") }));
 
-it("the versions that docs/own-worker.md installs are the engine's own", () => {
+it("docs/own-worker.md installs the same package versions as the engine", () => {
   const installs = fencesOf(page).filter(({ comment }) => comment === "install");
   const named = [
     ...installs

@@ -86,7 +86,7 @@ it("each expression of the dashboard names series and labels that exist", () => 
   ]);
 });
 
-it("the dashboard has the members that Grafana imports: panels that do not overlap, declared variables, one data source", () => {
+it("the dashboard has the fields that Grafana imports: panels that do not overlap, declared variables, one data source", () => {
   const { schemaVersion, panels, templating } = dashboard;
   expect(schemaVersion).toBeGreaterThanOrEqual(36);
   expect(panels.map(({ id }) => id)).toEqual(panels.map((_, nth) => nth + 1));

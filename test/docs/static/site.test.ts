@@ -172,7 +172,7 @@ const drawn = globSync(["*.md", "docs/**/*.md", "examples/*/README.md"], { cwd: 
   return sources.length === 0 ? [] : [{ path: `/${file.replace(/(README)?\.md$/, "")}`, sources }];
 });
 
-it("draws each diagram of each page, and keeps its source below", async () => {
+it("the site draws each diagram of each page, with the diagram's source below", async () => {
   const page = await opened("/");
   expect(drawn.length).toBeGreaterThan(25);
   for (const { path, sources } of drawn) {
@@ -194,7 +194,7 @@ it("draws each diagram of each page, and keeps its source below", async () => {
   }
 }, 120_000);
 
-it("draws a diagram after a link, and again for another theme", async () => {
+it("the site draws a diagram after a click on a link, and draws it again in another theme", async () => {
   const page = await opened("/docs/");
   await page.locator("main").getByRole("link", { name: "lanes", exact: true }).click();
   await page.getByRole("img", { name: "Diagram: Lanes" }).locator("svg").waitFor();
@@ -204,7 +204,7 @@ it("draws a diagram after a link, and again for another theme", async () => {
   await expect.poll(fill).not.toBe(light);
 });
 
-it("shows the source of a diagram where no script runs", async () => {
+it("the site shows the source of a diagram in a browser without JavaScript", async () => {
   const browser = await chromium.connect(chrome.wsEndpoint());
   onTestFinished(() => browser.close());
   const page = await browser.newPage({ javaScriptEnabled: false });

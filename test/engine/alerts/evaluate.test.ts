@@ -222,7 +222,7 @@ describe("Alerts of random gauge values", () => {
     maxLength: 60,
   });
 
-  it("alerts send the notifications of a naive model, and no two alerts of one group are open", () => {
+  it("alerts send the notifications that a simple reference model predicts, and each group has at most one open alert", () => {
     fc.assert(
       fc.property(rule, looks, (own, seen) => {
         const world = new World([own]);

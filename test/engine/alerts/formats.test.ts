@@ -46,7 +46,7 @@ describe("Notifications", () => {
     );
   });
 
-  it("the notification for Slack is text in which no label of an alert can produce markup or a mention", () => {
+  it("the Slack text of a notification escapes labels, so that no label produces markup or a mention", () => {
     const { text, ...more } = JSON.parse(slackBody(NOTICE));
     expect(text.split("\n").slice(0, 3)).toEqual([
       "🔴 *critical dlq\u200b_depth began*",
@@ -178,7 +178,7 @@ describe("Alert channels", () => {
     expect(error).not.toContain("127.0.0.1");
   });
 
-  it("a rate-limit answer of Telegram is retried", async () => {
+  it("a notification is sent again after a rate-limit answer of Telegram", async () => {
     const text = JSON.stringify({ ok: false, parameters: { retry_after: 1 } });
     const { url, requests } = await receiver({ treatments: [{ status: 429, text, times: 1 }, ...TAKEN] });
     only({ ALERTS_TELEGRAM_TOKEN: "1:a", ALERTS_TELEGRAM_CHAT: "7", ALERTS_TELEGRAM_URL: url });
@@ -242,7 +242,12 @@ describe("Alert channels", () => {
     ["slack", "ok: false of Slack's Web API", '{"ok":false,"error":"channel_not_found"}', { code: "not_retryable" }],
     ["slack", "a rate limit of Slack's Web API", '{"ok":false,"error":"ratelimited"}', { code: "upstream_refused" }],
     ["slack", "the error page of a proxy", '{"status":"error","message":"no route"}', { message: expect.stringContaining('"no route"') }],
-    ["slack", "an error alone", '{"error":{"message":"denied"}}', { code: "not_retryable", message: expect.stringContaining('"denied"') }],
+    [
+      "slack",
+      "an error without a status",
+      '{"error":{"message":"denied"}}',
+      { code: "not_retryable", message: expect.stringContaining('"denied"') },
+    ],
     ["telegram", "an empty body", "", { code: "not_retryable", message: expect.stringContaining("its body says nothing") }],
     ["telegram", "another service's JSON", '{"status":"ok"}', { code: "not_retryable" }],
     ["telegram", "a word", "ok", { code: "not_retryable", message: expect.stringContaining('"ok"') }],

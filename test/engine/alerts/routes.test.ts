@@ -65,7 +65,7 @@ it("alerts are listed page by page, by state and by rule, for tokens with the sc
   expect(await (await asking(["read", "operate"]))("/v1/alerts")).toMatchObject({ status: 403, body: { code: "forbidden" } });
 });
 
-it("an alert shows every team the last refusal of a channel until all channels have accepted the notification", async () => {
+it("an alert shows every tenant the last refusal of a channel until all channels have accepted the notification", async () => {
   const { requests } = await receiver({ treatments: [{ status: 410, times: 1 }] });
   await raise();
   await requests(1);

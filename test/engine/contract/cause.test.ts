@@ -31,7 +31,7 @@ it.each([
   expect(normalized(one)).not.toBe(normalized(other));
 });
 
-it("the cause of an error is short and computed quickly for any message", () => {
+it("the normalized message of an error's cause is short and computed quickly for any message", () => {
   for (const hostile of [
     "'".repeat(1e6),
     '"a'.repeat(5e5),

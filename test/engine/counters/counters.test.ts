@@ -192,16 +192,16 @@ describe("a counter", () => {
 
   it.each([
     ["no binding", () => counterOf({ COUNTER: undefined } as unknown as CounterEnv, "x")],
-    ["a name", () => counterOf(env, "")],
-    ["shards", () => counterOf(env, "x", { shards: 0 })],
-    ["a part", () => counterOf(env, "x").add(0.5)],
-    ["no number", () => counterOf(env, "x").add(Number.NaN)],
-    ["too much", () => counterOf(env, "x").add(1e13)],
+    ["an empty name", () => counterOf(env, "")],
+    ["no shards", () => counterOf(env, "x", { shards: 0 })],
+    ["a fraction", () => counterOf(env, "x").add(0.5)],
+    ["NaN", () => counterOf(env, "x").add(Number.NaN)],
+    ["a value above the maximum", () => counterOf(env, "x").add(1e13)],
     ["a long key", () => counterOf(env, "x").add(1, { key: "k".repeat(201) })],
-    ["keys of two types", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
-    ["a crowd", () => counterOf(env, "x").addAll(Array.from({ length: 1_001 }, () => 1))],
-    ["a week of minutes", () => counterOf(env, "x").perMinute(10_080)],
-  ])("a counter refuses an invalid add with an explanation: %s", async (_, act) => {
+    ["values with keys and one common key", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
+    ["more than 1,000 values", () => counterOf(env, "x").addAll(Array.from({ length: 1_001 }, () => 1))],
+    ["a read of one week by minutes", () => counterOf(env, "x").perMinute(10_080)],
+  ])("a counter refuses an invalid call with an explanation: %s", async (_, act) => {
     await expect((async () => act())()).rejects.toMatchObject({ code: "config_invalid", message: expect.stringMatching(/\.$/) });
   });
 });

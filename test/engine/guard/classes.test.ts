@@ -63,7 +63,7 @@ describe("Guarded effects", () => {
   describe.each([
     { do: "keyed" as const, why: "the request is repeated with the same key" },
     { do: "lookup" as const, why: "the upstream is queried first" },
-  ])("of class $do", ({ do: kind, why }) => {
+  ])("an effect of class $do", ({ do: kind, why }) => {
     it(`W02 an effect with a lost reply happens once: ${why}`, async () => {
       const name = fresh();
       await behave({ subject: `${name}/act`, mode: "drop", times: 1 });

@@ -8,7 +8,7 @@ import { back, effect, ended, resolve, retry } from "../operate/operating.ts";
 
 it.each([
   [
-    "items that are not an array",
+    "items of step.map that are not an array",
     "config_invalid",
     "[...items]",
     (step) => step.map(new Set(["a"]) as never, { key: String }, async () => 1),
@@ -25,16 +25,26 @@ it.each([
     "surrogate pair",
     (step) => step.waitFor("wait", ProbeSignal, { subject: "\ud83d" }),
   ],
-  ["an invalid default answer", "invalid_payload", "neither", (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never })],
+  [
+    "an invalid default answer of an approval",
+    "invalid_payload",
+    "neither",
+    (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never }),
+  ],
   [
     "an unknown back-off",
     "config_invalid",
     "exponential",
     (step) => step.read("look", async () => 1, { retries: { limit: 1, delay: 1, backoff: "odd" as never } }),
   ],
-  ["a missing subject", "invalid_payload", "is missing", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
   [
-    "details that are not JSON",
+    "a wait without a subject",
+    "invalid_payload",
+    "is missing",
+    (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never }),
+  ],
+  [
+    "details of an approval that are not JSON",
     "invalid_payload",
     "plain, small data",
     (step) => step.approve("ask", { question: "Go?", details: { big: 1n } }),
@@ -45,15 +55,15 @@ it.each([
     'has NaN at "average"',
     (step) => step.approve("ask", { question: "Go?", details: { average: 0 / 0 } }),
   ],
-  ["no question", "invalid_payload", "use 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
+  ["an approval without a question", "invalid_payload", "use 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
   [
-    "an undo for an effect under its own key",
+    "an undo handler for an effect with a custom key",
     "config_invalid",
     "Leave out `key` or `undo`",
     (step) => step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1 }), {}, { undo: () => ({}) }),
   ],
   [
-    "an undo in the definition of such a step",
+    "an undo handler in a step definition with a custom key",
     "config_invalid",
     "Leave out `key` or `undo`",
     (step) =>

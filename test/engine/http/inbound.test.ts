@@ -127,7 +127,7 @@ describe("Webhooks", () => {
     expect((await send("stripe", { body, headers: { ...type, ...sign.stripe(body) } })).status).toBe(status);
   });
 
-  it("a webhook can be a form with JSON, as GitHub sends by default, and have an Idempotency-Key", async () => {
+  it("a webhook with JSON in a form field, the default of GitHub, is accepted, also with an Idempotency-Key", async () => {
     const id = fresh("delivery");
     const body = new URLSearchParams({ payload: JSON.stringify({ ref: "refs/heads/ü" }) }).toString();
     const headers = { ...FORM, ...sign.github(body), "x-github-event": "push", "x-github-delivery": id, "idempotency-key": "k" };

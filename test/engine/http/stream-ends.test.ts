@@ -54,7 +54,7 @@ describe.each(["platform", "lean"] as const)("Step outcomes (%s)", (steps) => {
     await expectTold(id, stream, ["a: in_doubt", "a · after doubt 1: in_doubt", "a · after doubt 2: done"]);
   });
 
-  it("the stream of an instance reports a step that a pause holds before its begin", async () => {
+  it("the stream of an instance reports a step that cannot begin while the instance is paused", async () => {
     const its = scene();
     const id = await play(its, async (step) => {
       await its.act(step, "a", "natural", "slow");

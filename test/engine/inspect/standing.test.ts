@@ -102,7 +102,7 @@ it("a sleep in a run that is paused on the platform shows no end once its time h
   await reaches(id, "complete");
 });
 
-it("a list of instances filtered by activity contains exactly the instances that show that activity", async () => {
+it("a filter by activity returns exactly the instances that show that activity", async () => {
   const caller = await asking();
   const [sleeps, asks, fails] = await Promise.all([
     ask(caller, ({ step }) => step.sleep("until noon", HOUR_MS)),

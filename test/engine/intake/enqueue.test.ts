@@ -27,7 +27,7 @@ function order(): string {
 const request = (name: string, note?: string) => ({ command: LabRequested, payload: { name, ...(note !== undefined && { note }) } });
 const place = (name: string, note?: string) => enqueueOne(probeEnv, app, by, request(name, note), [paid(name)]);
 
-it("an app's statement is written together with a new command, and not again with a repeat of the command", async () => {
+it("an app's SQL statement is executed together with a new command, and not again with a repeat of the command", async () => {
   const name = order();
   const accepted = await place(name);
   expect(accepted).toMatchObject({ replayed: false });
@@ -36,28 +36,28 @@ it("an app's statement is written together with a new command, and not again wit
   expect(await reaches(accepted.instanceId, "complete")).toBe("complete");
 });
 
-it("two equal concurrent commands write their statement once", async () => {
+it("the SQL statement of equal concurrent commands is executed once", async () => {
   const name = order();
   const answers = await Promise.all([place(name), place(name), place(name)]);
   expect(answers.map(({ replayed }) => replayed).toSorted()).toEqual([false, true, true]);
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("an app's statement is not written when the key of its command was used with another payload", async () => {
+it("an app's SQL statement is not executed when the key of its command was used with another payload", async () => {
   const name = order();
   await enqueueOne(probeEnv, app, by, request(name));
   await expect(place(name, "another")).rejects.toMatchObject({ code: "idempotency_key_reused" });
   expect(await paidTimes(name)).toBe(0);
 });
 
-it("an app's statement is not written with a refused command", async () => {
+it("an app's SQL statement is not executed with a refused command", async () => {
   const name = order();
   const wrong = { command: LabRequested, payload: { name, note: 7 as unknown as string } };
   await expect(enqueueOne(probeEnv, app, by, wrong, [paid(name)])).rejects.toMatchObject({ code: "invalid_payload" });
   expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("a statement that fails prevents its command, and rolls back the statements before it", async () => {
+it("an app's SQL statement that fails prevents its command, and rolls back the statements before it", async () => {
   const name = order();
   const failing = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${name}, 'paid', NULL)`;
   const asked = enqueueOne(probeEnv, app, by, request(name), [paid(`${name}/first`), failing]);
@@ -65,7 +65,7 @@ it("a statement that fails prevents its command, and rolls back the statements b
   expect([await paidTimes(`${name}/first`), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("an app's statement is not written again for a command with a pruned instance", async () => {
+it("an app's SQL statement is not executed again for a command with a pruned instance", async () => {
   const name = order();
   const { instanceId } = await place(name);
   await reaches(instanceId, "complete");
@@ -76,7 +76,7 @@ it("an app's statement is not written again for a command with a pruned instance
   expect(await paidTimes(name)).toBe(1);
 });
 
-it("A01 a process that dies before the commit leaves neither the statement nor the command", async () => {
+it("A01 after a crash before the commit, neither the app's SQL statement nor the command is stored", async () => {
   const name = order();
   dieAt("A01 before accept commits");
   await expect(place(name)).rejects.toThrow("Died");
@@ -99,7 +99,7 @@ it.each(["A03 accept committed, not enqueued", "A02 accept committed, not answer
   },
 );
 
-it("the engine repeats a database write with a lost answer, and the statement is written once", async () => {
+it("the engine repeats a database write with a lost answer, and an app's SQL statement is executed once", async () => {
   const name = order();
   let lost = 0;
   const batch: D1Database["batch"] = async (statements) => {
@@ -114,14 +114,14 @@ it("the engine repeats a database write with a lost answer, and the statement is
   expect(await reaches(instanceId, "complete")).toBe("complete");
 });
 
-it("a command is refused and its statement is not written while the database is unavailable", async () => {
+it("a command is refused and its SQL statement is not executed while the database is unavailable", async () => {
   const name = order();
   failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
   await expect(place(name)).rejects.toThrow();
   expect([await paidTimes(name), await instancesOf(name)]).toEqual([0, []]);
 });
 
-it("the statements of a batch of commands are written if one command is new, and not if all are repeats", async () => {
+it("the SQL statements of a batch of commands are executed if one command is new, and not if all are repeats", async () => {
   const [one, two, three] = [order(), order(), order()];
   const also = [paid(one)];
   await enqueueOne(probeEnv, app, by, request(one));

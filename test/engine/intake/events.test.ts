@@ -28,7 +28,7 @@ async function emitted(instanceId: string): Promise<unknown> {
 }
 
 describe("Events of steps", () => {
-  it("an event committed with a step starts its workflow, sends its command and calls its object once, and leaves the outbox", async () => {
+  it("an event of a step starts its workflow, sends its command and calls its Durable Object once, and is removed from the outbox", async () => {
     const name = fresh();
     const { instanceId, correlationId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
