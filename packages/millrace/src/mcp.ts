@@ -57,6 +57,8 @@ interface Tool {
   readonly method: string;
   readonly path: string;
   readonly parameters: readonly Parameter[];
+  /** True if the operation reads `Idempotency-Key`. */
+  readonly isKeyed: boolean;
 }
 
 /** Returns secrets, which a model has no use for. */
@@ -74,6 +76,7 @@ function toolsOf({ paths, components }: McpCall["document"], scopes: readonly st
       const isAllowed = security.some(({ bearer = [] }) => bearer.every((scope) => scopes.includes(scope)));
       if (command === undefined || SECRET.has(path) || !isAllowed || !(isRead || dryRun)) return [];
       const taken = parameters.filter(({ in: place }) => place !== "header");
+      const isKeyed = parameters.some(({ name }) => name === "idempotency-key");
       const properties = {
         ...Object.fromEntries(taken.map(({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }])),
         ...fields,
@@ -88,7 +91,7 @@ function toolsOf({ paths, components }: McpCall["document"], scopes: readonly st
       return [
         {
           ...{ name: command.replaceAll(/[ -]/g, "_"), title: summary, description: text, inputSchema, isRead },
-          ...{ method: method.toUpperCase(), path, parameters: taken },
+          ...{ method: method.toUpperCase(), path, parameters: taken, isKeyed },
         },
       ];
     }),
@@ -135,6 +138,8 @@ function requestOf({ request: { url, headers } }: McpCall, { method, path, param
   };
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(take(name) ?? ""));
   const address = new URL(filled, url);
+  // A URL cannot contain `.` or `..` as a part of its path: it would name another route.
+  if (address.pathname !== filled) throw new Error(`An argument in ${path} is "." or "..": give an id of a list.`);
   for (const { name } of parameters.filter((one) => one.in === "query")) {
     const value = take(name) ?? (name === "limit" ? String(ROWS) : undefined);
     if (value !== undefined) address.searchParams.set(name, value);
@@ -189,5 +194,8 @@ async function carriedOut(call: McpCall, tool: Tool, { confirmation, ...given }:
     const message = "The plan or the arguments have changed since, so nothing was done. This is the plan now.";
     return said(JSON.stringify({ message, plan: JSON.parse(text), confirmation: offered() }), true);
   }
-  return answered(call, requestOf(call, tool, given));
+  const request = requestOf(call, tool, { ...given, dry_run: false });
+  // A repeat of the call is a repeat for the API.
+  if (tool.isKeyed) request.headers.set("idempotency-key", sha256(String(confirmation)));
+  return answered(call, request);
 }

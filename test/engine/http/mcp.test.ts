@@ -3,10 +3,12 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { engineRoutes } from "millrace/http";
 import { type Scope, tokens } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
 import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { failsUntilMended } from "../lab.ts";
 import { failed } from "../operate/operating.ts";
+import { play, scene } from "../operate/scene.ts";
 
 const api = engineRoutes(app, { mcp: () => import("millrace/mcp") });
 
@@ -71,6 +73,33 @@ it("an action tool of the MCP server first returns a plan, and is executed once 
   });
   expect(await audited()).toEqual([{ verb: "retry", actor: "agent", reason: "the upstream is back" }]);
   await reaches(id, "errored");
+});
+
+it("a confirmed tool call with a key is executed once, however often the call is repeated", async () => {
+  const { call } = await connected(["read", "operate"]);
+  const its = scene();
+  const id = await play(its, (step) => step.waitFor("first", ProbeSignal, { subject: its.name }));
+  await reaches(id, "waiting");
+  const sent = { id, type: "probe.signal", payload: { about: its.name, value: "sent" }, reason: "they called" };
+  const signal = (await call("instances_signal", sent)).body;
+  expect(await call("instances_signal", { ...sent, confirmation: signal.confirmation })).toMatchObject({ isError: false });
+  expect(await reaches(id, "complete", "errored")).toBe("complete");
+  const given = { id, reason: "once more" };
+  const { confirmation } = (await call("instances_run_again", given)).body;
+  const [first, second] = [
+    await call("instances_run_again", { ...given, confirmation }),
+    await call("instances_run_again", { ...given, confirmation }),
+  ];
+  expect(first.body).toMatchObject({ replayed: false });
+  expect(second.body).toMatchObject({ replayed: true, instance_id: first.body.instance_id });
+});
+
+it("an argument of an MCP tool cannot lead to another route, such as to a secret", async () => {
+  const { call } = await connected(["read", "operate"]);
+  const answer = await call("lanes_show", { lane: "..", key: "callback-secret" });
+  expect(answer).toMatchObject({ isError: true, text: expect.stringContaining('".."') });
+  expect(answer.text).not.toContain("whsec_");
+  expect(await call("lanes_show", { lane: "a/../b", key: "." })).toMatchObject({ isError: true, text: expect.stringContaining('".."') });
 });
 
 it("the MCP server refuses the confirmation of another token, and a changed confirmation", async () => {
