@@ -1,7 +1,8 @@
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { app } from "../../probe/worker.ts";
-import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, runLab } from "../lab.ts";
 import { theOperator } from "./bulk/bulk.ts";
 
@@ -67,6 +68,27 @@ describe("Run again", () => {
     const { instance_id } = await again(first?.id ?? "");
     expect(await reaches(instance_id, "complete")).toBe("complete");
     expect(await rows("SELECT 1 FROM probe_rows WHERE name = ?1 AND kind = 'event'", name)).toHaveLength(2);
+  });
+
+  it.each(["lab", "count-done"])("the copy of a run again of %s starts only after the resume of its paused workflow", async (workflow) => {
+    const name = fresh("event");
+    const tenantId = fresh("tenant");
+    const by = { tenantId, actor: "tess", scopes: ["operate"] as const };
+    const ofEvent = { ...event("probe.done", name, { name, step: "s" }, `${name}/done`), tenant_id: tenantId };
+    await (workflow === "lab" ? complete({ tenantId }) : deliver("probe-events", [ofEvent]));
+    const all = () => rows<{ id: string }>("SELECT id FROM millrace_instances WHERE tenant_id = ?1 AND workflow = ?2", tenantId, workflow);
+    const [{ id = "" } = {}] = await until(all, ({ length }) => length === 1);
+    await reaches(id, "complete");
+    const work = { kind: "workflow", name: workflow, allTenants: false } as const;
+    await pauseWork(probeEnv, app, by, work, { reason: "closed", pausesRunning: false });
+    const { instance_id } = await actOn(probeEnv, by, "run-again", id, { reason: "once more" }, { catalog: app });
+    // The message of another tenant's run follows the copy's message in the queue.
+    await complete();
+    for (let round = 0; round < 3; round++) await keeperRound();
+    expect(await statusOf(instance_id)).toBe("accepted");
+    await resumeWork(probeEnv, app, by, work, "open again");
+    await keeperRound();
+    expect(await reaches(instance_id, "complete", "errored")).toBe("complete");
   });
 
   it("a dry run of run again returns the key of the copy, and starts nothing", async () => {

@@ -73,11 +73,12 @@ export const runAgain = instanceAct({
       detail: { instance: copy.id },
       to: "accepted",
       isRepeat: async () => (await query(env.DB, selectKnown([copy.id]))).length > 0,
-      async done(_, isApplied) {
+      async done({ change: [row] = [] }, isApplied) {
+        const isHeld = row?.held === 1;
         // After a crash, the keeper starts the new instance.
         await crashPoint("A03 accept committed, not enqueued");
-        if (isApplied && queue !== null) await relay(env, [outgoing(env.MILLRACE_KEY, copy)]);
-        if (isApplied && queue === null) await startInstances(env, [copy], "first");
+        if (isApplied && queue !== null) await relay(env, [outgoing(env.MILLRACE_KEY, copy, isHeld)]);
+        if (isApplied && queue === null && !isHeld) await startInstances(env, [copy], "first");
         return { instance_id: copy.id, replayed: !isApplied };
       },
     };
