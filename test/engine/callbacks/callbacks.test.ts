@@ -2,7 +2,7 @@ import { notRetryable } from "millrace";
 import { expect, it } from "vitest";
 import { labs } from "../../probe/lab.ts";
 import { asking } from "../asking.ts";
-import { keeperRound, reaches, rows, until } from "../harness.ts";
+import { keeperRound, reaches, rows, statusOf, until } from "../harness.ts";
 import { addressOf, ask, endsIn, hurried, saidIn } from "./heard.ts";
 
 /** The callback instances of a tenant. */
@@ -188,5 +188,28 @@ it("no callback is sent for an unknown outcome, a question or a sleep; a repeat 
   await caller.post(`/v1/approvals/${question.id}/approve`, { reason: "yes" });
   expect(endsIn(await first.heard(1))).toEqual(["1 complete"]);
   expect(await second.heard()).toEqual([]);
+  expect(await calls(caller.tenantId)).toHaveLength(1);
+});
+
+it("a callback waits while the workflow of callbacks is paused for its tenant, and is sent once after the resume", async () => {
+  const caller = await asking();
+  const { url, heard } = await addressOf(caller);
+  const turn = (verb: string) => caller.post(`/v1/workflows/send-callback/${verb}`, { reason: "the receiver is down" });
+  expect((await turn("pause")).status).toBe(202);
+  const id = await ask(caller, async () => ({}), { callback_url: url });
+  await reaches(id, "complete");
+  const owed = await until(
+    async () => {
+      await keeperRound();
+      return calls(caller.tenantId);
+    },
+    ({ length }) => length === 1,
+  );
+  await keeperRound();
+  expect(await statusOf(owed[0]?.id ?? "")).toBe("accepted");
+  expect(await heard()).toEqual([]);
+  expect((await turn("resume")).status).toBe(202);
+  await keeperRound();
+  expect(endsIn(await heard(1))).toEqual(["1 complete"]);
   expect(await calls(caller.tenantId)).toHaveLength(1);
 });

@@ -24,9 +24,14 @@ export async function callOwed(env: EngineEnv, elsewhere: Elsewhere): Promise<Po
   const owed = await query<OwedCall>(env.DB, selectOwed(CALLS));
   if (owed.length === 0) return { did: 0, more: false };
   const calls = await Promise.all(owed.map((one) => callOf(env, one)));
-  await atomically(env.DB, [...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]);
+  const written = await atomically(env.DB, [...acceptanceChunks(calls).map(takeIn), noteCalled(owed)]);
   await crashPoint("callback stored, not started");
-  await startInstances(env, calls, "first");
+  const held = new Set(written.flatMap((rows) => rows.flatMap((row) => (row.held === 1 ? row.id : []))));
+  await startInstances(
+    env,
+    calls.filter(({ id }) => !held.has(id)),
+    "first",
+  );
   return { did: owed.length, more: owed.length === CALLS };
 }
 
