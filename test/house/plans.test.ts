@@ -48,7 +48,7 @@ const READS_ALL: Record<string, string> = {
   "inspect/correlation/members.ts selectInstances": "Reads 500 inbox rows of each instance of a page, by primary key.",
   "inspect/correlation/members.ts countEmitted": "Reads 500 inbox rows of one instance, by primary key.",
   "inspect/search/instances.ts byUndo": "Reads the newest 500 operator actions.",
-  "operate/pause-work.ts pauseWork": "Reads an index that contains only open instances, when an operator pauses them.",
+  "operate/pause-work.ts pauseRunning": "Reads an index that contains only open instances, when an operator pauses them.",
   "store/pauses.ts selectTripped": "Reads an index that contains only pauses by breakers.",
   "store/instances/callback.ts selectOwed":
     "Reads an index that contains only ends of instances whose callback address has not been called yet.",

@@ -118,6 +118,22 @@ it("a pause refuses an unknown name, a queue of events and a second pause; for a
   expect(await planWork(probeEnv, app, by, "pause", LAB)).toMatchObject({ refused: expect.stringContaining("paused already") });
 });
 
+it("a pause of the running instances is refused as a whole if its bulk action is refused, and its dry run says that it pauses them", async () => {
+  const by = someone();
+  const { instanceId } = await runLab(({ step }) => step.sleep("long", "1 hour"), { tenantId: by.tenantId });
+  await reaches(instanceId, "waiting");
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = ?2 WHERE id = ?1")
+    .bind(instanceId, Date.now() + 3_600_000)
+    .run();
+  expect((await planWork(probeEnv, app, by, "pause", LAB)).follows).toContain("Running instances continue.");
+  expect((await planWork(probeEnv, app, by, "pause", LAB, true)).follows).toContain("A bulk action pauses the running instances.");
+  const running = { reason: "the shop is closed", pausesRunning: true };
+  const withoutBulk = { ...app, kindsOf: () => [] };
+  await expect(pauseWork(probeEnv, withoutBulk, by, LAB, running)).rejects.toMatchObject({ code: "config_invalid" });
+  expect(await rows("SELECT 1 FROM millrace_pauses WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
+  expect(await pauseWork(probeEnv, app, by, LAB, running)).toMatchObject({ bulkId: expect.any(String) });
+});
+
 it("a pause for all tenants holds each tenant's instances, and a tenant cannot end it", async () => {
   const [deployer, tenant] = [someone("observe"), someone()];
   const shared = work("workflow", "tell-shared", true);

@@ -32,29 +32,39 @@ export interface PausePlan {
 export type PauseVerb = "pause" | "resume";
 
 /** Dry run of a pause or a resume. Errors: as `pauseWork`. */
-export async function planWork(env: EngineEnv, catalog: Catalog, by: Asker, verb: PauseVerb, work: Work): Promise<PausePlan> {
+export async function planWork(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Asker,
+  verb: PauseVerb,
+  work: Work,
+  pausesRunning = false,
+): Promise<PausePlan> {
   const pause = await find(env, catalog, by, verb, work);
   const own = (await countsOf(env, by)).filter(({ workflow, queue }) => (work.kind === "workflow" ? workflow : queue) === work.name);
   const count = (is: (status: (typeof own)[number]["status"]) => boolean) =>
     own.reduce((sum, one) => sum + (is(one.status) ? one.count : 0), 0);
   return {
     refused: whyNot(verb, work, pause),
-    follows: FOLLOWS[verb],
+    follows:
+      verb === "resume"
+        ? RESUMES
+        : `${HOLDS} ${pausesRunning ? PAUSES : GO_ON} A command accepted less than two seconds before may still start.`,
     running: count((status) => ON_ITS_WAY.has(status)),
     waiting: count((status) => UNSEEN.has(status)),
   };
 }
 
-const FOLLOWS = {
-  pause:
-    "Commands are accepted, and their instances do not start until the resume. Running instances continue. A command accepted less than two seconds before may still start.",
-  resume: "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.",
-} as const;
+const HOLDS = "Commands are accepted, and their instances do not start until the resume.";
+const PAUSES = "A bulk action pauses the running instances.";
+const GO_ON = "Running instances continue.";
+const RESUMES = "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.";
 
 /**
  * Pauses a workflow or queue: no new instance starts. With `pausesRunning`, a bulk action pauses the tenant's running instances. Errors:
  * `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for all tenants without the scope `observe`;
- * `invalid_transition` if the workflow or queue is paused already, audited as no change.
+ * `invalid_transition` if the workflow or queue is paused already, audited as no change; with `pausesRunning` also those of `startBulk`,
+ * after which nothing is paused.
  */
 export async function pauseWork(
   env: EngineEnv,
@@ -63,37 +73,43 @@ export async function pauseWork(
   work: Work,
   { reason, pausesRunning }: { readonly reason: string; readonly pausesRunning: boolean },
 ): Promise<{ actionId: string; bulkId: string | null }> {
+  const before = await find(env, catalog, by, "pause", work);
+  // The bulk action starts first: if it is refused, nothing is paused, and the request can be repeated.
+  const bulkId = pausesRunning && before === undefined ? await pauseRunning(env, catalog, by, work, reason) : null;
   const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason };
-  const actionId = await change(env, catalog, by, "pause", work, reason, insertPause(pause));
-  if (!pausesRunning) return { actionId, bulkId: null };
+  return { actionId: await change(env, by, "pause", work, reason, before, insertPause(pause)), bulkId };
+}
+
+/** Starts a bulk action that pauses the tenant's running instances; null if there are none. Errors: as `startBulk`. */
+async function pauseRunning(env: EngineEnv, catalog: Catalog, by: Asker, { kind, name }: Work, reason: string): Promise<string | null> {
   const rows = await query<{ id: string }>(
     env.DB,
     sql`
       SELECT id FROM millrace_instances INDEXED BY millrace_instances_to_check
       WHERE check_at IS NOT NULL AND tenant_id = ${by.tenantId} AND status IN ${ON_ITS_WAY} AND undo IS NULL
-        AND ${work.kind === "workflow" ? sql`workflow` : sql`queue`} = ${work.name}`,
+        AND ${kind === "workflow" ? sql`workflow` : sql`queue`} = ${name}`,
   );
-  if (rows.length === 0) return { actionId, bulkId: null };
-  const { bulk } = await startBulk(env, catalog, by, { verb: "pause", ids: rows.map(({ id }) => id), reason }, actionId);
-  return { actionId, bulkId: bulk.id };
+  if (rows.length === 0) return null;
+  const { bulk } = await startBulk(env, catalog, by, { verb: "pause", ids: rows.map(({ id }) => id), reason }, undefined);
+  return bulk.id;
 }
 
 /** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if the workflow or queue is not paused. */
 export async function resumeWork(env: EngineEnv, catalog: Catalog, by: Asker, work: Work, reason: string): Promise<{ actionId: string }> {
-  return { actionId: await change(env, catalog, by, "resume", work, reason, endPause(idOf(by, work))) };
+  const before = await find(env, catalog, by, "resume", work);
+  return { actionId: await change(env, by, "resume", work, reason, before, endPause(idOf(by, work))) };
 }
 
 async function change(
   env: EngineEnv,
-  catalog: Catalog,
   by: Asker,
   verb: PauseVerb,
   work: Work,
   reason: string,
+  before: Pause | undefined,
   statement: ReturnType<typeof endPause>,
 ): Promise<string> {
   const { kind, name, allTenants } = work;
-  const before = await find(env, catalog, by, verb, work);
   const [from, to] = verb === "pause" ? ["active", "paused"] : ["paused", "active"];
   const action: Action = {
     id: crypto.randomUUID(),

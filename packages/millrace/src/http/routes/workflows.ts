@@ -141,7 +141,7 @@ export function workflows(catalog: Catalog) {
         throw invalidRequest([{ path: "running", message }]);
       }
       const work = { kind, name: req.valid("param").name, allTenants: all_tenants };
-      if (dry_run) return json(await planWork(env, catalog, caller, verb, work), 200);
+      if (dry_run) return json(await planWork(env, catalog, caller, verb, work, pausesRunning), 200);
       const { actionId, ...done } =
         verb === "pause"
           ? await pauseWork(env, catalog, caller, work, { reason, pausesRunning })
