@@ -84,8 +84,13 @@ export async function waitFor(asked: Asked, id: string, wanted: Instance["status
 }
 
 /** True if an instance needs an operator. While an instance is undone, its question needs no answer. */
-function standsStill({ status, undo, waiting_for: waits }: Instance): boolean {
-  return status === "in_doubt" || status === "paused" || (undo === null && waits.some(({ approval_id }) => approval_id !== null));
+function standsStill({ status, undo, held, waiting_for: waits }: Instance): boolean {
+  return (
+    status === "in_doubt" ||
+    status === "paused" ||
+    held !== null ||
+    (undo === null && waits.some(({ approval_id }) => approval_id !== null))
+  );
 }
 
 export const tail: Verb = {

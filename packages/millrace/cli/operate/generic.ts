@@ -68,9 +68,9 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
   const { command, method, page, done } = operation;
   const { ends, correct, says } = COMFORTS[command] ?? {};
   const { api, isJson } = asked;
-  const isDryRun = asked.isSet("dry-run");
   const isAll = page !== undefined && asked.isSet("all");
-  const { ids, query, body, headers } = await requestOf(operation, asked, isDryRun);
+  const { ids, query, body, headers } = await requestOf(operation, asked);
+  const isDryRun = body.dry_run === true;
   if (isAll && !query.has("limit")) query.set("limit", String(page));
   await correct?.(body, asked, ids);
   const at = () => [pathOf(operation.path, ids), ...(query.size === 0 ? [] : [query])].join("?");
@@ -110,7 +110,7 @@ interface Typed {
 }
 
 /** Builds a request of an operation from typed arguments and options. Errors: a `Misuse` for a missing or wrong value. */
-async function requestOf(operation: Operation, asked: Asked, isDryRun: boolean): Promise<Typed> {
+async function requestOf(operation: Operation, asked: Asked): Promise<Typed> {
   const { fields } = operation;
   const whole = fields.some(({ name }) => name === "body") ? undefined : asked.text("body");
   const body: Record<string, unknown> = whole === undefined ? {} : Object(await typedJson("body", whole));
@@ -118,7 +118,7 @@ async function requestOf(operation: Operation, asked: Asked, isDryRun: boolean):
   let headers: Record<string, string> | undefined;
   for (const field of fields) {
     const { name, in: place, needed } = field;
-    const value = isArgument(field) ? words.shift() : await typedValue(field, asked, isDryRun);
+    const value = isArgument(field) ? words.shift() : await typedValue(field, asked, body);
     if (place === "path") ids.push(await ofInstance(asked, isOfInstance(operation) && ids.length === 0, String(value)));
     else if (place === "body") Object.assign(body, value !== undefined && { [name]: value });
     else if (place === "header") headers = value === undefined ? headers : { [name]: quoted(String(value)) };
@@ -137,9 +137,9 @@ function describedAs({ says = "", type }: Field): string {
   return says === "" ? `give ${PLACES[type] ?? "it"}.` : says;
 }
 
-async function typedValue(field: Field, asked: Asked, isDryRun: boolean): Promise<unknown> {
+async function typedValue(field: Field, asked: Asked, body: Readonly<Record<string, unknown>>): Promise<unknown> {
   const option = optionOf(field);
-  if (field.name === "reason" && field.needed) return reasonOf(asked, isDryRun);
+  if (field.name === "reason" && field.needed && !("reason" in body)) return reasonOf(asked, asked.isSet("dry-run"));
   if (field.type === "flag") return asked.flag(option);
   const typed = option in COMMON ? undefined : asked.text(option);
   if (typed === undefined || field.type === "text") return typed;
