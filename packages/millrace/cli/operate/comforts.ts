@@ -41,6 +41,7 @@ export const COMFORTS: Readonly<Record<string, Comfort>> = {
     correct: correctLetter,
     says: (replayed: Replayed) => sayReplayed(replayed),
   },
+  "audit list": { columns: ["at", "actor", "verb", "target", "result", "reason"] },
   "queues list": { columns: QUEUES.split(" ") },
   search: { columns: ["kind", "id", "status", "by", "title"] },
   "openapi show": { says: (document: object) => sayJson(document) },

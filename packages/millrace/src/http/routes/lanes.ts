@@ -19,7 +19,7 @@ const SteeredSchema = z
   })
   .meta({ id: "LaneSteered" });
 
-const params = z.object({ lane: z.string(), key: z.string().meta({ description: "The subject of the messages, percent-encoded." }) });
+const params = z.object({ lane: z.string(), key: z.string().meta({ description: "The subject of the messages." }) });
 const steering = reasoned.extend({
   id: z
     .string()
