@@ -81,7 +81,7 @@ describe("Run again", () => {
     await reaches(id, "complete");
     const work = { kind: "workflow", name: workflow, allTenants: false } as const;
     await pauseWork(probeEnv, app, by, work, { reason: "closed", pausesRunning: false });
-    const { instance_id } = await actOn(probeEnv, by, "run-again", id, { reason: "once more" }, { catalog: app });
+    const { instance_id } = await instances.act(probeEnv, by, "run-again", id, { reason: "once more" }, { catalog: app });
     // The message of another tenant's run follows the copy's message in the queue.
     await complete();
     for (let round = 0; round < 3; round++) await keeperRound();

@@ -73,8 +73,8 @@ export const runAgain = instanceAct({
       detail: { instance: copy.id },
       to: "accepted",
       isRepeat: async () => (await query(env.DB, selectKnown([copy.id]))).length > 0,
-      async done({ change: [row] = [] }, isApplied) {
-        const isHeld = row?.held === 1;
+      async done({ change }, isApplied) {
+        const isHeld = change?.[0]?.held === 1;
         // After a crash, the keeper starts the new instance.
         await crashPoint("A03 accept committed, not enqueued");
         if (isApplied && queue !== null) await relay(env, [outgoing(env.MILLRACE_KEY, copy, isHeld)]);
