@@ -57,8 +57,6 @@ interface Tool {
   readonly method: string;
   readonly path: string;
   readonly parameters: readonly Parameter[];
-  /** True if the operation reads `Idempotency-Key`. */
-  readonly isKeyed: boolean;
 }
 
 /** Returns secrets, which a model has no use for. */
@@ -76,7 +74,6 @@ function toolsOf({ paths, components }: McpCall["document"], scopes: readonly st
       const isAllowed = security.some(({ bearer = [] }) => bearer.every((scope) => scopes.includes(scope)));
       if (command === undefined || SECRET.has(path) || !isAllowed || !(isRead || dryRun)) return [];
       const taken = parameters.filter(({ in: place }) => place !== "header");
-      const isKeyed = parameters.some(({ name }) => name === "idempotency-key");
       const properties = {
         ...Object.fromEntries(taken.map(({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }])),
         ...fields,
@@ -91,7 +88,7 @@ function toolsOf({ paths, components }: McpCall["document"], scopes: readonly st
       return [
         {
           ...{ name: command.replaceAll(/[ -]/g, "_"), title: summary, description: text, inputSchema, isRead },
-          ...{ method: method.toUpperCase(), path, parameters: taken, isKeyed },
+          ...{ method: method.toUpperCase(), path, parameters },
         },
       ];
     }),
@@ -196,6 +193,6 @@ async function carriedOut(call: McpCall, tool: Tool, { confirmation, ...given }:
   }
   const request = requestOf(call, tool, { ...given, dry_run: false });
   // A repeat of the call is a repeat for the API.
-  if (tool.isKeyed) request.headers.set("idempotency-key", sha256(String(confirmation)));
+  if (tool.parameters.some(({ name }) => name === "idempotency-key")) request.headers.set("idempotency-key", sha256(String(confirmation)));
   return answered(call, request);
 }

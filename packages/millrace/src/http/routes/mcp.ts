@@ -40,7 +40,7 @@ const serve = createRoute({
   operationId: "callTools",
   summary: "Use the API as tools of the Model Context Protocol",
   description:
-    "Streamable HTTP without sessions. The tools are the reads of this document, and the acts with a dry run that the scopes of the token allow. An act returns its plan and a confirmation first, and is carried out by a second call with the confirmation.",
+    "Streamable HTTP without sessions. The tools are the reads of this document, and the acts with a dry run that the scopes of the token allow.",
   ...needs("read"),
   request: { body: jsonBody(asked) },
   responses: {

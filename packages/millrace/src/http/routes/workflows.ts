@@ -3,7 +3,7 @@ import { durationMs } from "../../contract/duration.ts";
 import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
 import { type PauseVerb, pauseWork, planWork, resumeWork } from "../../operate/pause-work.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
-import type { Pause } from "../../store/pauses.ts";
+import type { Pause, PausedKind } from "../../store/pauses.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -95,11 +95,7 @@ const bodies = {
   resume: common,
 } as const;
 
-const name = z.string().min(1).max(100);
-const PLACES = {
-  workflow: { path: "/v1/workflows/{name}", params: z.object({ name }), of: "a workflow" },
-  queue: { path: "/v1/queues/{name}", params: z.object({ name }), of: "a queue" },
-} as const;
+const params = z.object({ name: z.string().min(1).max(100) });
 
 const SAYS = {
   pause:
@@ -108,14 +104,13 @@ const SAYS = {
     "The keeper starts the waiting instances within seconds, in the order of their acceptance. Instances paused with `running` are resumed by the bulk action `resume`.",
 } as const;
 
-function routeOf<Kind extends keyof typeof PLACES, Verb extends PauseVerb>(kind: Kind, verb: Verb) {
-  const { path, params, of } = PLACES[kind];
+function routeOf<Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, verb: Verb) {
   return createRoute({
     method: "post",
-    path: `${path}/${verb}` as `${(typeof PLACES)[Kind]["path"]}/${Verb}`,
+    path: `/v1/${kind}s/{name}/${verb}` as `/v1/${Kind}s/{name}/${Verb}`,
     operationId: `${verb}${kind === "workflow" ? "Workflow" : "Queue"}`,
     command: `${kind}s ${verb}`,
-    summary: `${verb === "pause" ? "Pause" : "Resume"} ${of}`,
+    summary: `${verb === "pause" ? "Pause" : "Resume"} a ${kind}`,
     description: kind === "queue" ? `${SAYS[verb]} The queue must carry commands.` : SAYS[verb],
     ...needs("operate"),
     request: { params, query: z.strictObject({}), body: jsonBody(bodies[verb]) },
@@ -129,7 +124,7 @@ function routeOf<Kind extends keyof typeof PLACES, Verb extends PauseVerb>(kind:
 
 /** The list of workflows, and the routes that pause and resume workflows and queues. */
 export function workflows(catalog: Catalog) {
-  const acting = <Kind extends keyof typeof PLACES, Verb extends PauseVerb>(kind: Kind, verb: Verb) =>
+  const acting = <Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, verb: Verb) =>
     new Routes<HttpEnv>().openapi(routeOf(kind, verb), (async (context: ActContext) => {
       const { env, req, json, var: known } = context;
       const { caller } = known;
