@@ -32,7 +32,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     ...usual,
     meaning:
-      "Messages have become dead letters, because no consumer could process them. Resolved means that no more arrived, not that they are settled.",
+      "Messages have become dead letters, because no consumer could process them. The alert resolves when no more arrive, even if these dead letters are open.",
     doc: "docs/operating.md#dead-letters",
   },
   {
@@ -51,7 +51,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     critical: { above: 100, forMs: 0 },
     ...usual,
-    meaning: "Instances have failed. Resolved means that no more failed, not that these are fixed: errored_depth counts those.",
+    meaning:
+      "Instances have failed. The alert resolves when no more fail, even if these instances remain errored: errored_depth counts errored instances.",
     doc: "docs/operating.md",
   },
   {
@@ -104,7 +105,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 10, forMs: 5 * MINUTE_MS },
     critical: { above: 60, forMs: MINUTE_MS },
     ...usual,
-    meaning: "One batch in a hundred takes longer than the bound.",
+    meaning: "One of 100 batches of a queue takes longer than the limit.",
     doc: "docs/queues.md",
   },
   {
@@ -137,7 +138,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "The outcome of an effect is unknown, or it happened and its rows were refused. Check it, then confirm or reject it.",
+    meaning:
+      "The outcome of an effect is unknown, or the effect happened and its rows were refused. Check the effect, then confirm or reject it.",
     doc: "docs/operating.md",
   },
   {
@@ -148,7 +150,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 1000, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Instances have passed their deadlines. Decide about each one.",
+    meaning: "Instances have passed their deadlines. Decide about each instance.",
     doc: "docs/operating.md#deadlines",
   },
   {

@@ -25,7 +25,7 @@ export function Cause({ instance, explained }: CauseProps) {
               next attempt <Ago at={retrying.next_at} />
             </>
           ) : (
-            "it will be retried"
+            "the step will be retried"
           )}
         </span>
       </p>

@@ -75,7 +75,7 @@ function One({ limit }: { limit: Limit }) {
           {waiting === 0 ? "none waiting" : `${waiting} waiting`}
           {pausedUntil && (
             <>
-              {" · calls stopped, next "}
+              {" · no calls before "}
               <Ago at={pausedUntil} />
             </>
           )}
