@@ -57,6 +57,15 @@ it("a Worker that uses the package compiles with the strictest options, and with
   expect(compiled("worker.ts", STRICTEST)).toBe("");
 });
 
+it("the declarations of every entry point compile with the strictest options", () => {
+  const { exports } = JSON.parse(readFileSync(join(installed(), "package.json"), "utf8"));
+  const names = Object.keys(exports).filter((name) => !name.endsWith(".json"));
+  expect(names).toHaveLength(7);
+  const lines = names.map((name, at) => `export type * as entry${at} from "${join("millrace", name)}";\n`);
+  writeFileSync(join(folder, "entries.ts"), lines.join(""));
+  expect(compiled("entries.ts", STRICTEST)).toBe("");
+});
+
 it("the packed package passes publint and attw, and is at most 600 KiB", async () => {
   const packed = execFileSync("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", folder], {
     cwd: installed(),

@@ -1,11 +1,12 @@
 // Builds `dist`, or another folder that is named: JavaScript and declarations of the library, the compiled command line, the console.
 import { execFileSync } from "node:child_process";
-import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, globSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { packedConsole } from "../cli/local/console.ts";
 import { WRANGLER } from "../cli/local/wrangler.ts";
 import { COMMANDS } from "../cli/names.js";
+import { bundleDeclarations } from "./declarations.ts";
 
 const PACKAGE = join(import.meta.dirname, "..");
 const [, , DIST = join(PACKAGE, "dist")] = process.argv;
@@ -34,7 +35,10 @@ rmSync(join(DIST, `${BUILT}.js`));
 compile("tsconfig.build.json", "--noResolve");
 cpSync(join(PACKAGE, "cli", OPERATIONS), join(DIST, "cli", OPERATIONS));
 await bundleCommands();
-trimDeclarations();
+bundleDeclarations(
+  DIST,
+  doors.map(({ types }) => types.replace("./dist", DIST)),
+);
 
 // Types are checked by `npm run check`.
 function compile(project: string, ...options: string[]): void {
@@ -92,42 +96,4 @@ function usedByCommands(): string[] {
     ].map(([, one, other]) => one ?? other ?? ""),
   );
   return [...new Set(used)].filter((file) => existsSync(join(PACKAGE, file)));
-}
-
-/** Removes declarations that no entry point reaches, and comments of names that no entry point exports. */
-function trimDeclarations(): void {
-  const entries = doors.map(({ types }) => types.replace("./dist", DIST));
-  const exported = new Set(entries.flatMap((file) => readFileSync(file, "utf8").match(/\b\w+\b/g) ?? []));
-  const reached = new Set(entries);
-  for (const file of reached) {
-    for (const [, name = ""] of readFileSync(file, "utf8").matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+)\.[jt]s"/g)) {
-      const declaration = join(dirname(file), `${name}.d.ts`);
-      if (existsSync(declaration)) reached.add(declaration);
-    }
-  }
-  for (const name of readdirSync(DIST, { recursive: true, encoding: "utf8" })) {
-    const file = join(DIST, name);
-    if (!name.endsWith(".d.ts")) continue;
-    if (reached.has(file)) writeFileSync(file, toPublish(readFileSync(file, "utf8"), exported));
-    else rmSync(file);
-  }
-}
-
-/**
- * Changes imports to .js, and indents with tabs. Writes each paragraph of a comment on one line. Each declaration, and the comment above
- * it, begins in the first column.
- */
-function toPublish(text: string, exported: ReadonlySet<string>): string {
-  const declarations = text
-    .replaceAll(/(["'])(\.[^"']+)\.ts\1/g, "$1$2.js$1")
-    .replaceAll(/^(?: {4})+/gm, (spaces) => "\t".repeat(spaces.length / 4))
-    .replaceAll(/(?<!\/\*\*)\n\s* \* (?=[a-zA-Z`(])/g, " ")
-    .split(/\n(?=\/\*\*|(?<!\*\/\n)(?:export|declare|import|interface|type) )/);
-  return declarations
-    .map((declaration) => {
-      const [, name = ""] =
-        /^(?:export )?(?:declare )?(?:abstract )?(?:class|const|function|interface|type|let|enum) (\w+)/m.exec(declaration) ?? [];
-      return exported.has(name) ? declaration : declaration.replaceAll(/^\s*\/\*\*[\s\S]*?\*\/\n?/gm, "");
-    })
-    .join("\n");
 }
