@@ -154,7 +154,7 @@ describe("Another tenant", () => {
         expect(unknown.body.code, path).toBe(answer.body.code);
       } else
         expect(
-          answer.body.items.filter(({ verb }: Json) => verb !== "attempt"),
+          answer.body.items.filter(({ verb, count }: Json) => verb !== "attempt" && count !== 0),
           path,
         ).toEqual([]);
     }

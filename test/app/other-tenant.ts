@@ -185,6 +185,7 @@ export const EMPTY_AT_REST = [
   "millrace_outbox",
   "millrace_schedule_runs",
   "millrace_sequences",
+  "millrace_tags",
   "millrace_tallies",
   "millrace_tenant_objects",
   "millrace_tombstones",

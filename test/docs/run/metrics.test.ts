@@ -5,5 +5,5 @@ import { followDocument } from "./follow.ts";
 
 it("every command of docs/metrics.md prints the output under it", { timeout: 90_000 }, async () => {
   const { token } = await callerWith(["observe"]);
-  expect(await followDocument(metrics, { given: { TOKEN: token } })).toBe(5);
+  expect(await followDocument(metrics, { given: { TOKEN: token } })).toBe(6);
 });

@@ -130,6 +130,7 @@ it("A03 messages are acknowledged at once while the platform creates no instance
   const spy = vi.spyOn(prototype, "createBatch").mockRejectedValue(new Error("workflows.api.error.internal_server"));
   onTestFinished(() => spy.mockRestore());
   const { instanceId } = await start(name, [{ do: "commit", name: "note" }], { delaySeconds: 600 });
+  await rows("UPDATE millrace_instances SET due_at = accepted_at WHERE id = ?1 RETURNING id", instanceId);
   const message = await envelopeOf(instanceId);
   const outside = { ...message, idempotency_key: `${name}/outside` };
   for (const attempts of [1, 3]) expect(await deliver("probe-commands", [message, outside], attempts)).toEqual({ acked: 2, retried: 0 });

@@ -37,6 +37,7 @@ describe("Skips", () => {
     const { instanceId } = await runLab(async () => void ran++, { name, delaySeconds: 600 });
     await deliver("probe-commands", [copy]);
     expect(await statusOf(instanceId)).toBe("accepted");
+    await rows("UPDATE millrace_instances SET due_at = accepted_at WHERE id = ?1 RETURNING id", instanceId);
     await keeperRound();
     expect(await reaches(instanceId, "complete", "dead")).toBe("complete");
     expect(ran).toBe(1);

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Hide } from "../../contract/hide.ts";
 import { KNOWN_NAMES } from "../../contract/known-fields.ts";
-import { hiddenIn, rowOf } from "../../contract/row.ts";
+import { hiddenIn, redacted, rowOf } from "../../contract/row.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { Answers } from "../../inspect/answers.ts";
 import { Delivery } from "../../inspect/delivery.ts";
@@ -69,7 +69,7 @@ const InstanceSchema = z
         next_at: timestamp
           .nullable()
           .meta({ description: "When the next attempt starts; null in a list, because only the platform knows this time." }),
-        error: z.string().meta({ description: "The error message." }),
+        error: z.string().meta({ description: "The error message.", ...redacted }),
       })
       .nullable()
       .meta({
@@ -87,7 +87,7 @@ const InstanceSchema = z
     overdue: z
       .boolean()
       .meta({ description: "True if the deadline has passed and the instance is still running. An overdue instance is not stopped." }),
-    error: ShownFailure.nullable(),
+    error: ShownFailure.nullable().meta(redacted),
     tags: z.array(z.string()).meta({ description: "The tags of the instance's command.", examples: [["customer:acme"]] }),
     progress: StepProgress.nullable().meta({
       description: "The last progress that a step of this run reported; null without a report.",
