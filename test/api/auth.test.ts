@@ -141,9 +141,9 @@ describe("Another tenant", () => {
     for (const { method, path, query } of await operations()) {
       // These routes accept new work, or show the caller's own projection, rules, accounts and contacts, or read a body before the lookup.
       // These files test that they separate tenants: test/systems/{facts,webhooks,brand,privacy}, stream.test.ts, catalog.test.ts,
-      // sign-in.test.ts, test/engine/{schedules,limits,locks,observe,callbacks,operate/bulk} and tokens.test.ts.
+      // sign-in.test.ts, pauses.test.ts, test/engine/{schedules,limits,locks,observe,callbacks,operate/bulk} and tokens.test.ts.
       const own =
-        /^POST \/v1\/(commands|events|facts|batches$|bulk-actions$|tenant\/delete)|^GET \/metrics|^\w+ \/v1\/stream|^\w+ \/v1\/(alerts|queues|messages|costs|projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|caller|sign-in-codes|callback-secret|limits|locks|catalog)/;
+        /^POST \/v1\/(commands|events|facts|batches$|bulk-actions$|tenant\/delete)|^GET \/metrics|^\w+ \/v1\/stream|^\w+ \/v1\/(alerts|queues|messages|costs|projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|caller|sign-in-codes|callback-secret|limits|locks|catalog|workflows)/;
       if (own.test(`${method} ${path}`)) continue;
       const id = { "dead-letters": letter, batches: batch, approvals: approval }[path.split("/")[2] ?? ""] ?? instance;
       const answer = await stranger.call(method, named(path, id, effect) + query, body(method, path), keyed(path));
