@@ -57,7 +57,7 @@ const instance = z.object({ id: z.string(), status: z.string() }).nullable();
 /** The states of an article on a site or account without a recorded result. */
 const UNDER_WAY = ["pending", "failed", "in_doubt", "none"] as const;
 const underWay =
-  "`pending`: an instance is working on the page or post. `failed`: the instance has failed. `in_doubt`: its outcome is unknown. `none`: no instance is needed.";
+  "`pending`: the instance for it is under way; `failed`: the instance has failed; `in_doubt`: its outcome is unknown; `none`: nothing is to be done.";
 
 const PublishedSchema = z
   .object({
@@ -292,7 +292,7 @@ async function moved(sites: readonly OnSite[], act: (on: OnSite) => Promise<Move
 /** Returns an article of the caller's tenant. Errors: `article_not_found`, also for an article of another tenant. */
 export async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string) {
   const article = await findArticle(DB, tenantId, id);
-  if (!article) throw new HttpRefusal("article_not_found", "There is no such article. List articles with GET /v1/articles.");
+  if (!article) throw new HttpRefusal("article_not_found", "There is no such article. List them with GET /v1/articles.");
   return article;
 }
 

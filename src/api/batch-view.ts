@@ -53,7 +53,7 @@ export async function batchOf(context: Context<ApiEnv>, id: string): Promise<Bat
 }
 
 export function noSuchBatch(id: string): HttpRefusal {
-  return new HttpRefusal("batch_not_found", `There is no batch ${beginning(id, 64)}. List batches with GET /v1/batches.`);
+  return new HttpRefusal("batch_not_found", `There is no batch ${beginning(id, 64)}. List them with GET /v1/batches.`);
 }
 
 export function batchView(batch: Batch): z.infer<typeof BatchSchema> {

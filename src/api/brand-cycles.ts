@@ -100,7 +100,7 @@ export function brandCycles() {
       const agent = await agentOf(env, caller.tenantId, brand);
       const found = await agent.cycle(cycle);
       if (!found)
-        throw new HttpRefusal("cycle_not_found", `The brand ${brand} has no such cycle. List cycles with GET /v1/brands/${brand}/cycles.`);
+        throw new HttpRefusal("cycle_not_found", `The brand ${brand} has no such cycle. List them with GET /v1/brands/${brand}/cycles.`);
       return json({ ...cycleView(found), keywords: found.keywords }, 200);
     });
 }

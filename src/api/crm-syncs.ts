@@ -127,7 +127,7 @@ export function crmSyncs() {
 
 async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Sync> {
   const sync = (await findSync(db, tenantId, id)) ?? (await findAcceptedSync(db, tenantId, id));
-  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${beginning(id, 64)}. List syncs with GET /v1/crm/syncs.`);
+  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${beginning(id, 64)}. List them with GET /v1/crm/syncs.`);
   return sync;
 }
 

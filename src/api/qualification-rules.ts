@@ -65,7 +65,7 @@ const DecidedSchema = z
     version: z
       .int()
       .nullable()
-      .meta({ description: "The version of the rules that decided; null for rules that are not saved, or without rules." }),
+      .meta({ description: "The version of the rules that decided; null for rules that are not saved, or when there are none." }),
     rule: z.string().nullable().meta({ description: "The name of the first rule that matched, or null." }),
     charge: z.object({ account: z.string(), amount_cents: z.int() }).nullable(),
     payout: z.object({ partner: z.string(), amount_cents: z.int() }).nullable(),
@@ -173,7 +173,7 @@ export function qualificationRules() {
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const found = await rulesOfVersion(env.DB, caller.tenantId, req.valid("param").version);
-      if (!found) throw new HttpRefusal("rules_not_found", `There is no such version. List versions with GET ${PATH}/versions.`);
+      if (!found) throw new HttpRefusal("rules_not_found", `There is no such version. List them with GET ${PATH}/versions.`);
       return json(rulesView(found), 200);
     })
     .openapi(attempt, async ({ env, req, var: { caller }, json }) => {

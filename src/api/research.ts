@@ -122,7 +122,7 @@ export function research(catalog: Catalog) {
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const found = await findResearch(env.DB, caller.tenantId, req.valid("param").id);
-      if (!found) throw new HttpRefusal("research_not_found", "There is no such research. List research with GET /v1/research.");
+      if (!found) throw new HttpRefusal("research_not_found", "There is no such research. List it with GET /v1/research.");
       return json(researchView(found), 200);
     });
 }

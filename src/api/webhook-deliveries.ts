@@ -157,7 +157,7 @@ export function webhookDeliveries(catalog: Catalog) {
 export function noDelivery(id: string, delivery: string): HttpRefusal {
   return new HttpRefusal(
     "delivery_not_found",
-    `This endpoint has no delivery ${beginning(delivery, 64)}. List deliveries with GET /v1/webhooks/${id}/deliveries.`,
+    `This endpoint has no delivery ${beginning(delivery, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
   );
 }
 

@@ -271,7 +271,7 @@ export async function endpointOf(context: Context<ApiEnv>, id: string): Promise<
 }
 
 export function noWebhook(id: string): HttpRefusal {
-  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${beginning(id, 64)}. List endpoints with GET /v1/webhooks.`);
+  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${beginning(id, 64)}. List them with GET /v1/webhooks.`);
 }
 
 function changed(id: string, endpoint: Endpoint | undefined): z.infer<typeof WebhookSchema> {

@@ -153,7 +153,7 @@ function failed(counterpart: Counterpart, { key }: Sent, fault: HubspotError): C
 
 /** Creates the error of a record without a result from the CRM. */
 export function noAnswer(reason: string): CrmRefusal {
-  return { retry: true, category: "NO_ANSWER", message: `${reason} Sending the request again is safe.`, correlationId: null };
+  return { retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
 }
 
 function unknown(key: string, reason: string): CrmOutcome {

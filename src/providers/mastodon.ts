@@ -70,7 +70,7 @@ export function mastodonAccount(upstream: Upstream): Mastodon {
       }
       throw new MillraceError(
         "unavailable",
-        `${upstream.name} has more than ${PAGE * MAX_PAGES} posts since the request, and none of the newest links to ${urls.join(" or ")}: look for the post in the account.`,
+        `${upstream.name} has more than ${PAGE * MAX_PAGES} posts since the request, and none of the newest links to ${urls.join(" or ")}: look for it there.`,
       );
     },
   };

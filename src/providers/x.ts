@@ -52,5 +52,5 @@ function tooMany({ status, headers }: Answer): MillraceError | undefined {
 /** X refuses a text that the account has posted before, even if an earlier attempt with an unknown outcome posted it. */
 function duplicate({ name }: Upstream, { status, text }: Answer): MillraceError | undefined {
   if (status !== 403 || !/duplicate/i.test(text)) return undefined;
-  return notRetryable(`${name} has a post with this text already, and X refuses a second one. Look for the post in the account.`, status);
+  return notRetryable(`${name} has a post with this text already, and X refuses a second one. Look for it in the account.`, status);
 }

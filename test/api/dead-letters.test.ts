@@ -42,7 +42,7 @@ describe("GET /v1/dead-letters", () => {
         unseen.body.detail,
       );
       expect((await trusted.get(`/v1/dead-letters/${other}`)).body.detail).toBe(
-        `There is no dead letter ${other}. List dead letters with GET /v1/dead-letters.`,
+        `There is no dead letter ${other}. List them with GET /v1/dead-letters.`,
       );
     }
     expect((await plain.get("/v1/dead-letters")).body.items).toEqual([]);

@@ -46,9 +46,9 @@ describe("Idempotency-Key", () => {
   it("Idempotency-Key is refused with a reason where a repeat would have a second effect, and is permitted for any GET", async () => {
     const caller = await callerWith();
     const why = async (path: string) => expectProblem(await caller.post(path, {}, { [KEY]: "k" }), 422, "invalid_payload").detail;
-    expect(await why("/v1/webhooks/x/test")).toContain("each call sends another delivery");
-    expect(await why("/v1/webhooks/x/rotate")).toContain("each call creates another secret");
-    expect(await why("/v1/contacts/forget")).toContain("`request` identifies the work");
+    expect(await why("/v1/webhooks/x/test")).toContain("each call is another delivery");
+    expect(await why("/v1/webhooks/x/rotate")).toContain("each call makes another secret");
+    expect(await why("/v1/contacts/forget")).toContain("`request` names the occasion");
     expect((await send("/v1/instances", { headers: { authorization: `Bearer ${caller.token}`, [KEY]: "k" } })).status).toBe(200);
   });
 

@@ -41,6 +41,6 @@ it("a missing binding that the engine needs stops the command, with the line to 
       says: 'wrangler.jsonc binds no R2 bucket as PAYLOADS. Add to "r2_buckets": { "binding": "PAYLOADS", "bucket_name": "shop-payloads" }',
       stops: true,
     },
-    { says: ".dev.vars sets no MILLRACE_KEY. Add MILLRACE_KEY= with the previous value.", stops: true },
+    { says: ".dev.vars sets no MILLRACE_KEY. Add MILLRACE_KEY= with the value that it had.", stops: true },
   ]);
 });

@@ -33,10 +33,10 @@ it("a cost table has the most expensive item first, and marks an item without an
     "sync                      0         ≥ 5.4  ≥ 21         2             0.071       0.00  its code *",
     "silent                1,000                                                             not known **",
     "",
-    "List prices of 2026-10, beyond the plan's included usage. CPU time, R2 and upstream charges are not included.",
-    "$ a month: the cost at the run rate of the last day.",
-    "*  No run was observed: each step in the code counts once, and loops cost more. Run the workflow once, then repeat this command.",
-    "** No run was observed, and no step found in the code. Run the workflow once, then repeat this command.",
+    "List prices of 2026-10, beyond the included usage of the plan; without CPU time, R2 and upstream charges.",
+    "$ a month: at the rate of the last day.",
+    "*  No run observed: each step in the code counts once; loops cost more. Run the workflow once, then repeat this command.",
+    "** No run observed, and no step found in the code. Run the workflow once, then repeat this command.",
     "The whole deployment: $7.50 a month, of which the plan $5.00; beyond the included usage steps $2.50; 1.25 GB are stored.",
   ]);
 });

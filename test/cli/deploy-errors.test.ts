@@ -45,7 +45,7 @@ it.each<[string, RegExp, Refused, string]>([
     "the end of Cloudflare's rate limit",
     /^GET \/queues/,
     { ...limited, retryAfter: "Wed, 01 Jan 2125 00:00:00 GMT" },
-    "Cloudflare limits requests: wait 3",
+    "It limits requests: wait 3",
   ],
   [
     "if the response is an HTML page",

@@ -130,7 +130,7 @@ it("deploy prints an instruction to run the same command again when Cloudflare r
   const folder = shop();
   account.refuse = refusing(/^PUT \/workers\/scripts/, limited);
   const { code, said } = await millrace(folder, account, deploy(account));
-  expect([code, said]).toEqual([1, expect.stringMatching(/Could not deploy the Worker:.*throttling.*run the same command again/)]);
+  expect([code, said]).toEqual([1, expect.stringMatching(/Could not deploy the Worker:.*throttling.*Run the same command again/)]);
   account.refuse = () => undefined;
   expect(await millrace(folder, account, deploy(account))).toMatchObject({ code: 0 });
 }, 60_000);

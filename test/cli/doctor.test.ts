@@ -120,7 +120,7 @@ it.each<[string, (config: Configuration, folder: string) => void, Said[]]>([
     [
       [
         'The queue "millrace" has no dead-letter queue: the platform deletes a message after 3 failed retries, and nothing reports it. ' +
-          'Add to the queue consumer in wrangler.jsonc: "dead_letter_queue": "millrace-dlq"',
+          'Add to its consumer in wrangler.jsonc: "dead_letter_queue": "millrace-dlq"',
       ],
     ],
   ],
@@ -370,7 +370,7 @@ it("doctor reports a placeholder for the database's id before a deployment", asy
     code: 1,
     findings: [
       [
-        "wrangler.jsonc: the database_id of DB is a placeholder. Remove database_id: a deployment finds the database by its name. The corrected line:",
+        "wrangler.jsonc: the database_id of DB is a placeholder. Remove it: a deployment finds the database by its name. The line is then:",
         '{ "binding": "DB", "database_name": "shop" }',
       ],
     ],

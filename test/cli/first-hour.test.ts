@@ -47,7 +47,7 @@ it("the first hour from a clone to a page succeeds, and each error is reported i
       "src/consumers/brand-events.ts",
       "on(BrandAudited),",
       "",
-      'The event "brand.audited" (src/messages/brand.ts) has no route: each such event would become a dead letter. Add to routes in src/consumers/brand-events.ts: on(BrandAudited), which declares it without a target.',
+      'The event "brand.audited" (src/messages/brand.ts) has no route: each would become a dead letter. Add to routes in src/consumers/brand-events.ts: on(BrandAudited), which declares it without a target.',
     ],
   ];
   for (const [what, file, right, wrong, sentence] of mistakes) {

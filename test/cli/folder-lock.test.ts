@@ -11,7 +11,7 @@ it("a second start on the same folder reports the process that runs on it", asyn
   const folder = emptyFolder();
   const lock = await lockFolder(folder, "http://localhost:8787");
   await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
-    `already runs on ${folder} (process ${process.pid}, http://localhost:8787). Stop that process with Ctrl-C first.`,
+    `already runs on ${folder} (process ${process.pid}, http://localhost:8787). Stop it there with Ctrl-C first.`,
   );
   lock.release();
   expect(existsSync(join(folder, "lock"))).toBe(false);
@@ -19,13 +19,13 @@ it("a second start on the same folder reports the process that runs on it", asyn
 
 it("the engine that runs in a folder or its subfolder is found; without an engine, the error contains the command to start one", async () => {
   const folder = emptyFolder();
-  expect(() => runningIn(folder)).toThrow("No engine runs in this folder. Start one with npx millrace dev");
+  expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
   const demo = join(folder, "demo-console");
   mkdirSync(demo);
   const lock = await lockFolder(demo, "http://localhost:9000");
   expect(runningIn(folder)).toEqual([{ folder: demo, url: "http://localhost:9000" }]);
   lock.release();
-  expect(() => runningIn(folder)).toThrow("No engine runs in this folder. Start one with npx millrace dev");
+  expect(() => runningIn(folder)).toThrow("No engine runs here. Start one with npx millrace dev");
 });
 
 it("a folder lock of a dead process is replaced, even if another program now has its process id", async () => {
@@ -127,7 +127,7 @@ it("a folder that cannot be locked is not reported as locked by another process"
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock.turn"), "no database ".repeat(100));
   await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
-    `${join(folder, "lock.turn")} cannot be locked: file is not a database. Delete the file, and start again.`,
+    `${join(folder, "lock.turn")} cannot be locked: file is not a database. It is a leftover: delete it, and start again.`,
   );
   rmSync(join(folder, "lock.turn"));
   await lockFolder(folder, "http://localhost:9000");

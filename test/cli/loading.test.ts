@@ -22,15 +22,20 @@ function loading(does: string, within?: number[]) {
 }
 
 it.each([
-  ["end the process", "process.exit(3)", "process.exit(3) is called while the sources are loaded.", 2],
+  ["end the process", "process.exit(3)", "process.exit(3) is called as they are loaded.", 2],
   [
     "reject a promise without a handler",
     'Promise.reject(new TypeError("No shop.")); await new Promise((later) => setTimeout(later, 5000))',
-    "the loading process ended: TypeError: No shop.",
+    "the process that loaded them ended: TypeError: No shop.",
     2,
   ],
-  ["wait forever", "await new Promise(() => {})", "the loading process ended: an await outside of all functions never ends.", undefined],
-  ["are killed", 'process.kill(process.pid, "SIGKILL")', "the loading process ended: it ended with SIGKILL.", undefined],
+  [
+    "wait forever",
+    "await new Promise(() => {})",
+    "the process that loaded them ended: an await outside of all functions never ends.",
+    undefined,
+  ],
+  ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them ended: it ended with SIGKILL.", undefined],
 ])("a source error is reported, with its file and line if they are known: sources that %s", async (_, does, error, line) => {
   const { file, said } = loading(does);
   const at = line === undefined ? undefined : `${file}:${line}`;
@@ -42,7 +47,7 @@ it("sources that load too slowly are loaded again, with more time, before an err
     if (!existsSync(import.meta.dirname + "/busy")) { writeFileSync(import.meta.dirname + "/busy", ""); for (;;); }`;
   expect(await loading(once, [3000, 10_000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });
   expect(await loading("for (;;);", [100, 200]).said).toEqual({
-    error: "loading took longer than 0.1 s, then 0.2 s. The sources start work that never ends, or the machine is too busy.",
+    error: "they took longer than 0.1 s, then 0.2 s. They start something that never ends, or the machine is too busy.",
     at: undefined,
   });
 });

@@ -146,7 +146,7 @@ it.each<[string, (greeter: Shop) => void, string]>([
   [
     "an event without a consumer",
     ({ known }) => known.messages.push({ ...event, queue: "shop-events", known: false }),
-    'The event "order.packed" (src/messages/orders.ts) has no route: each such event would become a dead letter. ' +
+    'The event "order.packed" (src/messages/orders.ts) has no route: each would become a dead letter. ' +
       "Add to `consumers: […]` of millrace({ … }) in worker.ts: defineConsumer({ queue: shopEvents, routes: [on(OrderPacked)] }).",
   ],
   [
@@ -218,7 +218,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a workflow with a queue that has no consumer",
     ({ known }) => known.definitions.push({ ...credit, queue: "credit-commands" }),
-    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). The queue of the message has no consumer: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
+    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Its queue has no consumer: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [
@@ -258,7 +258,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a queue without a dead-letter queue",
     ({ config }) => delete config.queues?.consumers?.[0]?.dead_letter_queue,
-    'The queue "orders" has no dead-letter queue: the platform deletes a message after 3 failed retries, and nothing reports it. Add to the queue consumer in wrangler.jsonc: "dead_letter_queue": "orders-dlq"',
+    'The queue "orders" has no dead-letter queue: the platform deletes a message after 3 failed retries, and nothing reports it. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "orders-dlq"',
     false,
   ],
   [
@@ -266,7 +266,7 @@ it.each<[string, Break, string, boolean]>([
     ({ config }) => {
       Object.assign(config.queues?.consumers?.[0] ?? {}, { max_retries: 2, max_concurrency: undefined });
     },
-    'The queue "orders" is not consumed as src/consumers/orders.ts says: max_retries is 2, max_concurrency is left to the platform. Put into the queue consumer in wrangler.jsonc "max_retries": 3, "max_concurrency": 5',
+    'The queue "orders" is not consumed as src/consumers/orders.ts says: max_retries is 2, max_concurrency is left to the platform. Put into its consumer in wrangler.jsonc "max_retries": 3, "max_concurrency": 5',
     false,
   ],
   [
@@ -283,25 +283,25 @@ it.each<[string, Break, string, boolean]>([
       queues.consumers?.push({ ...consumer, queue: "orders-2", max_retries: 2, dead_letter_queue: "orders-2-dlq" });
       queues.consumers?.push({ ...letters, queue: "orders-2-dlq" });
     },
-    'The queue "orders-2" is not consumed as src/consumers/orders.ts says: max_retries is 2. Put into the queue consumer in wrangler.jsonc "max_retries": 3',
+    'The queue "orders-2" is not consumed as src/consumers/orders.ts says: max_retries is 2. Put into its consumer in wrangler.jsonc "max_retries": 3',
     false,
   ],
   [
     "an event without a route",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no route: each such event would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which declares it without a target.',
+    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which declares it without a target.',
     false,
   ],
   [
     "an event with a queue that has no consumer",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", queue: "lost-events", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no route: each such event would become a dead letter. The queue of the message has no consumer: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
+    'The event "order.lost" (src/messages/orders.ts) has no route: each would become a dead letter. Its queue has no consumer: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [
     "an event that a workflow waits for, but that has no route",
     ({ known }) => known.messages.splice(1, 1, { ...event, known: false, signals: false }),
-    'The event "order.packed" (src/messages/orders.ts) has no route: each such event would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
+    'The event "order.packed" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
     false,
   ],
   [
@@ -310,13 +310,13 @@ it.each<[string, Break, string, boolean]>([
       known.messages.push({ ...event, name: "OrderPaid", type: "order.paid", known: false });
       known.definitions.push({ ...credit, kind: "event", on: "order.paid" });
     },
-    'The event "order.paid" (src/messages/orders.ts) has no route: each such event would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPaid, start(creditLoyalty)), since "credit-loyalty" is declared on it.',
+    'The event "order.paid" (src/messages/orders.ts) has no route: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPaid, start(creditLoyalty)), since "credit-loyalty" is declared on it.',
     false,
   ],
   [
     "a command without a workflow",
     ({ known }) => known.messages.push({ ...command, name: "OrderDrop", type: "order.drop", known: false }),
-    'No workflow handles the command "order.drop" (src/messages/orders.ts): each such command would be refused. Write a workflow with on: OrderDrop, and list it in starts in src/consumers/orders.ts.',
+    'No workflow handles the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and list it in starts in src/consumers/orders.ts.',
     false,
   ],
   [

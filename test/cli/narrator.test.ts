@@ -93,7 +93,7 @@ describe("The terminal's report of errors", () => {
     const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
     const [, say, retry] = heard[0]?.split("\n") ?? [];
-    expect(say).toBe("          confirm the step's output (null if none): npx millrace effects confirm WyJh_- --reason … --output …");
+    expect(say).toBe("          give its output (null if none): npx millrace effects confirm WyJh_- --reason … --output …");
     expect(retry).toBe("          then retry it: npx millrace instances retry abc --reason …");
   });
 
@@ -166,8 +166,8 @@ describe("The terminal's report of errors", () => {
       [
         "place-order 42: mail, attempt 1, in doubt: 409.",
         "its input: npx millrace instances effects abc",
-        "if the effect happened, confirm it with its output (null if none): npx millrace effects confirm WyJh_- --reason … --output …",
-        "if the effect did not happen, send it now: npx millrace effects reject WyJh_- --reason …",
+        "if it happened, with its output (null if none): npx millrace effects confirm WyJh_- --reason … --output …",
+        "if it did not happen, to send it now: npx millrace effects reject WyJh_- --reason …",
       ].join("\n          "),
     ]);
   });
@@ -179,7 +179,7 @@ describe("The terminal's report of errors", () => {
     expect(heard).toEqual([
       [
         "place-order 42: mail, attempt 1, in doubt: The effect happened and returned 1.",
-        "show the output and the possible decisions: npx millrace instances show abc",
+        "its output, and the possible decisions: npx millrace instances show abc",
         "after deploying code with valid rows: npx millrace effects confirm WyJh_- --reason … --output …",
       ].join("\n          "),
     ]);

@@ -46,7 +46,7 @@ it("the CLI reports a repeated command, and a key that another payload uses, and
   const { say } = await operator();
   const call = research(`mint ${fresh()}`);
   const [check, first] = [await say([...call, "--key", 'spring, "one"', "--dry-run"]), await say([...call, "--key", 'spring, "one"'])];
-  expect(check).toMatchObject({ code: 0, out: expect.stringContaining("Dry run: new: the key is free: an instance would start.") });
+  expect(check).toMatchObject({ code: 0, out: expect.stringContaining("Dry run: new: the key is free: it would start.") });
   const again = await say([...call, "--key", 'spring, "one"', "--json"]);
   expect(JSON.parse(again.out)).toMatchObject({ instance_id: idIn(first.out), replayed: true });
   expect(again.err).toContain("The command was sent before, so nothing started. Its instance is ");
@@ -81,13 +81,13 @@ it("the CLI ends with 3 when the instance fails, shows the dry run of a retry, a
   expect(plan.code, plan.err).toBe(0);
   expect(plan.err).toContain(`latest is ${instance.id}`);
   expect(plan.out).toMatch(/^Dry run: no change was made\.\nThe run starts from search the web\./);
-  expect(plan.out).toMatch(/^ {2}decide +kept +the effect happened and is kept$/m);
-  expect(plan.out).toMatch(/^ {2}search the web +runs +the step runs, or runs again$/m);
+  expect(plan.out).toMatch(/^ {2}decide +kept +it happened and is kept$/m);
+  expect(plan.out).toMatch(/^ {2}search the web +runs +it runs, or runs again$/m);
   expect(await ask("GET", path)).toMatchObject({ status: "errored" });
   expect(await ask("GET", `/v1/audit?instance=${instance.id}`)).toMatchObject({ items: [] });
   expect(await say(["instances", "pause", instance.id, "--dry-run"])).toMatchObject({
     code: 1,
-    out: expect.stringMatching(/^The action would be refused now: .*\nIf it were accepted:\n/m),
+    out: expect.stringMatching(/^It would be refused now: .*\nIf it were not refused:\n/m),
   });
 
   expect((await say(["instances", "retry", instance.id])).err).toContain("--reason is missing");
@@ -121,7 +121,7 @@ it("the CLI answers the question of an instance, and the instance completes with
   const undone = await say(["instances", "undo", id, "--reason", "it is off", "--wait"]);
   expect(undone.code, undone.err).toBe(0);
   expect(undone.err).toMatch(/^publish-article of .* is terminated: undone$/m);
-  expect(await say(["instances", "close", id, "--reason", "for good"])).toMatchObject({ code: 0, err: "The instance is closed.\n" });
+  expect(await say(["instances", "close", id, "--reason", "for good"])).toMatchObject({ code: 0, err: "It is closed.\n" });
 });
 
 it("the CLI pauses an instance, resumes it, and cancels it", async () => {
@@ -129,7 +129,7 @@ it("the CLI pauses an instance, resumes it, and cancels it", async () => {
   const late = { type: "research.requested", payload: { brand: "acme", keyword: `late ${fresh()}` }, delay_seconds: 3600 };
   const { instance_id: id } = await ask<{ instance_id: string }>("POST", "/v1/commands", late);
   const act = (...args: string[]) => say(["instances", ...args, "--reason", "a test"]);
-  expect(await act("pause", id)).toMatchObject({ code: 0, err: "The instance is paused.\n" });
+  expect(await act("pause", id)).toMatchObject({ code: 0, err: "It is paused.\n" });
   expect(await say(["instances", "show", id])).toMatchObject({
     code: 0,
     err: `It continues with: npx millrace instances resume ${id} --reason …\n`,
@@ -145,10 +145,10 @@ it("the CLI shows an unknown outcome and the possible answers, and continues wit
   const lost = await say(["enqueue", "order.change", "--payload", JSON.stringify({ order, change: 1, lost: true }), "--wait"]);
   expect(lost.code, lost.err).toBe(3);
   expect(lost.err).toContain(`change-order of ${order} is in_doubt.`);
-  expect(lost.err).toMatch(/^\d\d:\d\d:\d\d {2}write to the customer: in doubt: unknown whether the effect happened$/m);
+  expect(lost.err).toMatch(/^\d\d:\d\d:\d\d {2}write to the customer: in doubt: unknown whether it happened$/m);
   expect(lost.err).not.toContain("write to the customer: done");
   expect(lost.err).toMatch(/may have happened: .*[.!?] Check the upstream, then decide:\n/);
-  expect(lost.err).toContain("  if the effect did not happen, send it now: npx millrace effects reject ");
+  expect(lost.err).toContain("  it did not happen; send it now: npx millrace effects reject ");
   const [, key = ""] = /npx millrace effects confirm (\S+) --reason … --output …/.exec(lost.err) ?? [];
   expect((await say(["effects", "list"])).out).toMatch(new RegExp(`^${key} +in_doubt +write to the customer +once `, "m"));
   expect(await say(["effects", "confirm", key, "--reason", "they have it"])).toMatchObject({
@@ -178,7 +178,7 @@ it("the CLI shows the known result of an effect with an unknown outcome, ready t
   expect(torn.err).not.toContain("effects reject");
   const [, key = ""] = /confirm (\S+) --reason … --output '\{"sent":true\}'$/m.exec(torn.err) ?? [];
   const [, id = ""] = /npx millrace instances cancel (\S+) --no-undo --reason …$/m.exec(torn.err) ?? [];
-  expect(torn.err).toContain(`to run the effect a second time: npx millrace effects retry ${key} --reason …`);
+  expect(torn.err).toContain(`to run it a second time: npx millrace effects retry ${key} --reason …`);
   expect(await say(["effects", "reject", key, "--reason", "their log is slow"])).toMatchObject({
     code: 1,
     err: expect.stringContaining("The effect happened"),
@@ -221,7 +221,7 @@ it("the CLI shows a dead letter and the dry run of its replay, and replays it wi
   expect(await say(["dead-letters", "escalate", other, "--reason", "who knows it?"])).toMatchObject({ code: 0 });
   expect(await say(["dead-letters", "skip", other, "--reason", "nobody"])).toMatchObject({
     code: 0,
-    err: "The dead letter is skipped, or was settled before.\n",
+    err: "Skipped, or already settled.\n",
     out: "skipped  true\n",
   });
 });

@@ -62,7 +62,7 @@ it("an effect with an unknown outcome is at the top of the page with its three a
   const page = await ada.open(`instances/${id}`);
   const cause = page.getByRole("region", { name: "Unknown outcome" });
   await cause.getByText("Unknown outcome: the effect put page may have happened").waitFor();
-  await cause.getByText("the effect may happen twice").waitFor();
+  await cause.getByText("it may happen twice").waitFor();
   await expectFit(page, "instance-in-doubt");
   await cause.getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
@@ -99,7 +99,7 @@ it("an effect that is known to have happened is shown as such on every screen, w
   const payload = { order: "eu/11", change: 1, torn: true };
   const { instance_id: id } = await ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
   const page = await ada.open();
-  await page.getByText("the effect happened, but its rows were refused").waitFor({ timeout: 30_000 });
+  await page.getByText("it happened, but the rows recorded with it were refused").waitFor({ timeout: 30_000 });
   await page.getByRole("listitem").filter({ hasText: "eu/11" }).getByRole("link").click();
   const cause = page.getByRole("region", { name: "Unknown outcome" });
   await cause.getByText("The effect write to the customer happened, but the rows recorded with it were refused.").waitFor();
@@ -109,7 +109,7 @@ it("an effect that is known to have happened is shown as such on every screen, w
   await cause.getByRole("button", { name: "It happened" }).click();
   const dialog = page.getByRole("dialog");
   expect(JSON.parse(await dialog.getByLabel("Recorded output").inputValue())).toEqual({ sent: true });
-  await dialog.getByText("If its rows are refused again, the effect is in doubt again").waitFor();
+  await dialog.getByText("If its rows are refused again, it is in doubt again").waitFor();
   await expectFit(page, "instance-known-confirm");
   await dialog.getByLabel("Reason (kept in the audit)").fill("the book has a new page");
   await page.keyboard.press("Control+Enter");
@@ -127,7 +127,7 @@ it("for an unknown outcome of a cancelled instance, the page offers only accepte
   const id = await lostLetter(ada);
   const page = await ada.open(`instances/${id}`);
   const cause = page.getByRole("region", { name: "Unknown outcome" });
-  await cause.getByText("The effect is sent now, under the same key.").waitFor();
+  await cause.getByText("It is sent now, under the same key.").waitFor();
   expect(await buttons(page)).toEqual(["Cancel", "Pause"]);
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "called off" });
   await cause.getByText("Nothing is sent, and there is nothing to undo: the undo continues.").waitFor();
@@ -161,7 +161,7 @@ it("an unknown outcome of a stopped instance shows that a retry follows the answ
   await ada.ask("POST", `/v1/instances/${id}/cancel`, { reason: "not now", undo: false });
   const page = await ada.open(`instances/${id}`);
   const cause = page.getByRole("region", { name: "Unknown outcome" });
-  await cause.getByText("Nothing is sent now: a retry sends the effect, under the same key.").waitFor();
+  await cause.getByText("Nothing is sent now: a retry sends it, under the same key.").waitFor();
   expect(await cause.getByRole("button").count()).toBe(3);
   const acts = async () => (await buttons(page)).filter((one) => one !== "Retry from here");
   expect(await acts()).toEqual(["Retry", "Run again"]);

@@ -44,7 +44,7 @@ it("a failure is found, understood and retried by keyboard alone: the retry's pl
   await tabTo(page.getByRole("button", { name: "Retry", exact: true }));
   await page.keyboard.press("Enter");
   const dialog = page.getByRole("dialog", { name: /Retry/ });
-  await dialog.getByText("the effect happened and is kept").first().waitFor();
+  await dialog.getByText("it happened and is kept").first().waitFor();
   await dialog.getByText("Later steps run too").waitFor();
   await dialog.getByRole("listitem").filter({ hasText: "put page" }).getByText("runs", { exact: true }).waitFor();
   await expectFit(page, "instance-retry");

@@ -21,13 +21,13 @@ it("unknown outcomes of one step are answered together: the dialog shows their c
   await page.getByRole("button", { name: "Decide all of change-order · write to the customer together …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("3 unknown outcomes match now").waitFor();
-  await dialog.getByText("3 of change-order · write to the customer: The effect is sent now, under the same key.").waitFor();
+  await dialog.getByText("3 of change-order · write to the customer: It is sent now, under the same key.").waitFor();
   await dialog.getByText("You state that none of these effects happened").waitFor();
   await expectFit(page, "doubts-together");
-  await dialog.getByRole("radio", { name: "outcomes unknown: run the effects again" }).check();
+  await dialog.getByRole("radio", { name: "unknown: run them again" }).check();
   await dialog.getByRole("heading", { name: "Retry 3 unknown outcomes anyway" }).waitFor();
   await dialog.getByText("Each effect that did happen then happens twice").waitFor();
-  await dialog.getByRole("radio", { name: "the effects did not happen: run them" }).check();
+  await dialog.getByRole("radio", { name: "they did not happen: run them" }).check();
   await dialog.getByRole("button", { name: "Reject 3 unknown outcomes" }).waitFor();
   await dialog.getByLabel("Reason (kept in the audit)").fill("the post office has none of them");
   await page.keyboard.press("Control+Enter");

@@ -77,7 +77,7 @@ it("a blocked lane shows the cause and the time; the action that keeps its order
   await page.keyboard.type("the order is closed");
   await page.keyboard.press("Control+Enter");
   await dialog.waitFor({ state: "hidden" });
-  await page.getByText("The lane continues without this instance.").waitFor();
+  await page.getByText("The lane continues without it.").waitFor();
   await page.getByText("The lane is empty.").waitFor();
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${second.instance_id}?wait=30`)).status).toBe("complete");
   const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");

@@ -93,7 +93,7 @@ it("Show more leaves no gap if many rows were added meanwhile, and shows no row 
   await page.getByText("There are more new instances than one page shows.").waitFor();
   await page.getByText("70 instances", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Show the newest" }).click();
-  await page.getByText("50 instances shown; more exist").waitFor();
+  await page.getByText("50 instances shown; there are more").waitFor();
 
   list.hold();
   await page.getByRole("button", { name: "Show more" }).click();

@@ -121,7 +121,7 @@ it("an unknown outcome is answered by a click, with its output, or by keys; each
   await page.locator("main").focus();
   await tabTo(of(did).getByRole("button", { name: "It did not happen" }));
   await press(page, "Enter");
-  await dialog.getByText("The effect is sent now, under the same key.").waitFor();
+  await dialog.getByText("It is sent now, under the same key.").waitFor();
   await because(page, "the post office has nothing of it");
   await expect
     .poll(async () => (await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit?limit=2")).items)

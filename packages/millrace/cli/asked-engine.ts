@@ -35,16 +35,14 @@ export function askedEngine(given: string | undefined, token?: string): AskedEng
   const ofCaller = process.env.MILLRACE_TOKEN?.trim();
   if (ofCaller) return { url, token: sendable(ofCaller, "MILLRACE_TOKEN"), tokenFrom: "MILLRACE_TOKEN" };
   const { hostname, port } = new URL(url);
-  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npx millrace token mints one.`);
+  if (!isLoopback(hostname)) throw new NotReached(`Set MILLRACE_TOKEN to a token of ${hostname}: npx millrace token makes them.`);
   const running = enginesIn(stateFolder()).find((one) => new URL(one.url).port === port);
   if (named !== undefined && url !== LOCAL && !running)
     throw new NotReached(
       `There is no token for ${url}, which is not an engine of this checkout. Set MILLRACE_TOKEN to a token of that engine.`,
     );
   if (named === undefined && !running)
-    throw new NotReached(
-      "No engine of this folder runs: npx millrace dev starts one. For another engine, pass --url and set MILLRACE_TOKEN.",
-    );
+    throw new NotReached("No engine of this folder runs: npx millrace dev starts one. For another engine: --url, with MILLRACE_TOKEN.");
   const file = join(running?.folder ?? stateFolder(), "token");
   if (!existsSync(file))
     throw new NotReached(

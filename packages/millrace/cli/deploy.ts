@@ -126,7 +126,7 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
     });
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    throw new Refusal(`${error.message} The deployment is not complete. To continue, run the same command again.`);
+    throw new Refusal(`${error.message} The deployment is not complete. Run the same command again: it continues.`);
   }
 }
 

@@ -64,7 +64,7 @@ async function dev({ args, stop }: Call): Promise<number> {
   const with_ = existsSync(state) ? "the state of the last run" : "an empty database";
   say(paint("dim", `Starting ${project.name} on port ${port}, with ${with_} …`));
   const untried = untriedWords(wranglerVersion(wrangler));
-  if (untried !== undefined) say(paint("yellow", `${untried} The engine starts more slowly with this version.`));
+  if (untried !== undefined) say(paint("yellow", `${untried} The engine starts more slowly with it.`));
 
   let began = Date.now();
   const at: { url: string; tokenFile: string; tenant?: string } = { url: `http://localhost:${port}`, tokenFile };
@@ -89,13 +89,13 @@ async function dev({ args, stop }: Call): Promise<number> {
     return 0;
   } finally {
     await development.stop();
-    if (hasRun) say(paint("dim", `Stopped. The state is kept in ${shown(folder)}: the next start uses this state.`));
+    if (hasRun) say(paint("dim", `Stopped. The state is kept in ${shown(folder)}: the next start uses it.`));
   }
 }
 
 function prepare({ stateFolder, secrets }: Project): void {
   closedFolder(stateFolder);
-  if (ensureDevVars(secrets)) say(`Made ${shown(secrets)} with a new MILLRACE_KEY. Keep the key: open instances depend on it.`);
+  if (ensureDevVars(secrets)) say(`Made ${shown(secrets)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
 }
 
 function settingsOf({ root }: Project): Settings {
@@ -147,10 +147,10 @@ ${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(
 
 ${heading("Open the console")}
   ${link}
-  ${paint("dim", "The link signs in one browser, within 10 minutes. For another link: npx millrace token link")}
+  ${paint("dim", "The link signs in one browser, within 10 minutes. Another: npx millrace token link")}
 
 ${command ? ask : none}
-${more === "" ? "" : `${more}\n`}${column("Tenant of the token", 30)}${tenant}; for another tenant: npx millrace dev --tenant NAME
+${more === "" ? "" : `${more}\n`}${column("Tenant of the token", 30)}${tenant}; another: npx millrace dev --tenant NAME
 ${column("Logs of the Worker", 30)}${shown(logFile)}
 ${column("Stop", 30)}Ctrl-C; the state is kept in ${shown(folder)}
 `;

@@ -8,7 +8,7 @@ export function settingsIn(file: string): string {
 /** The error code of SQLite for a full disk. */
 const SQLITE_FULL = 13;
 
-const NOT_YOURS = "The file belongs to another user. Change the owner (chown -R), or work in your own copy of the checkout";
+const NOT_YOURS = "It belongs to another user. Change its owner (chown -R), or work in your own copy of the checkout";
 const WHAT_TO_DO: Readonly<Record<string, string>> = {
   ENOSPC: "The disk is full. Free some space",
   EDQUOT: "Your disk quota is exceeded. Free some space",

@@ -14,7 +14,7 @@ import { configOf, readConfig } from "./wiring/config.ts";
 const USAGE = `Usage: npx millrace doctor [--remote] [--env NAME] [--config FILE] [--url URL] [--json]
 Examines the configuration, the sources, the packages and the local database.
 --remote also examines the account, and the deployed Worker at --url or at its own address.
-The exit code is 1 if a mistake is found.`;
+The exit code is 1 where it finds a mistake.`;
 
 async function doctor({ args, stop }: Call): Promise<number> {
   const { values: options } = readOptions(USAGE, {

@@ -23,8 +23,8 @@ import { type Config, configIn, configOf } from "./wiring/config.ts";
 const USAGE: Usage = {
   text:
     "Usage: npx millrace init [NEW-FOLDER] [--yes] [--dry-run] [--config FILE] [--env NAME] [--database NAME]. Adds the engine to the " +
-    "Worker of this folder, or makes a new Worker. Each change is shown first. --yes applies without a question, --dry-run only shows. " +
-    "--database names the D1 database for the engine, where the Worker has several. The exit code is 1 if lines remain to paste.",
+    "Worker of this folder, or makes a new Worker. It shows each change first. --yes applies without a question, --dry-run only shows. " +
+    "--database names the D1 database for the engine, where the Worker has several. The exit code is 1 where lines are left to paste.",
   values: ["--config", "--env", "--database"],
   flags: ["--yes", "--dry-run"],
 };
@@ -46,7 +46,7 @@ async function init({ args, stop }: Call): Promise<number> {
     return 0;
   }
   const [name, second] = besideOptions(args, USAGE);
-  if (second !== undefined) throw new Misuse(`init takes one folder. ${USAGE.text}`);
+  if (second !== undefined) throw new Misuse(`One folder at a time. ${USAGE.text}`);
   const plan = await planOf(args, name);
   const edits = plan.edits.filter((edit) => edit.before !== edit.after || isTooOpen(edit));
   for (const { file, before, after, isSecret } of edits) {
@@ -139,7 +139,7 @@ async function planOf(args: readonly string[], name: string | undefined): Promis
 
 function planOfNew(root: string, above: string | undefined): Plan {
   const { edits, notes } = beside(root);
-  const other = above === undefined ? [] : [`init makes a new Worker. ${shown(above)} above it has another Worker, which is not changed.`];
+  const other = above === undefined ? [] : [`This makes a new Worker. ${shown(above)} above it has another Worker, which is not changed.`];
   return { root, edits: [...newWorker(root, OLDEST_DATE), ...edits], copies: [], notes: [...other, ...notes], unchanged: [] };
 }
 
@@ -237,23 +237,23 @@ function notesOf({ config: file, env, name }: Project, { config, whole, left, da
     ...(bindings.length > 1 && !bindings.includes(DATABASE) && database === undefined
       ? [
           `The engine's database has the binding ${DATABASE}, and ${bindings.join(" and ")} could both be meant: a new database, ${name}, is added. ` +
-            `To use your own database instead: npx millrace init --database ${bindings[0]}`,
+            `To use one of yours instead: npx millrace init --database ${bindings[0]}`,
         ]
       : []),
     ...(worker?.run_worker_first === true
       ? [
-          `With "run_worker_first": true your Worker gets the requests for the console's files. Make the option a list, with "!/console/assets/*" in it.`,
+          `With "run_worker_first": true your Worker gets the requests for the console's files. Make it a list, with "!/console/assets/*" in it.`,
         ]
       : []),
-    ...(no_bundle === true ? [`"no_bundle": true: the engine has to be bundled. Remove the option, or bundle before wrangler runs.`] : []),
+    ...(no_bundle === true ? [`"no_bundle": true: the engine has to be bundled. Remove it, or bundle before wrangler.`] : []),
     ...(migrations.length > 0
       ? [
-          `The Durable Objects are bound, and a new migration lists their classes: wrangler takes no "exports" for objects beside "migrations".`,
+          `The Durable Objects are bound, and their classes in a new migration: wrangler takes no "exports" for objects beside "migrations".`,
         ]
       : []),
     ...others
       .filter((one) => one !== env)
-      .map((one) => `The environment ${one} inherits no bindings. To add the engine to this environment: npx millrace init --env ${one}`),
+      .map((one) => `The environment ${one} inherits no bindings. For the engine in it, too: npx millrace init --env ${one}`),
   ];
 }
 

@@ -29,7 +29,7 @@ async function migrate({ args, stop }: Call): Promise<number> {
   const project = findProject({ config: optionIn(args, "--config"), env: optionIn(args, "--env") });
   const isRemote = args.includes("--remote");
   const persistTo = optionIn(args, "--persist-to");
-  if (isRemote && persistTo !== undefined) throw new Misuse("--persist-to names a local state: omit --persist-to or --remote.");
+  if (isRemote && persistTo !== undefined) throw new Misuse("--persist-to names a local state: leave it out, or --remote.");
   const state = persistTo ?? join(project.stateFolder, "state");
   const missing = isRemote ? await missingRemotely(project) : missingLocally(state, project);
   for (const one of project.migrations.files()) {

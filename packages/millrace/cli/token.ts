@@ -32,7 +32,7 @@ async function token({ args }: Call): Promise<number> {
       if (running.length > 1) tell(`${shown(folder)}:`);
       process.stdout.write(`${await signInLink(url, localToken(join(folder, "token")))}\n`);
     }
-    tell(`${running.length > 1 ? "Each link" : "The link"} signs in one browser, within 10 minutes.`);
+    tell(`${running.length > 1 ? "Each" : "It"} signs in one browser, within 10 minutes.`);
     return 0;
   }
   const run =
@@ -63,7 +63,7 @@ async function token({ args }: Call): Promise<number> {
   await run(revokeStatements(request.id, owner, by, request));
   const also = request.descendants ? ", and all tokens minted with it" : "";
   const whose = owner.actor === null ? `which was already revoked, in ${owner.tenant}` : `of ${owner.actor} in ${owner.tenant}`;
-  tell(`Revoked: ${request.id}, ${whose}${also}. A token used just now may work for 30 more seconds.`);
+  tell(`Revoked: ${request.id}, ${whose}${also}. If it was used just now, it may work for 30 more seconds.`);
   return 0;
 }
 
@@ -71,7 +71,7 @@ async function locally(project: Project, sql: string): Promise<Row[]> {
   // Tests set the state folder of their own engine.
   const state = process.env.MILLRACE_STATE ?? join(project.stateFolder, "state");
   if (!existsSync(state))
-    throw new Refusal("There is no local engine yet: start one with npx millrace dev. For a deployed engine, add --remote.");
+    throw new Refusal("There is no local engine yet: start one with npx millrace dev. For a deployed one, add --remote.");
   const use = (database: DatabaseSync): Row[] => {
     if (sql.startsWith("SELECT")) return database.prepare(sql).all() as Row[];
     database.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`);
@@ -91,7 +91,7 @@ function throughWrangler(project: Project, { remote, config, persistTo }: Whose)
     const said = await runWrangler(project, project.stateFolder, `reach the ${remote ? "deployed" : "local"} database`, args).catch(
       (error: unknown) => {
         if (!(error instanceof Refusal && /no such table/.test(error.message))) throw error;
-        throw new Refusal(`${error.message}. Apply the database's migrations first: npx millrace migrate${remote ? " --remote" : ""}`);
+        throw new Refusal(`${error.message}. Apply its migrations first: npx millrace migrate${remote ? " --remote" : ""}`);
       },
     );
     const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];

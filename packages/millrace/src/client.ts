@@ -282,7 +282,7 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
         }
       } catch (error) {
         if (!deadline.aborted || signal?.aborted) throw error;
-        const detail = `The instance ${id} is ${status} after ${timeout_seconds} s. Wait for the instance again, or read it later with get.`;
+        const detail = `The instance ${id} is ${status} after ${timeout_seconds} s. Wait for it again, or read it later with get.`;
         throw new ClientError({ code: "not_ended", title: "Not ended", detail, retryable: true });
       }
     },
@@ -374,8 +374,8 @@ function errorOf(request: string, status: number, answer: Partial<Problem> | und
   if (status >= 400 && answer?.code !== undefined && answer.detail !== undefined) return new ClientError(answer as Problem, status);
   // A browser shows a redirect as status 0.
   const isRedirect = status === 0 || (status >= 300 && status < 400);
-  const next = isRedirect ? "The answer is a redirect, which is not followed. Set `url` to the engine's own address." : "Check `url`.";
-  const detail = `${request} answered ${status}, which is not an engine's answer. ${next}`;
+  const next = isRedirect ? "It is a redirect, which is not followed. Set `url` to the engine's own address." : "Check `url`.";
+  const detail = `${request} answered ${status}, and not as an engine answers. ${next}`;
   return new ClientError({ code: "unexpected_answer", title: "Unexpected answer", detail, retryable: status >= 500 }, status);
 }
 

@@ -188,7 +188,7 @@ async function carriedOut(call: McpCall, tool: Tool, { confirmation, ...given }:
     return said("The confirmation is invalid, expired (10 minutes) or of another token. Call the tool without it for a new plan.", true);
   }
   if (read.data.plan !== plan) {
-    const message = "The plan or the arguments have changed since, so nothing was done. The current plan follows.";
+    const message = "The plan or the arguments have changed since, so nothing was done. This is the plan now.";
     return said(JSON.stringify({ message, plan: JSON.parse(text), confirmation: offered() }), true);
   }
   const request = requestOf(call, tool, { ...given, dry_run: false });

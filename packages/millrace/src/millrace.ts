@@ -149,7 +149,7 @@ function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonl
   const isDefined = workflows.every((workflow) => workflow?.on?.queue !== undefined);
   assertDeclared(
     isDefined,
-    "The list `workflows` of millrace({ … }) contains a value that defineWorkflow did not make. Check that the workflow is exported, and imported by its name.",
+    "The list `workflows` of millrace({ … }) contains a value that defineWorkflow did not make. Is it exported, and imported by its name?",
   );
   const byQueue = Map.groupBy(workflows, ({ on }) => on.queue.name);
   const missing = (queue: string, starts: readonly AnyWorkflow[] = []) => (byQueue.get(queue) ?? []).filter((one) => !starts.includes(one));

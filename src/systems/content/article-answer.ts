@@ -45,7 +45,7 @@ export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
 
 function readJson(answer: string): ReadArticle {
   const found = jsonIn(answer, articleIn);
-  if (found === undefined) return { bad: "malformed", problem: "The answer was not JSON." };
+  if (found === undefined) return { bad: "malformed", problem: "It was not JSON." };
   return "value" in found ? { good: found.value } : { bad: "malformed", problem: found.problem };
 }
 
@@ -53,7 +53,7 @@ function articleIn(json: unknown): { value: WrittenArticle } | { problem: string
   const parsed = Answer.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    return { problem: `The answer's JSON does not match the schema: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
+    return { problem: `Its JSON does not match the schema: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
   }
   const { title, description, body_markdown: body } = parsed.data;
   return { value: { title: line(title), description: line(description), body } };
@@ -61,7 +61,7 @@ function articleIn(json: unknown): { value: WrittenArticle } | { problem: string
 
 function readMarkdown(answer: string): ReadArticle {
   const article = markdownIn(answer) ?? markdownIn(behindReasoning(answer));
-  return article ? { good: article } : { bad: "malformed", problem: "The answer did not have a # title followed by a body." };
+  return article ? { good: article } : { bad: "malformed", problem: "It did not have a # title followed by a body." };
 }
 
 function markdownIn(answer: string): WrittenArticle | undefined {

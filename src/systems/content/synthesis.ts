@@ -56,7 +56,7 @@ export function readSynthesis(answer: TextAnswer): { good: Synthesis } | Unusabl
   const problem = unusable(answer);
   if (problem) return problem;
   const found = jsonIn(answer.text, synthesisIn);
-  if (found === undefined) return { bad: "malformed", problem: "The answer was not JSON." };
+  if (found === undefined) return { bad: "malformed", problem: "It was not JSON." };
   return "value" in found ? { good: found.value } : { bad: "malformed", problem: found.problem };
 }
 
@@ -64,7 +64,7 @@ function synthesisIn(json: unknown): { value: Synthesis } | { problem: string } 
   const parsed = Answer.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    return { problem: `The answer's JSON does not match the schema: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
+    return { problem: `Its JSON does not match the schema: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
   }
   const { title, summary, key_points, tags } = parsed.data;
   const topics = tags.map((tag) => line(tag).toLowerCase());

@@ -10,8 +10,7 @@ export interface Unusable {
 
 const MAX_REFUSAL_CHARACTERS = 300;
 
-const UNREADABLE =
-  "The answer was no chat completion: check that TEXT_URL points at the right service, and that TEXT_MODEL names a chat model.";
+const UNREADABLE = "It was no chat completion: check that TEXT_URL points at the right service, and that TEXT_MODEL names a chat model.";
 
 /** The reason why an answer has no usable text; undefined if it has one. */
 export function unusable(answer: TextAnswer): Unusable | undefined {

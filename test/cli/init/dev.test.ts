@@ -42,7 +42,7 @@ it("in an empty folder with the package, these succeed: init, dev, the printed c
   const port = await freePort();
   const first = dev(root, port);
   await first.says("Stop   ");
-  expect(first.said()).toMatch(/Tenant of the token +acme; for another tenant: npx millrace dev --tenant NAME/);
+  expect(first.said()).toMatch(/Tenant of the token +acme; another: npx millrace dev --tenant NAME/);
   times.push(["dev runs", Date.now() - began]);
   const curl = /^ {2}(curl \S+\/v1\/commands[\s\S]*?')$/m.exec(first.said())?.[1] ?? "";
   const answer = JSON.parse(execFileSync("sh", ["-c", `${curl} -s`], { cwd: root, encoding: "utf8" }));

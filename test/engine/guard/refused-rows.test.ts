@@ -45,7 +45,7 @@ describe("Refused rows", () => {
     );
     expect(error?.message).toContain("Deploy code with valid rows, then confirm it with that output; or cancel the instance");
     expect(answered).toEqual({ output: { id: "mail-1" }, output_ref: null });
-    expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("the effect happened, so this is a second time") });
+    expect(follows).toMatchObject({ reject: null, retry: expect.stringContaining("it happened, so this is a second time") });
     expect(follows.confirm).toContain("Nothing is sent. If its rows are refused again");
 
     const why = expect.stringMatching(/^The effect happened, but .* A retry would execute the effect a second time\.$/);

@@ -61,7 +61,7 @@ async function lost(steps: (typeof modes)[number]) {
 
 it.each(modes)("an unknown outcome in a cancelled run offers no retry, and shows that a rejection sends nothing (%s)", async (steps) => {
   const { api, its, id, doubt, listed, again, key } = await lost(steps);
-  expect(await doubt()).toMatchObject({ follows: { reject: "The effect is sent now, under the same key." } });
+  expect(await doubt()).toMatchObject({ follows: { reject: "It is sent now, under the same key." } });
   await instances.act(probeEnv, operator, "cancel", id, { reason: "called off" });
   const follows = {
     confirm: expect.stringContaining("the effect is undone: the undo continues"),
@@ -84,8 +84,8 @@ it.each(modes)(
     expect(await doubt()).toMatchObject({
       follows: {
         confirm: expect.stringContaining("Nothing runs now: a retry continues with the output that you enter"),
-        reject: "Nothing is sent now: a retry sends the effect, under the same key.",
-        retry: expect.stringContaining("Nothing is sent now: a retry sends the effect, under a new key"),
+        reject: "Nothing is sent now: a retry sends it, under the same key.",
+        retry: expect.stringContaining("Nothing is sent now: a retry sends it, under a new key"),
       },
     });
     expect(await again(key)).toEqual({ offered: [true], asked: 202 });
@@ -97,7 +97,7 @@ it.each(modes)(
 );
 
 it.each([
-  ["paused", true, "a resume sends the effect"],
+  ["paused", true, "a resume sends it"],
   ["complete", false, "the instance does not continue"],
   ["skipped", false, "the instance does not continue"],
 ])("an unknown outcome of an instance that is %s offers a retry only where the retry is accepted", async (status, isOffered, said) => {
@@ -134,10 +134,7 @@ it.each(modes)("an unknown outcome of an undo step offers a retry, which is exec
   const [doubt] = (await get(`/v1/instances/${id}`)).body.doubts;
   expect(doubt).toMatchObject({
     step: "undo pay",
-    follows: {
-      confirm: expect.stringContaining("the undo continues. Nothing is sent"),
-      reject: "The effect is sent now, under the same key.",
-    },
+    follows: { confirm: expect.stringContaining("the undo continues. Nothing is sent"), reject: "It is sent now, under the same key." },
   });
   expect((await post(doubt.retry, { reason: "A second refund is acceptable." })).status).toBe(202);
   expect(await kept(id, "terminated", "errored")).toBe("terminated");

@@ -59,7 +59,7 @@ describe("Locks", () => {
     );
     await expect(refused).rejects.toMatchObject({
       code: "lock_held",
-      message: expect.stringMatching(/is held by dead for \d s\. The lock expires in (29|30) s if its holder does not renew it\./),
+      message: expect.stringMatching(/is held by dead for \d s\. It expires in (29|30) s if its holder does not renew it\./),
       detail: { delayMs: expect.any(Number) },
     });
     expect(ran).toBe(false);

@@ -4,7 +4,7 @@ import { wordsOf } from "../../../packages/millrace/src/observe/words.ts";
 
 it("a deployed engine does not log the text of an upstream's answer, because it may repeat personal data of the request", () => {
   const message = "pages answered 422 (<p>The customer's own text</p>).";
-  expect(wordsOf({}, message, 422)).toBe("An upstream responded 422: the instance contains the response.");
+  expect(wordsOf({}, message, 422)).toBe("An upstream responded 422: the instance has its text.");
   expect(wordsOf({ MILLRACE_DEVELOPMENT: "true" }, message, 422)).toBe(message);
   expect(wordsOf({}, "The order has no lines.", undefined)).toBe("The order has no lines.");
 });

@@ -147,7 +147,7 @@ it("the dry run of a close reports the effects that remain after an undo and aft
   expect(await follows()).toContain("Its effects remain.");
   await undo(id);
   await failed(id);
-  expect(await follows()).toContain("Effects that the undo has not reverted remain.");
+  expect(await follows()).toContain("Effects that its undo has not undone remain.");
   stuck = false;
   await instances.act(probeEnv, operator, "retry", id, { reason: "the driver is back" });
   expect(await kept(id, "terminated")).toBe("terminated");

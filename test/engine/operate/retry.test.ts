@@ -125,14 +125,14 @@ describe("A retry of an instance that has not failed", () => {
       return refused;
     };
     const wait = `wait for its end (GET /v1/instances/${instanceId}?wait=30 returns when it has ended)`;
-    expect(await refusal()).toContain(`The instance has not ended: ${wait}, and retry the instance only if it has failed.`);
+    expect(await refusal()).toContain(`It has not ended: ${wait}, and retry it only if it has failed.`);
     state.go = true;
     await reaches(instanceId, "complete");
-    expect(await refusal()).toContain("To repeat the work of the instance, undo it, then retry it.");
+    expect(await refusal()).toContain("To repeat its work, undo it, then retry it.");
     await instances.act(probeEnv, operator, "undo", instanceId, { reason: "off" });
     const { refused } = await instances.plan(probeEnv, operator, "retry", instanceId, {});
     expect(refused).toBe(
-      `The instance is running: only an errored or terminated one can be retried. The instance is being undone: ${wait}, then retry it.`,
+      `The instance is running: only an errored or terminated one can be retried. It is being undone: ${wait}, then retry it.`,
     );
   });
 });

@@ -141,7 +141,7 @@ describe("Outputs", () => {
     expect(await errorOf(instanceId)).toMatchObject({
       step: "huge",
       code: "output_too_large",
-      message: expect.stringContaining("store the output in the step and return its location"),
+      message: expect.stringContaining("store it in the step and return where it is"),
     });
     expect(await rows("SELECT 1 FROM millrace_inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
   });

@@ -144,7 +144,7 @@ it("W34 a run ends with the platform's last error after 12 failed restarts, and 
   expect([status, strikes, await timesRestarted(instanceId)]).toEqual(["errored", 13, "[1,12]"]);
   expect(await errorOf(instanceId)).toMatchObject({
     code: "step_failed",
-    message: `The platform ended the run 13 times with its own error, and no step failed. Retry the instance when the platform works again. The last error: ${RESET} (millrace broke off at do look)`,
+    message: `The platform ended the run 13 times with its own error, and no step failed. Retry it when the platform works again. The last error: ${RESET} (millrace broke off at do look)`,
   });
   strike(name, reset({ call: "do", step: "look" }));
   await instances.act(probeEnv, operator, "retry", instanceId, { reason: "the platform works again" });

@@ -138,7 +138,7 @@ describe("A bad answer", () => {
     await inject(
       { upstream: "text", match: about(keyword), answer: "malformed", remaining: 1 },
       // Refuses only a request with this text.
-      { upstream: "text", match: "could not be used: The answer was not JSON.", answer: "refused", remaining: 1 },
+      { upstream: "text", match: "could not be used: It was not JSON.", answer: "refused", remaining: 1 },
     );
     const writing = await asked(keyword);
     const { id } = await writing.reaches("errored");

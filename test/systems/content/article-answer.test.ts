@@ -59,15 +59,15 @@ describe("An article is read from", () => {
 
 describe("An answer that is reported as malformed", () => {
   it.each([
-    ["an answer without JSON", "I would write about {title}.", "The answer was not JSON."],
-    ["an answer with a truncated article", J.slice(0, -5), "The answer was not JSON."],
-    ["an answer with other JSON", '{"title":"Tea"}', "The answer's JSON does not match the schema: description"],
+    ["an answer without JSON", "I would write about {title}.", "It was not JSON."],
+    ["an answer with a truncated article", J.slice(0, -5), "It was not JSON."],
+    ["an answer with other JSON", '{"title":"Tea"}', "Its JSON does not match the schema: description"],
     [
       "an answer with other JSON in a fence",
       'Here {you} go:\n```json\n{"title":"Tea"}\n```',
-      "The answer's JSON does not match the schema: description",
+      "Its JSON does not match the schema: description",
     ],
-    ["an answer that is a list", "[1]", "The answer's JSON does not match the schema: the whole"],
+    ["an answer that is a list", "[1]", "Its JSON does not match the schema: the whole"],
   ])("%s is reported as malformed", (_, text, problem) => {
     expect(read(text)).toMatchObject({ bad: "malformed", problem: expect.stringContaining(problem) });
   });

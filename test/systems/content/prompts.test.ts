@@ -139,9 +139,9 @@ describe("An answer", () => {
   });
 
   it.each([
-    ["prose", "Sure! Cold brew is…", "The answer was not JSON."],
-    ["half of the JSON", JSON.stringify(article).slice(0, 40), "The answer was not JSON."],
-    ["a list", JSON.stringify([article]), "The answer's JSON does not match the schema: the whole"],
+    ["prose", "Sure! Cold brew is…", "It was not JSON."],
+    ["half of the JSON", JSON.stringify(article).slice(0, 40), "It was not JSON."],
+    ["a list", JSON.stringify([article]), "Its JSON does not match the schema: the whole"],
     ["an article without a body", JSON.stringify({ ...article, body_markdown: undefined }), "body_markdown"],
     ["an article with an empty title", JSON.stringify({ ...article, title: " " }), "title: is empty"],
   ])("a model's answer that is %s is malformed, and the error has the reason", (_, text, problem) => {

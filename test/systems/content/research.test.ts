@@ -159,7 +159,7 @@ describe("The prompt of a synthesis", () => {
   });
 
   it.each([
-    ["no JSON", "Sure!", "The answer was not JSON."],
+    ["no JSON", "Sure!", "It was not JSON."],
     ["JSON without key points", '{"title":"T","summary":"S","key_points":[],"tags":[]}', "key_points"],
     ["a number instead of a text", '{"title":"T","summary":1,"key_points":["K"],"tags":[]}', "summary"],
   ])("a synthesis answered with %s is malformed, and the error has the reason", (_, text, problem) => {

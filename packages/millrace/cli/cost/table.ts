@@ -21,13 +21,13 @@ export function costTable({ workflows, month, fixed, prices_of }: Costs, runs: n
   return [
     ...tableLines(COLUMNS, rows),
     "",
-    `List prices of ${prices_of}, beyond the plan's included usage. CPU time, R2 and upstream charges are not included.`,
-    ...(runs === undefined ? ["$ a month: the cost at the run rate of the last day."] : [`$ a month: for ${grouped(runs)} runs.`]),
+    `List prices of ${prices_of}, beyond the included usage of the plan; without CPU time, R2 and upstream charges.`,
+    ...(runs === undefined ? ["$ a month: at the rate of the last day."] : [`$ a month: for ${grouped(runs)} runs.`]),
     ...(bases.has("code")
-      ? ["*  No run was observed: each step in the code counts once, and loops cost more. Run the workflow once, then repeat this command."]
+      ? ["*  No run observed: each step in the code counts once; loops cost more. Run the workflow once, then repeat this command."]
       : []),
     ...(bases.has("nothing")
-      ? ["** No run was observed, and no step found in the code. Run the workflow once, then repeat this command."]
+      ? ["** No run observed, and no step found in the code. Run the workflow once, then repeat this command."]
       : []),
     ...(runs === undefined ? [wholeMonth(month, fixed)] : []),
   ].join("\n");

@@ -158,11 +158,11 @@ interface Reason {
 function refusalOf({ doing, status, code, reason, seconds }: Reason): string {
   const said = `Cloudflare refuses to ${doing}: ${reason}.`;
   if (code === NO_R2) return `${said} Enable R2 in the account: https://dash.cloudflare.com/?to=/:account/r2`;
-  if (status === 429) return `${said} Cloudflare limits requests: wait ${seconds} s.`;
+  if (status === 429) return `${said} It limits requests: wait ${seconds} s.`;
   if (status === 401) return `${said} The login is not valid. Log in: npx wrangler login`;
   if (status === 403 && doing.includes("queue"))
     return `${said} Millrace needs the Workers Paid plan, and a login that may edit Queues: https://dash.cloudflare.com/?to=/:account/workers/plans`;
-  if (status === 403) return `${said} The login lacks this permission. Log in again with all permissions: npx wrangler login`;
+  if (status === 403) return `${said} The login lacks this permission. Log in again with all of them: npx wrangler login`;
   return said;
 }
 

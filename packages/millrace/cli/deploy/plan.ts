@@ -106,7 +106,7 @@ function assertOurs(kind: string, name: string, owner: string | undefined, worke
   const other =
     kind === "queue"
       ? 'Queue names are unique in an account. Set "vars": { "QUEUE_PREFIX": "…-" } and begin the names of your queues with it.'
-      : `Workflow names are unique in an account. Give the workflow another "name" in the configuration, such as "${worker}-runs".`;
+      : `Workflow names are unique in an account. Give it another "name" in the configuration, such as "${worker}-runs".`;
   throw new Refusal(`The ${kind} "${name}" belongs to the Worker "${owner}". ${other}`);
 }
 

@@ -39,7 +39,7 @@ function database({ d1_databases = [] }: Deployed, { file, worker, remote }: Com
   const line = json({ binding: DATABASE, database_name: bound?.database_name ?? worker });
   if (!bound) return [{ code: "database_missing", says: `${file} binds no D1 database as ${DATABASE}. Add to "d1_databases":`, line }];
   if (!remote || !isPlaceholder(bound.database_id)) return [];
-  const says = `${file}: the database_id of ${DATABASE} is a placeholder. Remove database_id: a deployment finds the database by its name. The corrected line:`;
+  const says = `${file}: the database_id of ${DATABASE} is a placeholder. Remove it: a deployment finds the database by its name. The line is then:`;
   return [{ code: "database_placeholder", says, line }];
 }
 

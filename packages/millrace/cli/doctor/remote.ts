@@ -118,7 +118,7 @@ async function health(url: string, isNew: boolean, stop: AbortSignal): Promise<F
       const health = (await response.json()) as Health;
       const skew = Math.abs(Date.now() - Date.parse(response.headers.get("date") ?? new Date().toUTCString()));
       if (health.ok) return [...keeper(at, health, isNew), ...clock(skew)];
-      says = `${at} answers ${response.status}: ${oneLine(health.detail ?? "no reason was given")}`;
+      says = `${at} answers ${response.status}: ${oneLine(health.detail ?? "it does not say why")}`;
     } catch (error) {
       stop.throwIfAborted();
       says = `${at} does not answer: ${error instanceof Error ? oneLine(error.message) : "no reason was given"}.`;
@@ -129,12 +129,14 @@ async function health(url: string, isNew: boolean, stop: AbortSignal): Promise<F
 
 function keeper(at: string, { keeper_seconds: ago }: Health, isNew: boolean): Finding[] {
   if (isNew || (typeof ago === "number" && ago <= KEEPER_SECONDS)) return [];
-  const says = ago ? `The keeper last ran ${ago} s ago (${at}).` : `The keeper had stopped, and the request to ${at} started it.`;
-  return [{ code: "keeper_late", says: `${says} The keeper must run at least every 60 s.`, line: `curl ${at}` }];
+  const says = ago
+    ? `The keeper made its last round ${ago} s ago (${at}).`
+    : `The keeper had stopped, and the request to ${at} started it.`;
+  return [{ code: "keeper_late", says: `${says} Its rounds must be at most 60 s apart.`, line: `curl ${at}` }];
 }
 
 function clock(skewMs: number): Finding[] {
   if (skewMs <= MOST_SKEW_MS) return [];
-  const says = `The clock of this machine differs from the Worker's by ${Math.round(skewMs / 1000)} s. Set the clock by NTP.`;
+  const says = `The clock of this machine differs from the Worker's by ${Math.round(skewMs / 1000)} s. Set it by NTP.`;
   return [{ code: "clock", says, line: "timedatectl set-ntp true" }];
 }

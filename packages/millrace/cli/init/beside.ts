@@ -75,7 +75,7 @@ function secretsOf(root: string): { edit: Edit; notes: string[] } {
             `Wrangler does not read ${names} beside .dev.vars. The variables of ${names} are copied into .dev.vars: change them there from now on.`,
           ]
         : []),
-      ...(isOpen ? [".dev.vars is readable for other users of this machine: its mode becomes 0600."] : []),
+      ...(isOpen ? [".dev.vars is readable for other users of this machine. Its mode becomes 0600: for its owner alone."] : []),
     ],
   };
 }

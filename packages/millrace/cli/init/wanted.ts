@@ -33,7 +33,7 @@ export const ENGINE_PATHS = [
   "/openapi.json",
   "/problems/*",
 ];
-const SITE = "The engine, not the site, answers requests to these paths.";
+const SITE = "The engine answers these paths, and not a page of the site.";
 /** From this compatibility date on, `exports` needs no flag. */
 const HAS_EXPORTS = "2025-11-17";
 
@@ -96,7 +96,7 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
       observability,
       ["observability"],
       { enabled: true, logs: { enabled: true, invocation_logs: false } },
-      "Optional: no log line for each invocation, because the engine logs each run.",
+      "Optional: without a line for each invocation, because the engine logs each run.",
     ),
     ...Object.entries({ subrequests: 10_000_000, cpu_ms: 300_000 })
       .filter(([field]) => !Object.hasOwn(limits, field))
@@ -113,10 +113,8 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
       ...objects(config),
       ...missing(runsIn(config), ["exports", "Runs"], { type: "workflow", name: `${name}-runs` }, RUNS),
     ]),
-    ...added(["triggers", "crons"], triggers?.crons ?? [], [EVERY_MINUTE], {
-      why: "The engine's schedules and repairs start each minute.",
-    }),
-    ...missing(assets, ["assets"], { directory: CONSOLE_ASSETS }, "The engine serves the console's script and style from this folder."),
+    ...added(["triggers", "crons"], triggers?.crons ?? [], [EVERY_MINUTE], { why: "Each minute: the engine's schedules and its repairs." }),
+    ...missing(assets, ["assets"], { directory: CONSOLE_ASSETS }, "The script and the style of the console."),
     ...(hasSite && Array.isArray(assets.run_worker_first)
       ? added(["assets", "run_worker_first"], assets.run_worker_first, ENGINE_PATHS, { why: SITE })
       : []),
@@ -222,15 +220,15 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
   return [
     ...added(["d1_databases"], [], d1_databases.some(({ binding }) => binding === DATABASE) ? [] : [database], {
       why: only
-        ? `The engine's tables (named millrace_…) are in the same database${of} under the name that the engine uses.`
-        : `The engine's tables${of}, and yours: a step can write to the tables of both at once.`,
+        ? `The engine's tables (named millrace_…): the same database${of} under the name that the engine uses.`
+        : `The engine's tables${of}, and yours: a step can write to both at once.`,
     }),
     ...added(
       ["r2_buckets"],
       [],
       r2_buckets.some(({ binding }) => binding === "PAYLOADS") ? [] : [{ binding: "PAYLOADS", bucket_name: `${name}-payloads` }],
       {
-        why: "The bucket stores payloads above 32 KiB and outputs above 128 KiB.",
+        why: "Payloads above 32 KiB, and outputs above 128 KiB.",
       },
     ),
     ...(given === undefined && prefix !== ""
@@ -243,11 +241,9 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
         ]
       : []),
     ...added(["queues", "producers"], [], unbound, {
-      why: "The first queue carries commands. The dead-letter queue is bound so that a deployment creates it.",
+      why: "The queue of commands. The dead-letter queue is bound so that a deployment creates it.",
     }),
-    ...added(["queues", "consumers"], [], unconsumed, {
-      why: "The second consumer stores dead letters: without this consumer they are lost.",
-    }),
+    ...added(["queues", "consumers"], [], unconsumed, { why: "The second consumer stores dead letters. Without it they are lost." }),
   ];
 }
 

@@ -79,7 +79,7 @@ export function requireNoTransactions(missing: readonly Migration[]): void {
     const [whole, word = ""] = found;
     const line = sql.slice(0, found.index + whole.length).split("\n").length;
     throw new Refusal(
-      `The migration ${shown(file)}:${line} has ${word.toUpperCase()}, but each migration is applied in one transaction. Remove BEGIN, COMMIT and similar statements.`,
+      `The migration ${shown(file)}:${line} has ${word.toUpperCase()}, but it is applied in one transaction. Remove BEGIN, COMMIT and their relatives.`,
     );
   }
 }
@@ -104,7 +104,7 @@ export function boundIn({ config, env }: Of): D1 {
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);
   if (bound) return bound;
   const [other] = d1_databases;
-  const also = other ? ` The entry may name the same database as ${other.binding}.` : "";
+  const also = other ? ` It may name the same database as ${other.binding}.` : "";
   throw new Refusal(`${shown(config)} binds no database as ${DATABASE}. Add one to d1_databases.${also}`);
 }
 
@@ -130,7 +130,7 @@ export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => /^[0-9a-f]+\.sqlite$/.test(name)) : [];
   const file = of ? fileOf(state, of) : join(folder, files[0] ?? "");
   if (files.length === 0 || !existsSync(file) || (!of && files.length > 1)) {
-    throw new Refusal(`${shown(state)} holds ${files.length} databases instead of one. Move the folder away, and start again.`);
+    throw new Refusal(`${shown(state)} holds ${files.length} databases, where one is expected. Move it away, and start again.`);
   }
   return open(file, use);
 }

@@ -110,7 +110,7 @@ export class Development {
         if (Array.isArray(what)) await this.#take(what).catch((error: unknown) => this.#sayDisk(error));
         else if (typeof what === "object") await this.#waitFor(`The Worker cannot be loaded: ${what.refused}`);
         else if (what === "ended") await this.#startAnew("The runtime has ended");
-        else if (typeof what === "number") await this.#startAnew(`The runtime has not answered for ${what / 1000} s`);
+        else if (typeof what === "number") await this.#startAnew(`It has not answered for ${what / 1000} s`);
       } finally {
         over.abort();
       }

@@ -29,7 +29,7 @@ const ENGINE = /wrangler|workerd|esbuild/;
 export function requireUnlocked(folder: string): void {
   const holder = read(join(folder, "lock"));
   if (!holder || startOf(holder.pid) !== holder.started) return;
-  throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop that process with Ctrl-C first.`);
+  throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
 }
 
 export interface Running {
@@ -40,7 +40,7 @@ export interface Running {
 /** The engines that run on a folder, or on one of its direct subfolders, such as a demo's. Errors: a `Refusal` if there is none. */
 export function runningIn(folder: string): Running[] {
   const running = enginesIn(folder);
-  if (running.length === 0) throw new Refusal("No engine runs in this folder. Start one with npx millrace dev, which prints a link.");
+  if (running.length === 0) throw new Refusal("No engine runs here. Start one with npx millrace dev: it prints a link.");
   return running;
 }
 
@@ -97,8 +97,8 @@ export function takeTurn(folder: string, busy = `Another start is locking ${fold
     turn.close();
     if (isOfDisk(error)) throw error;
     const { errcode, message } = error as Error & { errcode?: number };
-    if (errcode === SQLITE_BUSY) throw new Refusal(`${busy} Wait for the other process, or stop it with Ctrl-C.`);
-    throw new Refusal(`${file} cannot be locked: ${message}. Delete the file, and start again.`);
+    if (errcode === SQLITE_BUSY) throw new Refusal(`${busy} Wait for it, or stop it with Ctrl-C.`);
+    throw new Refusal(`${file} cannot be locked: ${message}. It is a leftover: delete it, and start again.`);
   }
   return () => turn.close();
 }

@@ -112,7 +112,7 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
   return [
     said,
     `see them: ${callOf("instances list --cause", cause)}`,
-    `retry all these instances: curl '${url}/v1/bulk-actions' ${auth} -H 'Content-Type: application/json' -d '${body}'`,
+    `retry them all: curl '${url}/v1/bulk-actions' ${auth} -H 'Content-Type: application/json' -d '${body}'`,
   ];
 }
 
@@ -166,14 +166,14 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
   if (outcome === "in_doubt" && told.happened === true)
     return [
-      `show the output and the possible decisions: ${callOf("instances show", instance_id)}`,
-      `confirm it after deploying code with valid rows: ${confirmed(effect)}`,
+      `its output, and the possible decisions: ${callOf("instances show", instance_id)}`,
+      `after deploying code with valid rows: ${confirmed(effect)}`,
     ];
   if (outcome === "in_doubt")
     return [
-      `show the input: ${callOf("instances effects", instance_id)}`,
-      `if the effect happened, confirm it with its output (null if none): ${confirmed(effect)}`,
-      `if the effect did not happen, send it now: ${because("effects reject", effect)}`,
+      `its input: ${callOf("instances effects", instance_id)}`,
+      `if it happened, with its output (null if none): ${confirmed(effect)}`,
+      `if it did not happen, to send it now: ${because("effects reject", effect)}`,
     ];
   if (dead_letter !== undefined && log === "delivery")
     return [
@@ -187,7 +187,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
     if (given !== undefined) return [`retry it: ${retry}`, `if the confirmed output is wrong, first: ${confirmed(given)}`];
     const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];
     if (key === undefined) return [`retry it: ${retry}`];
-    return [`confirm the step's output (null if none): ${confirmed(key)}`, `then retry it: ${retry}`];
+    return [`give its output (null if none): ${confirmed(key)}`, `then retry it: ${retry}`];
   }
   if (log !== "waiting") return [];
   if (approval_id !== undefined) return [`answer it: ${because("approvals approve", approval_id)}`];

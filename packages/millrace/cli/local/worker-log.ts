@@ -117,7 +117,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
 
 /** The subject of an alert in words, such as `20 of night-order, not_retryable`, without fields for programs. */
 function alertWords({ change, alert_id, rule, severity, value, count, since, ...labels }: Record<string, unknown>, queue: unknown): string {
-  if (change === "spoiled") return `alert: the stored row of the rule ${rule} could not be read and is reset (${alert_id})`;
+  if (change === "spoiled") return `alert: the row of ${rule} could not be read and is reset (${alert_id})`;
   const about = Object.values({ queue, ...labels }).filter((label) => label !== undefined && label !== null);
   const told = `${CHANGED[String(change)] ?? change}: ${typeof count === "number" ? `${count} times, ` : ""}value ${value}`;
   return `alert: ${[`${severity} ${rule}`, ...about].join(", ")} ${told}, since ${since}`;

@@ -42,7 +42,7 @@ function isOlder(one: string, other: string): boolean {
 }
 
 export function requireInstalled(): void {
-  if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this command again.");
+  if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
 }
 
 /** The environment of wrangler: no questions, no telemetry, no inspector, and its own registry of Workers. */

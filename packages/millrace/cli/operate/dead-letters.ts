@@ -41,7 +41,7 @@ function nextLines({ id, replay: { refused }, body }: Letter): string[] {
   const send = (option = "") => `Replay it: ${callOf("dead-letters replay", id, `--reason …${option}`)}, or skip it: ${skip}`;
   if (!refused) return [send()];
   if (refused.code === "idempotency_key_reused")
-    return [`Other work has the message's key. Send the command again with a new key, and skip the dead letter: ${skip}`];
+    return [`Other work has its key. Send its command again with a new key, and skip the dead letter: ${skip}`];
   const isWhole = OF_THE_WHOLE.includes(refused.code) || typeof body !== "object" || body === null || Array.isArray(body);
   return [
     send(isWhole ? " --body JSON, with the whole corrected message (docs/messages.md)" : " --payload JSON"),

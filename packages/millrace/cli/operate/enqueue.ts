@@ -11,10 +11,10 @@ import { moment, sayJson, tell, typedJson } from "./words.ts";
 const KEY = /^[\x20-\x7e]{1,500}$/;
 
 const OUTCOMES: Readonly<Record<Checked["outcome"], string>> = {
-  new: "the key is free: an instance would start",
-  repeat: "the command was sent before: a repeat would start nothing",
-  reused: "other work has the key: the command would be refused",
-  refused: "the command is not valid",
+  new: "the key is free: it would start",
+  repeat: "it was sent before: a repeat would start nothing",
+  reused: "other work has the key: it would be refused",
+  refused: "it is not valid",
 };
 
 export const enqueue: Noun = {
@@ -48,7 +48,7 @@ async function run(asked: Asked): Promise<number> {
   const headers = { ...(key !== undefined && { "idempotency-key": quoted(key) }) };
   const accepted = await api.send<Accepted>({ method: "POST", path: "/v1/commands", body: command, headers, isSafe: true });
   const { instance_id: id, replayed, instance_status: status, due_at } = accepted;
-  const due = !due_at ? "" : ` The instance is due ${moment(due_at)}.`;
+  const due = !due_at ? "" : ` It is due ${moment(due_at)}.`;
   tell(replayed ? `The command was sent before, so nothing started. Its instance is ${status}.${due}` : `Accepted.${due}`);
   if (!isJson) say(id);
   if (asked.isSet("wait")) return waitFor(asked, id, "complete");
@@ -57,7 +57,7 @@ async function run(asked: Asked): Promise<number> {
     if (!isJson) tell(`Result: ${callOf("instances tail", id)}`);
     return 0;
   }
-  if (!isJson) tell(`The instance does not continue automatically. For the reason and the next command: ${callOf("instances show", id)}`);
+  if (!isJson) tell(`It does not continue automatically. For the reason and the next command: ${callOf("instances show", id)}`);
   return NOT_COME_TO_IT;
 }
 
@@ -69,7 +69,7 @@ async function check({ api, isJson }: Asked, message: object): Promise<number> {
   const { outcome, key, holder, refused } = checked;
   const isGood = outcome === "new" || outcome === "repeat";
   if (isJson) sayJson(checked);
-  else if (refused) throw new Refusal(["Dry run: the command would be refused.", ...problemLines(refused)].join("\n"));
+  else if (refused) throw new Refusal(["Dry run: it would be refused.", ...problemLines(refused)].join("\n"));
   else
     say(oneLine(`Dry run: ${outcome}: ${OUTCOMES[outcome]}. Its key: ${key}${holder ? `, held by ${holder.id}, ${holder.status}` : ""}.`));
   return isGood ? 0 : 1;

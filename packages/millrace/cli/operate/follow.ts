@@ -12,7 +12,7 @@ import { sayJson, shownJson, tell } from "./words.ts";
 export const NOT_COME_TO_IT = 3;
 
 export const WAIT = {
-  wait: { says: "print the steps until the instance ends or needs an operator, then the output; exit code 3 if it failed" },
+  wait: { says: "print its steps until it ends or needs an operator, then its output; exit code 3 if it failed" },
 };
 
 /** Yields the events of an instance until it ends. Has the errors of `heardOf`. */

@@ -92,7 +92,7 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
   if (ends && !isDryRun && asked.isSet("wait")) return waitFor(asked, instance, ends);
   if (isJson) sayJson(answer);
   else if (typeof answer.refused === "object" && answer.refused !== null)
-    throw new Refusal(["The request would be refused.", ...problemLines(answer.refused as Problem)].join("\n"));
+    throw new Refusal(["It would be refused.", ...problemLines(answer.refused as Problem)].join("\n"));
   else if (isDryRun) sayDryRun(answer);
   else if (says) await says(answer as never, asked);
   else if (Array.isArray(answer.items)) sayPage(answer as unknown as Page, operation, COMFORTS[command]);

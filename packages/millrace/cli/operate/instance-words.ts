@@ -22,8 +22,8 @@ export function whyOf({ status, error, waiting_for: [wait], held, retrying, slee
   if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt} and will be retried: ${retrying.error}`;
   if (wait?.approval_id) return `“${wait.step}” asks an operator`;
   if (wait?.event_type) return `“${wait.step}” waits for ${wait.event_type} about ${wait.subject}`;
-  if (sleeping) return `sleeps${sleeping.until === null ? "" : ` until ${moment(sleeping.until)}`}`;
-  return undo === "done" ? "undone" : undo === "open" ? "the undo has not ended" : "";
+  if (sleeping) return `it sleeps${sleeping.until === null ? "" : ` until ${moment(sleeping.until)}`}`;
+  return undo === "done" ? "undone" : undo === "open" ? "its undo has not ended" : "";
 }
 
 export function nextLines({ id, status, error, waiting_for: waits, undo, doubts }: InstanceDetail): string[] {
@@ -33,8 +33,8 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
     return [...hint, `Fix the cause, then: ${act("retry")}   (--dry-run prints the consequences)`];
   }
   if (status === "in_doubt") return doubts.flatMap((doubt) => doubtLines(id, doubt));
-  if (status === "paused") return [`To resume the instance: ${act("resume")}`];
-  if (status === "dead") return [`The instance's message is a dead letter: ${callOf("dead-letters list")}`];
+  if (status === "paused") return [`It continues with: ${act("resume")}`];
+  if (status === "dead") return [`Its message is a dead letter: ${callOf("dead-letters list")}`];
   const asks = undo === null ? waits.flatMap(({ approval_id: question }) => (question === null ? [] : [question])) : [];
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
 }
@@ -49,16 +49,16 @@ function doubtLines(id: string, { step, effect, why, answered, retry }: Instance
     return [
       oneLine(`“${step}” happened, but the rows recorded with it were refused. ${why ?? ""}`),
       `  after deploying code with valid rows: ${answer("confirm")} --output ${output}`,
-      `  to end the instance and keep the effect: ${callOf("instances cancel", id, "--no-undo --reason …")}`,
-      ...(retry === null ? [] : [`  to run the effect a second time: ${answer("retry")}`]),
+      `  to end it and keep the effect: ${callOf("instances cancel", id, "--no-undo --reason …")}`,
+      ...(retry === null ? [] : [`  to run it a second time: ${answer("retry")}`]),
     ];
   }
   return [
     oneLine(
       `Unknown outcome: “${step}” may have happened${why === null ? "." : `: ${why.replace(/[^.!?]$/, "$&.")}`} Check the upstream, then decide:`,
     ),
-    `  if the effect happened, with this output (null if none): ${answer("confirm")} --output …`,
-    `  if the effect did not happen, send it now: ${answer("reject")}`,
-    `  if unknown, run the effect again, possibly twice: ${answer("retry")}`,
+    `  it happened, with this output (null if none): ${answer("confirm")} --output …`,
+    `  it did not happen; send it now: ${answer("reject")}`,
+    `  unknown; run it again, and it may happen twice: ${answer("retry")}`,
   ];
 }

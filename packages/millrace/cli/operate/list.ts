@@ -22,7 +22,7 @@ export interface Shown {
 export function sayPage({ items, next_cursor: cursor = null }: Page, { columns = [] }: Shown, shown: Shown = {}): void {
   if (items.length > 0) sayTable(items, shown.columns ?? columns, shown.why);
   else if (cursor === null) tell(shown.none ?? "None.");
-  if (cursor !== null) tell(`${items.length === 0 ? "This page is empty, but more" : "More"} items follow: --cursor ${cursor}, or --all`);
+  if (cursor !== null) tell(`${items.length === 0 ? "This page is empty, but there" : "There"} is more: --cursor ${cursor}, or --all`);
 }
 
 function sayTable(items: readonly Row[], columns: readonly string[], why?: (item: Row) => string): void {

@@ -35,7 +35,7 @@ export function issueLines(issues: NonNullable<Problem["issues"]>, detail: strin
 function nextLines({ code }: Problem, { tokenFrom, url }: AskedEngine): string[] {
   if (code === "unauthorized") {
     const from = /^(MILLRACE_TOKEN|--token)$/.test(tokenFrom) ? tokenFrom : shown(tokenFrom);
-    return [`The token is from ${from}. Set MILLRACE_TOKEN to one of ${url}: npx millrace token mints one.`];
+    return [`The token is from ${from}. Set MILLRACE_TOKEN to one of ${url}: npx millrace token makes them.`];
   }
   return code === "in_doubt" ? [`Check the upstream, then decide: ${callOf("effects list")}`] : [];
 }

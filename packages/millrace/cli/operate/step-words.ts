@@ -71,7 +71,7 @@ function nameOf({ step, count }: StepEvent): string {
 }
 
 const NOT_DONE = {
-  in_doubt: "in doubt: unknown whether the effect happened",
+  in_doubt: "in doubt: unknown whether it happened",
   paused: "not started: its run is paused",
   stopped: "not started: its run was stopped",
   waiting: "waits",
@@ -96,10 +96,10 @@ function whatHappened(event: StepEvent, took: string | undefined): string {
     case "sleep_completed":
       return "has slept";
     case "wait_started":
-      if (approval_id) return `asks an operator${ends}: ${callOf("approvals approve", approval_id, "--reason …")}, or reject`;
+      if (approval_id) return `asks a person${ends}: ${callOf("approvals approve", approval_id, "--reason …")}, or reject`;
       return event_type ? `waits for ${event_type} about ${subject}${ends}` : `waits for an operator${ends}`;
     case "wait_completed":
-      return "continues";
+      return "goes on";
     case "wait_timed_out":
       return "timed out without an event";
     default:

@@ -63,7 +63,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
   if (verb === "link" && args.length === 1) return { verb, ...whose };
   const own = wordsOf(values["own-scopes"] ?? "");
   const { tenant = "", actor = "", scopes = own.length > 0 ? "" : USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
-  if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is not a verb of token`);
+  if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is nothing that it does`);
   if (!TENANT.test(tenant)) throw wrong(`--tenant is ${tenant ? `"${tenant}"` : "missing"}: up to 64 lower case letters, digits, - or _`);
   if (verb === "list") return { verb, tenant, ...whose };
   if (!/^\P{Cc}{1,100}$/u.test(actor) || !/[^\p{Cf}\p{Z}]/u.test(actor))

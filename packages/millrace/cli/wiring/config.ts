@@ -77,7 +77,7 @@ export const readConfig = (file: string): Config => configIn(file, settingsIn(fi
 /** Parses the text of a configuration. Has the errors of `readConfig`. */
 export function configIn(file: string, text: string): Config {
   const wrong = (what: string, line: number, isCut: boolean) =>
-    new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Check this line and the line before.`);
+    new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Look there, or at the line before.`);
   const lines = text.trimEnd().split("\n").length;
   if (formatOf(file) === "toml") {
     if (text.trim() === "") throw wrong("TOML: it is empty.", 1, true);

@@ -33,10 +33,7 @@ export class Loader {
       if (said !== "late") return said;
     }
     const seconds = within.map((ms) => `${ms / 1000} s`).join(", then ");
-    return {
-      error: `loading took longer than ${seconds}. The sources start work that never ends, or the machine is too busy.`,
-      at: undefined,
-    };
+    return { error: `they took longer than ${seconds}. They start something that never ends, or the machine is too busy.`, at: undefined };
   }
 
   async #hear(bundle: string, withinMs: number): Promise<Look | "late"> {
@@ -65,7 +62,7 @@ export class Loader {
     const why = code === UNSETTLED ? "an await outside of all functions never ends" : `it ended with ${signal ?? `exit code ${code}`}`;
     const thrown = errorIn(wrote);
     return {
-      error: `the loading process ended: ${thrown ?? why}.`.replace(/\.\.$/, "."),
+      error: `the process that loaded them ended: ${thrown ?? why}.`.replace(/\.\.$/, "."),
       at: placeIn(wrote, this.#sources),
       ...(thrown !== undefined && { thrown: /\b\w*Error\b/.exec(thrown)?.[0] ?? "value" }),
     };

@@ -58,7 +58,7 @@ const [sources = ""] = process.argv.slice(2);
 const [bundle] = await once(process, "message");
 const exit = process.exit.bind(process);
 process.exit = (code) => {
-  throw new Error(`process.exit(${code ?? ""}) is called while the sources are loaded.`);
+  throw new Error(`process.exit(${code ?? ""}) is called as they are loaded.`);
 };
 const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded) => ({ known: knownOf(loaded) }), refusalOf);
 // Exits even if the sources have open timers and sockets.

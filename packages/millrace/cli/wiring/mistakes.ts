@@ -173,7 +173,7 @@ const takenTwice = (queue: string) =>
 
 const lostLetters = (queue: string, retries: number | undefined, letters: string) =>
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
-  `Add to the queue consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
+  `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
 
 /** Reports queues with lanes without the Durable Object `Lanes`. Lanes need no platform queue. */
 function lanes({ durable_objects, exports = {}, migrations }: Config, known: Known): string[] {
@@ -205,7 +205,7 @@ function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, k
   const is = others.map(([field]) => `${field} is ${configured[field as keyof typeof numbers] ?? "left to the platform"}`);
   const put = others.map(([field, number]) => `"${field}": ${number}`);
   return [
-    `The queue "${queue}" is not consumed as ${file} says: ${is.join(", ")}. Put into the queue consumer in wrangler.jsonc ${put.join(", ")}`,
+    `The queue "${queue}" is not consumed as ${file} says: ${is.join(", ")}. Put into its consumer in wrangler.jsonc ${put.join(", ")}`,
   ];
 }
 
@@ -251,7 +251,7 @@ export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], v
     ...(r2_buckets.some(({ binding }) => binding === "PAYLOADS")
       ? []
       : [lacks("r2_buckets", "R2 bucket", "PAYLOADS", { bucket_name: `${name}-payloads` })]),
-    ...(vars[KEY] !== undefined || set.includes(KEY) ? [] : [`.dev.vars sets no ${KEY}. Add ${KEY}= with the previous value.`]),
+    ...(vars[KEY] !== undefined || set.includes(KEY) ? [] : [`.dev.vars sets no ${KEY}. Add ${KEY}= with the value that it had.`]),
   ].map((says) => ({ says, stops: true }));
 }
 

@@ -58,13 +58,13 @@ function messages(known: Known, sources: readonly Source[], entry: string | unde
   return alone.flatMap(({ kind, type, file, name, queue }) => {
     if (kind === "event") {
       const { line, why } = routeOf(known, sources, type, name);
-      const says = `The event "${type}" (${file}) has no route: each such event would become a dead letter.`;
+      const says = `The event "${type}" (${file}) has no route: each would become a dead letter.`;
       return [`${says} ${toList(known, queue, "routes", line, why, entry)}`];
     }
     if (known.definitions.some(({ on }) => on === type)) return [];
     const list = entry === undefined ? `starts in ${fileOf(known, queue)}` : `\`workflows: […]\` of millrace({ … }) in ${entry}`;
     return [
-      `No workflow handles the command "${type}" (${file}): each such command would be refused. Write a workflow with on: ${name}, and list it in ${list}.`,
+      `No workflow handles the command "${type}" (${file}): each would be refused. Write one with on: ${name}, and list it in ${list}.`,
     ];
   });
 }
@@ -79,7 +79,7 @@ function toList(known: Known, queue: string, field: "starts" | "routes", what: s
   }
   if (known.consumers.some((one) => one.queue === queue)) return `Add to ${field} in ${fileOf(known, queue)}: ${what}${why}`;
   const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;
-  return `The queue of the message has no consumer: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
+  return `Its queue has no consumer: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
 }
 
 function fileOf(known: Known, queue: string): string {

@@ -50,7 +50,7 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
   const asked = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => (value ? [[name, String(value)]] : [])));
   const unnamed = Object.values(param).find((name) => /^\.{1,2}$/.test(name));
-  if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open the item from a list.`) };
+  if (unnamed !== undefined) return { ok: false, problem: unsendable(`No address can name “${unnamed}”. Open it from a list.`) };
   const { token } = session.get();
   const headers = headersOf({
     ...(token && { authorization: `Bearer ${token}` }),

@@ -13,7 +13,7 @@ export interface Problem {
 /** A response without a problem document, such as a proxy's, is described by its status. */
 export async function problemIn(answer: Response): Promise<Problem> {
   const said = (await answer.json().catch(() => ({}))) as Partial<Problem>;
-  const title = said.title ?? `The server answered ${answer.status}`;
+  const title = said.title ?? `The answer was ${answer.status}`;
   return {
     retryable: false,
     code: "unexpected",
@@ -25,7 +25,7 @@ export async function problemIn(answer: Response): Promise<Problem> {
 }
 
 export function unsendable(detail: string): Problem {
-  return { code: "unsendable", title: "The request cannot be sent", detail, status: 0, retryable: false };
+  return { code: "unsendable", title: "It cannot be sent as it is", detail, status: 0, retryable: false };
 }
 
 export function unanswered(error: unknown, isAct = false): Problem {
@@ -34,7 +34,7 @@ export function unanswered(error: unknown, isAct = false): Problem {
     code: aborted ? "aborted" : "no_answer",
     title: aborted ? "Given up" : "No answer",
     detail: isAct
-      ? "No answer came, so the result is unknown. Send the request again: a repeat with the same key has no second effect."
+      ? "No answer came, so the result is unknown. Send it again: a repeat with the same key has no second effect."
       : "The engine cannot be reached. The page shows older data and retries automatically.",
     status: 0,
     retryable: true,

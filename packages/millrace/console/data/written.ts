@@ -73,12 +73,12 @@ const DEEPEST = 64;
 
 /** Parses JSON for a form and keeps the text of each number. Returns the reason in `why` if a form would change the text. */
 export function readJson(text: string): { value: unknown } | { why: string } {
-  if (!isJson(text)) return { why: "The text is not valid JSON." };
+  if (!isJson(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];
   let depth = 0;
   for (const token of tokens) {
     depth += token === "[" || token === "{" ? 1 : token === "]" || token === "}" ? -1 : 0;
-    if (depth > DEEPEST) return { why: `The text is nested more deeply than ${DEEPEST} levels.` };
+    if (depth > DEEPEST) return { why: `It is nested more deeply than ${DEEPEST} levels.` };
   }
   const doubled: string[] = [];
   let at = 0;

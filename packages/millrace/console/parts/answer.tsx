@@ -92,7 +92,7 @@ export interface AskedOfDoubt {
 
 const ANOTHER = [
   "Replace the output",
-  "This output replaces the recorded one, and a retry continues with the new output. Nothing is sent. If the step cannot use the output, its outcome is unknown again (in doubt).",
+  "This output replaces the recorded one, and a retry continues with it. It sends nothing. If the step cannot use the output, its outcome is unknown again (in doubt).",
 ] as const;
 
 export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {

@@ -28,7 +28,7 @@ export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, 
         <p class="quiet foot">
           <span role="status">
             {rows.length} {rows.length === 1 ? one : many}
-            {more ? (rows.length > 0 ? " shown; more exist" : " so far") : ""}
+            {more ? (rows.length > 0 ? " shown; there are more" : " so far") : ""}
           </span>
           {more && (
             <button type="button" onClick={more}>

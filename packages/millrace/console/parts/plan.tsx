@@ -11,20 +11,20 @@ export interface Plan {
 
 /** The meaning of each verdict of a dry run, as in the API's document. */
 const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> = {
-  kept: ["green", "the effect happened and is kept"],
-  runs: ["blue", "the step runs, or runs again"],
-  caught: ["quiet", "the step failed and the code continued; the same error is thrown again"],
-  skipped: ["quiet", "the step is skipped, as you decided"],
-  held: ["grey", "the step's next attempt starts when the instance is resumed"],
+  kept: ["green", "it happened and is kept"],
+  runs: ["blue", "it runs, or runs again"],
+  caught: ["quiet", "it failed and the code continued; the same error is thrown again"],
+  skipped: ["quiet", "it is skipped, as you decided"],
+  held: ["grey", "its next attempt starts when the instance is resumed"],
   under_way: ["blue", "an attempt is running; its outcome is recorded first"],
-  undone: ["amber", "the effect is undone, or already was"],
-  stays: ["green", "the effect remains, because it has no undo handler"],
+  undone: ["amber", "it is undone, or already was"],
+  stays: ["green", "it remains: it has no undo handler"],
   asked: ["violet", "the upstream is asked first whether the effect happened"],
-  repeated: ["violet", "the effect may have happened: it runs again under the same key and is then undone"],
-  nothing: ["quiet", "the effect did not happen"],
-  in_doubt: ["orange", "an operator must decide whether the effect happened"],
-  unknown: ["orange", "the step failed without a recorded outcome, and its effect may have happened"],
-  needs_output: ["orange", "the effect happened, and an operator must give its output"],
+  repeated: ["violet", "it may have happened: it runs again under the same key, then it is undone"],
+  nothing: ["quiet", "it did not happen"],
+  in_doubt: ["orange", "an operator must decide whether it happened"],
+  unknown: ["orange", "it failed without a recorded outcome and may have happened"],
+  needs_output: ["orange", "it happened, and an operator must give its output"],
 };
 
 /** Shows the effects of a refused action, because they remain. */

@@ -22,7 +22,7 @@ const MAX_BROWSERS = 50;
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 
 /** The advice in errors about an invalid sign-in code. */
-const ANOTHER = "Get another link: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
+const ANOTHER = "Get another one: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
 
 /**
  * Makes a code that a browser can exchange once, within ten minutes, for its own token with the caller's rights. Only the code's hash is
@@ -34,7 +34,7 @@ export async function issueCode(
   reason: string,
 ): Promise<{ code: string; expiresAt: number }> {
   if (tokenId === undefined) {
-    throw new MillraceError("forbidden", "The request has no token to mint a sign-in code for. You are signed in already: open /console.");
+    throw new MillraceError("forbidden", "The request has no token to make a code for. You are signed in already: open /console.");
   }
   const code = `mc_${randomBytes(32).toString("base64url")}`;
   const { made } = await namedBatch(env.DB, {

@@ -34,7 +34,7 @@ export const TokenRow = z.object({
   scopes: z.array(z.string()),
   created_at: timestamp,
   expires_at: timestamp.nullable().meta({ description: "Null is never." }),
-  last_used_at: timestamp.nullable().meta({ description: "A time at most an hour before the token's last use; null for an unused token." }),
+  last_used_at: timestamp.nullable().meta({ description: "At most an hour before its last use; null if unused." }),
   signed_in: z.boolean().meta({
     description: "True for a browser token from a sign-in link. It expires after twelve hours and has its own request limit.",
   }),

@@ -32,7 +32,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     ...usual,
     meaning:
-      "Messages have become dead letters, because no consumer could process them. The alert resolves when no more arrive, even if these dead letters are open.",
+      "Messages have become dead letters, because no consumer could process them. Resolved means that no more arrived, not that they are settled.",
     doc: "docs/operating.md#dead-letters",
   },
   {
@@ -51,8 +51,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     critical: { above: 100, forMs: 0 },
     ...usual,
-    meaning:
-      "Instances have failed. The alert resolves when no more fail, even if these instances remain errored: errored_depth counts errored instances.",
+    meaning: "Instances have failed. Resolved means that no more failed, not that these are fixed: errored_depth counts those.",
     doc: "docs/operating.md",
   },
   {
@@ -105,7 +104,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 10, forMs: 5 * MINUTE_MS },
     critical: { above: 60, forMs: MINUTE_MS },
     ...usual,
-    meaning: "One of 100 batches of a queue takes longer than the limit.",
+    meaning: "One batch in a hundred takes longer than the bound.",
     doc: "docs/queues.md",
   },
   {
@@ -138,8 +137,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning:
-      "The outcome of an effect is unknown, or the effect happened and its rows were refused. Check the effect, then confirm or reject it.",
+    meaning: "The outcome of an effect is unknown, or it happened and its rows were refused. Check it, then confirm or reject it.",
     doc: "docs/operating.md",
   },
   {
@@ -150,7 +148,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
     critical: { above: 1000, forMs: 0 },
     most: MAX_COUNTED,
     ...usual,
-    meaning: "Instances have passed their deadlines. Decide about each instance.",
+    meaning: "Instances have passed their deadlines. Decide about each one.",
     doc: "docs/operating.md#deadlines",
   },
   {

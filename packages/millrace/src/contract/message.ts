@@ -199,7 +199,7 @@ function define<Payload>(
 
 function keyless(type: string): never {
   const message = `"${type}" has no key function: pass an idempotency key, so that a repeated request starts one instance`;
-  throw new MillraceError("invalid_payload", `The command ${message}. Over HTTP, send the header Idempotency-Key.`, {
+  throw new MillraceError("invalid_payload", `The command ${message}. Over HTTP that is the header Idempotency-Key.`, {
     issues: [{ path: "idempotency_key", message: "is missing" }],
   });
 }

@@ -43,7 +43,7 @@ async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown
   if (payload === undefined) {
     throw new MillraceError(
       "payload_missing",
-      `The payload at ${envelope.payload_ref} is gone: restore the object, or replay the message with a new one.`,
+      `The payload at ${envelope.payload_ref} is gone: put it back, or replay the message with a new one.`,
     );
   }
   assertBounded(payload, { within: 1, at: "payload" });

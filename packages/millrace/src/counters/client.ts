@@ -69,7 +69,7 @@ type CounterObject = {
 /** The counter of this name. Errors: `config_invalid` for an invalid name or number of shards. */
 export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: CounterOptions = {}): SharedCounter {
   const isName = name !== "" && characterCount(name) <= NAME_CHARACTERS && name.isWellFormed();
-  assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, without half of a surrogate pair.`);
+  assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
   const objects = objectBinding<Counter>(env, "COUNTER");
   // The type of the stub is written out, because the mapped types of Workers RPC lose the class. The number after the last slash is the
@@ -103,10 +103,7 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
       assertThat(list.length <= MOST_AT_ONCE, `${list.length} adds to the counter "${name}" in one call: send at most ${MOST_AT_ONCE}.`);
       if (list.length === 0) return 0;
       const keyed = list.filter((add) => add.key !== undefined);
-      assertThat(
-        key === undefined || keyed.length === 0,
-        `The adds to the counter "${name}" have both their own keys and one common key: send only one kind.`,
-      );
+      assertThat(key === undefined || keyed.length === 0, `Adds to the counter "${name}" have a key each, or one together: not both.`);
       const plain = { n: list.reduce((sum, add) => (add.key === undefined ? sum + add.n : sum), 0), key };
       assertAdd(name, { n: 0, key });
       const [counted, ...others] = await Promise.all([
@@ -148,13 +145,13 @@ function assertAdd(name: string, { n, key }: Add): void {
   const isCount = Number.isInteger(n) && Math.abs(n) <= MOST_ADDED;
   assertThat(isCount, `${n} cannot be added to the counter "${name}": add a whole number between -1e12 and 1e12.`);
   const isKey = key === undefined || (key !== "" && characterCount(key) <= KEY_CHARACTERS && key.isWellFormed());
-  assertThat(isKey, `A key of an add to the counter "${name}" has 1 to ${KEY_CHARACTERS} characters, without half of a surrogate pair.`);
+  assertThat(isKey, `A key of an add to the counter "${name}" has 1 to ${KEY_CHARACTERS} characters, whole ones.`);
 }
 
 function unanswered(name: string, isSafe: boolean, cause: unknown): MillraceError {
   const next = isSafe
-    ? "Repeat the add with the same key: it counts once."
-    : "It is unknown whether the add was counted. For exact counts, pass a key.";
+    ? "Add it again with the same key: it counts once."
+    : "It is unknown whether it counted. For exact counts, pass a key.";
   return new MillraceError("unavailable", `The counter "${name}" did not respond. ${next}`, { delayMs: 1_000, cause });
 }
 

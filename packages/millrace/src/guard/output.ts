@@ -29,7 +29,7 @@ export async function packOutput(bucket: R2Bucket, path: () => string, value: un
   if (byteLength(text) > MAX_OUTPUT_BYTES) {
     throw new MillraceError(
       "output_too_large",
-      `The step's output has ${byteLength(text)} bytes, and at most ${MAX_OUTPUT_BYTES} (4 MiB) are kept: store the output in the step and return its location.`,
+      `The step's output has ${byteLength(text)} bytes, and at most ${MAX_OUTPUT_BYTES} (4 MiB) are kept: store it in the step and return where it is.`,
     );
   }
   const outputRef = `outputs/${path()}`;

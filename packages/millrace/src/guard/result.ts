@@ -51,7 +51,7 @@ function asJson(value: unknown): string {
   if (byteLength(text) > MAX_RESULT_BYTES) {
     throw new MillraceError(
       "output_too_large",
-      `The workflow's result has ${byteLength(text)} bytes, and at most ${MAX_RESULT_BYTES} (1 MiB) are kept: store the result in a step and return its location.`,
+      `The workflow's result has ${byteLength(text)} bytes, and at most ${MAX_RESULT_BYTES} (1 MiB) are kept: store it in a step and return where it is.`,
     );
   }
   if (isDeeperThan(MAX_RESULT_DEPTH, text)) {

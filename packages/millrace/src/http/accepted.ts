@@ -14,9 +14,9 @@ export const acceptedShape = {
   instance_id: z.string(),
   replayed: z.boolean().meta({ description: "True for a repeat: the command was accepted before, and nothing new started." }),
   instance_status: instanceStatus,
-  due_at: timestamp.nullable().meta({
-    description: "The due time of a delayed command; null for a command without a delay, and for a repeat after the instance has ended.",
-  }),
+  due_at: timestamp
+    .nullable()
+    .meta({ description: "When a delayed command is due. Null without a delay, and for a repeat after the instance has ended." }),
   correlation_id: z.string(),
 };
 const AcceptedSchema = z.object(acceptedShape);

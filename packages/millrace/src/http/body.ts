@@ -110,7 +110,7 @@ async function next(reader: Reader, deadline: Deadline): Promise<Uint8Array | un
   if (typeof read === "object") return read.value;
   void reader.cancel().catch(() => {});
   const why = read === "late" ? `The body did not end within ${deadline.ms / 1000} s.` : "The body ended early.";
-  throw new MillraceError("invalid_json", `${why} Send the request again.`);
+  throw new MillraceError("invalid_json", `${why} Send it again.`);
 }
 
 /**

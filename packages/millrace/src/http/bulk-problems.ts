@@ -3,7 +3,7 @@ export const BULK_PROBLEMS = {
     status: 404,
     title: "No such bulk action",
     means: "No bulk action of your tenant has this id.",
-    next: "List bulk actions with GET /v1/bulk-actions.",
+    next: "List them with GET /v1/bulk-actions.",
   },
   bulk_actions_running: {
     status: 409,

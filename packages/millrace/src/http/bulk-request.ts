@@ -28,18 +28,18 @@ export const bulkSchema = reasoned.extend({
     }),
   filter: z.record(z.string(), z.unknown()).optional().meta({
     description:
-      "Selects items that exist when the request arrives; `{}` selects all. The fields for instances are `status` (default `errored` for `retry` and `close`, `paused` for `resume`; otherwise required), `workflow`, `subject`, `correlation`, `tag`, `since`, `until`, and for instances that may be errored also `cause`, `undone`. The fields for dead letters (`replay`, `skip`) are `queue`, `message_type`, `reason`, `cause`, `since`, `until`. The fields for unknown outcomes (`reject`, `retry_anyway`) are `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
+      "Selects items that exist when the request arrives; `{}` selects all. Fields for instances: `status` (default `errored` for `retry` and `close`, `paused` for `resume`; otherwise required), `workflow`, `subject`, `correlation`, `tag`, `since`, `until`, and for instances that may be errored also `cause`, `undone`. Fields for dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`. Fields for unknown outcomes (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
   }),
   ids: z
     .array(z.string().regex(/^[A-Za-z0-9_-]{1,4000}$/, "must be an id"))
     .min(1)
     .max(MAX_IDS)
     .optional(),
-  dry_run: z.boolean().default(false).meta({ description: "True only counts the matches and checks the first ten, and changes nothing." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts the matches and checks the first ten. It changes nothing." }),
   undo: z
     .boolean()
     .optional()
-    .meta({ description: "True: a `cancel` undoes the effects of the instances where possible. False: it keeps them. Default true." }),
+    .meta({ description: "For `cancel`: true undoes the effects of the instances where possible, false keeps them. Default true." }),
   at_most: z.int().min(1).max(MAX_MATCHED).optional().meta({
     description:
       "The highest number of items, such as the count of a dry run. If more items match, the request is refused. Default 100,000.",
@@ -54,7 +54,7 @@ export const bulkSchema = reasoned.extend({
     .min(0.1)
     .max(MAX_RATE)
     .optional()
-    .meta({ description: `The number of items per second. Default ${DEFAULT_RATE}.` }),
+    .meta({ description: `Items per second. Default ${DEFAULT_RATE}.` }),
   stop_at_error_rate: z
     .number()
     .min(0)
@@ -69,6 +69,6 @@ export const bulkSchema = reasoned.extend({
     .max(MAX_SETTLE_SECONDS)
     .optional()
     .meta({
-      description: `The longest wait in seconds for the items of a stage to end before the next stage starts. Default ${DEFAULT_SETTLE_SECONDS}.`,
+      description: `Seconds to wait for the items of a stage to end before the next stage starts. Default ${DEFAULT_SETTLE_SECONDS}.`,
     }),
 });

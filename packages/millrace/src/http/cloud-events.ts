@@ -46,17 +46,15 @@ const header = (description: string) => z.string().optional().meta({ description
 export const cloudEventHeaders = {
   "ce-specversion": header("CloudEvents in binary mode: `1.0`."),
   "ce-id": header("Identifies the event within its source. Percent-encoded UTF-8, like all of these headers."),
-  "ce-source": header("The sender of the event, as a URI reference."),
-  "ce-type": header("The type of the event."),
+  "ce-source": header("The sender, as a URI reference."),
+  "ce-type": header("What it is."),
   "ce-correlationid": header("The correlation id of the job."),
-  "ce-causationid": header("The causation id of the event."),
-  "ce-mustendby": header("The `must_end_by` of a command."),
-  "ce-callbackurl": header("The `callback_url` of a command."),
+  "ce-causationid": header("What caused this."),
+  "ce-mustendby": header("For a command: its `must_end_by`."),
+  "ce-callbackurl": header("For a command: its `callback_url`."),
 };
 
-const dataSchema = z
-  .record(z.string(), z.unknown())
-  .meta({ title: "CloudEventData", description: "The payload of a request with `ce-` headers." });
+const dataSchema = z.record(z.string(), z.unknown()).meta({ title: "CloudEventData", description: "With `ce-` headers: the payload." });
 
 /** JSON Schema of an event. Optional attributes may also be null. */
 function eventDocument(): Record<string, unknown> {

@@ -7,19 +7,19 @@ const PartSchema = z
     amount: z.number(),
     mark: z.enum(["counted", "estimated"]).meta({
       description:
-        "`counted`: the usage is recorded by the database and at the end of the run. `estimated`: part of the usage is not recorded, or is shared with other runs.",
+        "`counted`: recorded by the database and at the end of the run. `estimated`: part of it is not recorded or is shared with other runs.",
     }),
     usd: z.number(),
   })
   .meta({ id: "CostPart" });
 
 const PartsSchema = z.object({
-  steps: PartSchema.meta({ description: "The number of billed steps, sleeps and waits. Retries of a step are not billed." }),
-  rows_written: PartSchema.meta({ description: "The number of written database rows, with index rows and rows of the app." }),
+  steps: PartSchema.meta({ description: "Billed steps, sleeps and waits. Retries of a step are not billed." }),
+  rows_written: PartSchema.meta({ description: "Rows of the database including index rows and rows of the app." }),
   rows_read: PartSchema,
-  queue_operations: PartSchema.meta({ description: "The number of queue operations, three for each message of up to 64 KB." }),
-  requests: PartSchema.meta({ description: "The number of requests: the HTTP request, queue batches and Workflow instances." }),
-  object_requests: PartSchema.meta({ description: "The number of calls to the recorder and to the lane object." }),
+  queue_operations: PartSchema.meta({ description: "Three operations for each message of up to 64 KB." }),
+  requests: PartSchema.meta({ description: "The HTTP request, queue batches and Workflow instances." }),
+  object_requests: PartSchema.meta({ description: "Calls to the recorder and to the lane object." }),
   log_lines: PartSchema,
 });
 
@@ -29,9 +29,7 @@ export const CostSchema = z
       .number()
       .meta({ description: "The cost by list prices, beyond the included usage of the plan. CPU time and storage are not included." }),
     usd_counted: z.number().meta({ description: "The part of the cost that is counted, not estimated." }),
-    messages: z
-      .int()
-      .meta({ description: "The number of messages that the instance sent, and its own message if that came from outside." }),
+    messages: z.int().meta({ description: "Messages that the instance sent, and its own if it came from outside." }),
     parts: PartsSchema,
   })
   .meta({ id: "Cost" });

@@ -52,11 +52,7 @@ export const streamQuery = {
   token: z.string().max(2000).optional().meta({
     description: "A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`.",
   }),
-  last_event_id: z
-    .string()
-    .max(1000)
-    .optional()
-    .meta({ description: "The id of the last event received, used if the header `Last-Event-ID` is missing." }),
+  last_event_id: z.string().max(1000).optional().meta({ description: "Used if the header `Last-Event-ID` is missing." }),
 };
 
 export const streamHeaders = z.object({

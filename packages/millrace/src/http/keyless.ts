@@ -3,7 +3,7 @@ import { invalidRequest } from "./invalid-request.ts";
 import type { Route } from "./router.ts";
 
 const NAMED_BY: Readonly<Record<string, string>> = {
-  "POST /v1/catalog/check": "the route writes nothing; to check a key, send `idempotency_key` in the body",
+  "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
   "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",
   "POST /v1/events/batch": "a batch has one key per item: set `idempotency_key` in each item",
   "POST /mcp": "a repeated act is refused, because its plan has changed since its confirmation",
@@ -22,6 +22,6 @@ export function refuseKey({ method, path, request }: Route, asked: HonoRequest, 
   const named = method.toUpperCase();
   const why =
     { ...NAMED_BY, ...namedBy }[`${named} ${path}`] ??
-    (method === "post" ? "the path identifies the changed item" : `a ${named} can be repeated safely`);
+    (method === "post" ? "its path identifies the changed item" : `a ${named} can be repeated safely`);
   throw invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
 }

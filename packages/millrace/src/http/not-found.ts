@@ -3,7 +3,7 @@ export const NOT_FOUND_PROBLEMS = {
     status: 404,
     title: "No such alert",
     means: "No alert has this id, or it was removed.",
-    next: "List alerts with GET /v1/alerts.",
+    next: "List them with GET /v1/alerts.",
   },
   correlation_not_found: {
     status: 404,

@@ -20,8 +20,8 @@ export function holdStream(caller: Token): () => void {
   const counted = BOUNDS.map(({ of, ...bound }) => ({ ...bound, name: of(caller), held: heldBy(of(caller)) }));
   const full = counted.find(({ held, most }) => held.size >= most);
   if (full) {
-    const next = `Close a stream, follow the whole engine with GET /v1/stream, or retry in ${FULL_MS / 1000} s.`;
-    throw new MillraceError("rate_limited", `${full.holder} ${full.most} streams open on this server. ${next}`, { delayMs: FULL_MS });
+    const next = `Close one, follow the whole engine with GET /v1/stream, or retry in ${FULL_MS / 1000} s.`;
+    throw new MillraceError("rate_limited", `${full.holder} ${full.most} streams open here. ${next}`, { delayMs: FULL_MS });
   }
   const stream = { until: Date.now() + FORGOTTEN_AFTER_MS };
   for (const { name, held } of counted) open.set(name, held.add(stream));

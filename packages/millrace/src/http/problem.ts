@@ -32,7 +32,7 @@ export const ProblemSchema = z
     retryable: z.boolean().meta({ description: "True when the same request may succeed later." }),
     issues: z.array(IssueSchema).optional(),
     did_you_mean: z.string().optional(),
-    from: z.string().optional().meta({ description: "The current state, for the code `invalid_transition`." }),
+    from: z.string().optional().meta({ description: "For `invalid_transition`: the current state." }),
     to: z.string().optional(),
   })
   .meta({ id: "Problem" });
@@ -117,7 +117,7 @@ export const LIMIT_HEADER_COMPONENTS = {
     schema: { type: "string", example: '"token";r=0;t=4' },
   },
   "RateLimit-Policy": {
-    description: "The limit as requests per seconds. The header is missing when the platform counts the requests.",
+    description: "The limit as requests per seconds. Not sent when the platform counts.",
     schema: { type: "string", example: '"token";q=2000;w=10' },
   },
 } as const;

@@ -61,7 +61,7 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     status: 404,
     title: "No such instance",
     means: "No instance of your tenant has this id.",
-    next: "List instances with GET /v1/instances.",
+    next: "List them with GET /v1/instances.",
   },
   effect_not_found: {
     status: 404,
@@ -73,19 +73,19 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     status: 404,
     title: "No such dead letter",
     means: "No dead letter that your token may read has this id.",
-    next: "List dead letters with GET /v1/dead-letters.",
+    next: "List them with GET /v1/dead-letters.",
   },
   approval_not_found: {
     status: 404,
     title: "No such approval",
     means: "No approval of your tenant has this id.",
-    next: "List questions with GET /v1/approvals.",
+    next: "List them with GET /v1/approvals.",
   },
   schedule_not_found: {
     status: 404,
     title: "No such schedule",
     means: "No schedule of your tenant has this name.",
-    next: "List schedules with GET /v1/schedules.",
+    next: "List them with GET /v1/schedules.",
   },
   lock_not_found: {
     status: 404,
@@ -103,7 +103,7 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     status: 404,
     title: "No such token",
     means: "No token of your tenant has this id.",
-    next: "List tokens with GET /v1/tokens.",
+    next: "List them with GET /v1/tokens.",
   },
   ...NOT_FOUND_PROBLEMS,
   unknown_message_type: {

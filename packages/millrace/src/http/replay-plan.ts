@@ -12,7 +12,7 @@ export const ReplayPlanSchema = z
   .object({
     outcome: z.enum(REPLAY_OUTCOMES).meta({
       description:
-        "`starts`: an instance starts. `duplicate`: an instance of the same work has the key, and nothing is sent. `follows`: the event goes to its routes. `sent`: the message returns to a pull queue. `refused`: the dead letter remains open; `refused` has the reason. `settled`: the dead letter was settled before.",
+        "`starts`: starts an instance. `duplicate`: an instance of the same work has the key, and nothing is sent. `follows`: the event goes to its routes. `sent`: goes back to a pull queue. `refused`: the dead letter remains open; `refused` has the reason. `settled`: it was settled before.",
     }),
     why: z.string(),
     refused: z.union([ProblemSchema, z.null()]),
@@ -30,7 +30,7 @@ export const ReplayPlanSchema = z
     instance: z
       .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) })
       .nullable()
-      .meta({ description: "The instance that holds the key of a command; null if the key is free." }),
+      .meta({ description: "For a command: the instance that holds the key; null if the key is free." }),
   })
   .meta({ id: "ReplayPlan" });
 

@@ -117,7 +117,7 @@ function limitHeaders(policy: "address" | "token", left: number, seconds: number
 
 function refusal(policy: "address" | "token", why: string, waitMs: number, window: Window | undefined): HttpRefusal {
   const seconds = Math.ceil(waitMs / 1000);
-  return new HttpRefusal("rate_limited", `${why} Send the request again in ${seconds} s. It had no effect.`, {
+  return new HttpRefusal("rate_limited", `${why} Send this one again in ${seconds} s. It had no effect.`, {
     "retry-after": String(seconds),
     ...limitHeaders(policy, 0, seconds, window),
   });

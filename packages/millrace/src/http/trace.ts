@@ -5,7 +5,7 @@ import type { SaidTrace } from "../contract/trace.ts";
 /** The trace headers of a request that starts work. */
 export const traceHeadersSchema = {
   traceparent: z.string().optional().meta({ description: "W3C trace context, passed on to all resulting messages." }),
-  tracestate: z.string().optional().meta({ description: "W3C trace state, passed on with `traceparent`; up to 512 characters." }),
+  tracestate: z.string().optional().meta({ description: "Passed on with `traceparent`; up to 512 characters." }),
 };
 
 /** The trace context of a request; undefined without one. */

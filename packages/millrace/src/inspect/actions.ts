@@ -40,7 +40,7 @@ export const AuditRow = z.object({
       "`failed`: the platform did not accept the action within a day. `refused`: the action did not start; `detail` has the route, the code and the count in that minute (of many refusals, the first, tenth, hundredth … is a row).",
   }),
   at: timestamp,
-  applied_at: timestamp.nullable().meta({ description: "The time when the platform accepted the action; null before that." }),
+  applied_at: timestamp.nullable().meta({ description: "When the platform accepted the action; null while that is pending." }),
   error: z.string().nullable().meta({ description: "The error of the last attempt to apply the action on the platform." }),
 });
 export type AuditRow = z.infer<typeof AuditRow>;
@@ -55,7 +55,7 @@ export const AuditFilter = z.object({
   result: z.enum(RESULTS).optional(),
   actor: z.string().max(500).optional().meta({ description: "The exact name of the actor, such as the name of a token." }),
   verb: z.string().optional(),
-  since: offsetTime.meta({ description: "Only actions at or after this time." }),
+  since: offsetTime.meta({ description: "At or after this time." }),
   until: offsetTime.meta({ description: "Done before then." }),
   bulk: z.enum(["false"]).optional().meta({
     description: "`false` omits the rows for each item of bulk actions. The row of the bulk action itself (`verb=bulk`) remains.",

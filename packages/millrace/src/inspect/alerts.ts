@@ -15,7 +15,7 @@ export const AlertRow = z
   .object({
     id: z.string(),
     rule: z.string(),
-    state: z.enum(ALERT_STATES).meta({ description: "`pending`: the condition is met, but not yet for the duration of its rule." }),
+    state: z.enum(ALERT_STATES).meta({ description: "`pending`: observed, but not yet for the duration of its rule." }),
     severity: z.enum(SEVERITIES),
     labels: z.record(z.string(), z.string()).meta({ description: "The labels of the group, such as a queue." }),
     value: z.number().meta({ description: "The last observed value, updated once a minute." }),

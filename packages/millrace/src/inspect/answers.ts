@@ -27,10 +27,10 @@ export interface Doubted {
 
 const TAKES = "The step gets the output that you enter";
 const RETURNS = "If the step cannot use the output, its outcome is unknown again (in doubt).";
-const TWICE = "the effect may happen twice. The audit records that you accepted this.";
-const A_SECOND_TIME = "the effect happened, so this is a second time. The audit records that you accepted this.";
+const TWICE = "it may happen twice. The audit records that you accepted this.";
+const A_SECOND_TIME = "it happened, so this is a second time. The audit records that you accepted this.";
 
-const REFUSED = "If its rows are refused again, the effect is in doubt again: deploy code with valid rows first";
+const REFUSED = "If its rows are refused again, it is in doubt again: deploy code with valid rows first";
 
 export function answersTo(doubted: Doubted): Answers {
   const answers = answersOf(doubted);
@@ -44,8 +44,8 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
   const twice = hasHappened ? A_SECOND_TIME : TWICE;
   if (runsNoMore) {
     return {
-      confirm: "The record states that the effect happened, with this output. The instance does not continue.",
-      reject: "The record states that the effect did not happen. Nothing is sent, and the instance does not continue.",
+      confirm: "Recorded: it happened, with this output. The instance does not continue.",
+      reject: "Recorded: it did not happen. Nothing is sent, and the instance does not continue.",
       retry: null,
     };
   }
@@ -53,14 +53,14 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
   if (later !== null) {
     return {
       confirm: `Nothing runs now: ${later} continues with the output that you enter. ${returns}`,
-      reject: `Nothing is sent now: ${later} sends the effect, under the same key.`,
-      retry: `Nothing is sent now: ${later} sends the effect, under a new key, and ${twice}`,
+      reject: `Nothing is sent now: ${later} sends it, under the same key.`,
+      retry: `Nothing is sent now: ${later} sends it, under a new key, and ${twice}`,
     };
   }
   return {
     confirm: `${TAKES}, and ${goesOn}. Nothing is sent. ${returns}`,
-    reject: "The effect is sent now, under the same key.",
-    retry: `The effect is sent now, under a new key: ${twice}`,
+    reject: "It is sent now, under the same key.",
+    retry: `It is sent now, under a new key: ${twice}`,
   };
 }
 

@@ -123,10 +123,7 @@ export async function findBulkAction(env: EngineEnv, by: Pick<Operator, "tenantI
 export async function storedBulk(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<StoredBulk> {
   const found = await findBulkAction(env, by, id);
   if (found) return found;
-  throw new MillraceError(
-    "bulk_action_not_found",
-    `There is no bulk action ${beginning(id, 64)}. List bulk actions with GET /v1/bulk-actions.`,
-  );
+  throw new MillraceError("bulk_action_not_found", `There is no bulk action ${beginning(id, 64)}. List them with GET /v1/bulk-actions.`);
 }
 
 export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId">, id: string): Promise<BulkAction> {

@@ -19,7 +19,7 @@ const common = {
   step: z
     .string()
     .nullable()
-    .meta({ description: "The failed step, if the error names a step.", ...redacted }),
+    .meta({ description: "The failed step, if the error names one.", ...redacted }),
   message: z.string().meta({ description: "The error message without numbers, ids and quoted values.", ...redacted }),
   count: z.int().meta({ description: "The exact number of current failures with this cause." }),
   first_at: timestamp.meta({ description: "When the first current failure with this cause was recorded." }),

@@ -30,21 +30,21 @@ export const DeadLetterRow = z
     step: z
       .string()
       .nullable()
-      .meta({ description: "The failed step, if the error names a step.", ...redacted }),
+      .meta({ description: "The failed step, if the error names one.", ...redacted }),
     upstream_status: z.int().nullable().meta({ description: "The HTTP status of an upstream in the last attempt, if any." }),
     cause: z.string().nullable().meta({
-      description: "The id of the dead letter's cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed.",
+      description: "The id of its cause in `/v1/dead-letters/causes`; null for a dead letter captured before causes existed.",
     }),
     attempts: z.int(),
-    first_at: timestamp.meta({ description: "The time when the message was sent." }),
-    first_attempt_at: timestamp.nullable().meta({ description: "The time when the first attempt failed; null if that was not recorded." }),
-    last_attempt_at: timestamp.nullable().meta({ description: "The time when the attempt with this error failed." }),
+    first_at: timestamp.meta({ description: "When the message was sent." }),
+    first_attempt_at: timestamp.nullable().meta({ description: "When the first attempt failed; null if that was not recorded." }),
+    last_attempt_at: timestamp.nullable().meta({ description: "When the attempt with this error failed." }),
     captured_at: timestamp,
     state: z.enum(STATES),
     escalation: z
       .object({ by: z.string(), at: timestamp, note: z.string() })
       .nullable()
-      .meta({ description: "The escalation with its actor, time and note." }),
+      .meta({ description: "The escalation: actor, time and note." }),
     repair: z
       .object({
         name: z.string(),
@@ -54,7 +54,7 @@ export const DeadLetterRow = z
         error: z
           .string()
           .nullable()
-          .meta({ description: "The reason why the repair failed; null if the repair succeeded.", ...redacted }),
+          .meta({ description: "Why the repair failed; null if it succeeded.", ...redacted }),
       })
       .nullable()
       .meta({ description: "The automatic repair that was tried on the dead letter." }),
@@ -184,7 +184,7 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   if (found) return found;
   // An invisible dead letter gets the same error as an unknown id, so that the error does not reveal its existence.
   const beyond = seesUnattributed(by) ? "" : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
-  const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List dead letters with GET /v1/dead-letters.`;
+  const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List them with GET /v1/dead-letters.`;
   throw new MillraceError("dead_letter_not_found", said);
 }
 

@@ -313,7 +313,7 @@ export async function instancesNamed(env: EngineEnv, by: Operator, ids: readonly
 }
 
 export function unknownInstance(id: string): MillraceError {
-  return new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List instances with GET /v1/instances.`);
+  return new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List them with GET /v1/instances.`);
 }
 
 /**

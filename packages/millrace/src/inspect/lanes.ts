@@ -59,7 +59,7 @@ const stands = z.enum(["moving", "waiting", "blocked", "retrying", "delayed", "p
 export const LaneFilter = z.object({
   lane: z.string().max(63).optional(),
   state: stands.optional().meta({ description: "`blocked`: the lane waits for a failed instance." }),
-  cause: z.string().max(500).optional().meta({ description: "The cause of the blocking instance, an `id` of `/v1/instances/causes`." }),
+  cause: z.string().max(500).optional().meta({ description: "An `id` of `/v1/instances/causes`: the cause of the blocking instance." }),
 });
 
 function noted({ tenantId }: Operator, after: LaneKey, lane: string | undefined, limit: number): Statement {

@@ -211,7 +211,7 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
   if (instance === null || isOver(row) || !isItsOwn) return failure(row, said);
   if (row.broken_off >= MOST_RESTARTS) {
     const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with its own error, and no step failed.`;
-    return failure(row, beginning(`${tries} Retry the instance when the platform works again. The last error: ${said}`, 1000));
+    return failure(row, beginning(`${tries} Retry it when the platform works again. The last error: ${said}`, 1000));
   }
   // An errored status without an error text means that a restart is in progress: the platform has removed the error, but not yet the
   // status.

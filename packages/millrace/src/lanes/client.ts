@@ -55,7 +55,7 @@ export function laneOf<Body>(
     const meant = answer.didYouMean === undefined ? "" : ` Perhaps "${answer.didYouMean}" is meant.`;
     throw new MillraceError(
       "config_invalid",
-      `The object LANES has no lane "${answer.unknownLane}".${meant} Add the lane to the list of laneObject([…]), and deploy.`,
+      `The object LANES has no lane "${answer.unknownLane}".${meant} Add it to the list of laneObject([…]), and deploy that.`,
       { ...(answer.didYouMean !== undefined && { didYouMean: answer.didYouMean }) },
     );
   };

@@ -38,7 +38,7 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
     throw new MillraceError(
       "payload_too_large",
       `A message for the lane "${lane}" has ${bytes} bytes, and the limit is ${MAX_LANE_BODY_BYTES} (128 KB): ` +
-        "store the message, for example in R2, and send a reference.",
+        "store it, in R2 for instance, and send a reference to it.",
     );
   }
   assertFewItems(text, { at: "body" });

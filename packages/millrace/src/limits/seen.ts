@@ -18,11 +18,11 @@ export const LimitRow = z
             limit: z.number().meta({ description: "The highest count of a window in any period, or the capacity of a bucket." }),
             refill: z.number().nullable().meta({ description: "The tokens that a bucket gets per period, evenly; null for a window." }),
             period_seconds: z.number(),
-            used: z.number().meta({ description: "The part of `limit` that is in use; for a bucket with reservations." }),
+            used: z.number().meta({ description: "The used part of `limit`; for a bucket including reservations." }),
           })
           .meta({ id: "LimitRule" }),
       )
-      .meta({ description: "The rules that the last call of the limit gave, which all apply." }),
+      .meta({ description: "The rules of the limit's last call. All rules apply." }),
     waiting: z.number().meta({ description: "The number of slots reserved for waiting callers." }),
     paused_until: timestamp.nullable().meta({ description: "No call is allowed before this time; null if calls are allowed." }),
     share: z.number().min(0).max(1).meta({

@@ -169,7 +169,7 @@ function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder 
   const [ttlMs, waitMs] = [durationMs(ttl), durationMs(wait)];
   assertThat(
     isName(name),
-    `A lock's name has 1 to ${NAME_CHARACTERS} characters, without control characters and halves of surrogate pairs, and is not "." or "..".`,
+    `A lock's name has 1 to ${NAME_CHARACTERS} characters, whole ones, none of them a control character, and is not "." or "..".`,
   );
   assertThat(tenantId === "" || isTenant(tenantId), `"${tenantId.slice(0, 80)}" is not a tenant.`);
   assertThat(ttlMs >= BOUNDS_MS.leastTtl && ttlMs <= BOUNDS_MS.mostTtl, `The lock "${name}" has a ttl of ${ttl}. Set 1 second to 1 day.`);
@@ -192,7 +192,7 @@ function assertThat(holds: boolean, otherwise: string): void {
 function held({ name, waitMs }: Wanted, { heldBy, sinceMs, leftMs, before }: Exclude<Turn, { token: number }>): MillraceError {
   const by = heldBy === "" ? "" : ` by ${heldBy}`;
   const line = before === 0 ? "" : `, and ${before} waited before this call`;
-  const left = `The lock expires in ${Math.ceil(leftMs / 1000)} s if its holder does not renew it.`;
+  const left = `It expires in ${Math.ceil(leftMs / 1000)} s if its holder does not renew it.`;
   const said = `The lock "${name}" is held${by} for ${Math.ceil(sinceMs / 1000)} s${line}. ${left} The work was not started within ${waitMs / 1000} s: try again later.`;
   return new MillraceError("lock_held", said, { delayMs: Math.max(1_000, leftMs) });
 }

@@ -6,5 +6,5 @@ import { inDevelopment } from "../contract/development.ts";
  */
 export function wordsOf(env: object, message: string, upstreamStatus: number | undefined): string {
   if (upstreamStatus === undefined || inDevelopment(env)) return message;
-  return `An upstream responded ${upstreamStatus}: the instance contains the response.`;
+  return `An upstream responded ${upstreamStatus}: the instance has its text.`;
 }

@@ -24,7 +24,7 @@ export async function mute(env: EngineEnv, by: Operator, id: string, until: numb
   const actionId = crypto.randomUUID();
   const detail = until === null ? {} : { until: isoOf(until) };
   const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM millrace_alerts WHERE id = ${id}`);
-  if (!found) throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List alerts with GET /v1/alerts.`);
+  if (!found) throw new MillraceError("alert_not_found", `There is no alert ${beginning(id, 64)}. List them with GET /v1/alerts.`);
   const changed = { before: { muted_until: isoOf(found.muted) }, after: { muted_until: isoOf(until) } };
   const action: Action = {
     id: actionId,

@@ -177,7 +177,7 @@ export class PullObject extends DurableObject {
   #asked(): { name: PullName; plan: PullPlan } {
     const { name, plan } = this.#self();
     if (plan) return { name, plan };
-    const said = `The object PULL_QUEUES has no queue "${name.queue}". Add the queue to the list of pullObject([…]), and deploy.`;
+    const said = `The object PULL_QUEUES has no queue "${name.queue}". Add it to the list of pullObject([…]), and deploy that.`;
     throw new MillraceError("config_invalid", said);
   }
 

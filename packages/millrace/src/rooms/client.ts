@@ -37,11 +37,11 @@ export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: stri
       const answer = await roomObjectOf(env, at).send({ from, text, key: name });
       if ("sent" in answer) return answer.sent;
       if ("unknownRoom" in answer) {
-        const said = `The object ROOMS has no room "${room.name}". Add the room to the list of roomObject([…]), and deploy.`;
+        const said = `The object ROOMS has no room "${room.name}". Add it to the list of roomObject([…]), and deploy that.`;
         throw new MillraceError("config_invalid", said);
       }
       const said = `A message for the room "${room.name}" has ${byteLength(text)} bytes, and the limit is ${answer.maxBytes}.`;
-      throw new MillraceError("payload_too_large", `${said} Store the message, and send a reference.`);
+      throw new MillraceError("payload_too_large", `${said} Store it, and send a reference to it.`);
     },
     dismiss: (name, reason = "Dismissed.") => roomObjectOf(env, at).dismiss(name, reason),
   };

@@ -73,7 +73,7 @@ export async function getSchedule(env: EngineEnv, by: Operator, name: string): P
 function unknownSchedule(name: string): never {
   throw new MillraceError(
     "schedule_not_found",
-    `There is no schedule "${beginning(name, 64)}". List schedules with GET /v1/schedules; PUT creates a schedule.`,
+    `There is no schedule "${beginning(name, 64)}". List them with GET /v1/schedules; PUT makes one.`,
   );
 }
 

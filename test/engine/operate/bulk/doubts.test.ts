@@ -45,7 +45,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     const operator = await theOperator();
     const [charges, letters] = [await doubtful(operator.tenantId, "charge", 4), await doubtful(operator.tenantId, "letter", 2)];
     for (const { state } of [charges, letters]) state.loses = false;
-    const now = "The effect is sent now, under the same key.";
+    const now = "It is sent now, under the same key.";
     expect(await dry(operator, asked("reject", {}))).toMatchObject({
       matched: 6,
       parts: [
@@ -75,7 +75,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     state.loses = false;
     const plan = await dry(operator, asked("retry_anyway", { step: "charge" }));
     expect(plan.parts).toEqual([
-      { what: "lab · charge", count: 3, follows: expect.stringContaining("under a new key: the effect may happen twice") },
+      { what: "lab · charge", count: 3, follows: expect.stringContaining("under a new key: it may happen twice") },
     ]);
     expect(plan.follows).toContain("happens twice, and this cannot be undone");
     const { body } = await operator.start(asked("retry_anyway", { step: "charge" }));
@@ -158,7 +158,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     await instances.act(probeEnv, operator.as, "cancel", undone, { reason: "the supplier left" });
     const plan = await dry(operator, { verb: "retry_anyway", ids: keys, ramp: [] });
     expect(plan.parts.map(({ count, follows }) => [count, follows]).toSorted()).toEqual([
-      [1, expect.stringContaining("Nothing is sent now: a retry sends the effect, under a new key")],
+      [1, expect.stringContaining("Nothing is sent now: a retry sends it, under a new key")],
       [1, expect.stringContaining("Refused: no run would execute the effect again")],
     ]);
     expect(plan.sample).toEqual([
@@ -235,7 +235,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
       tenantId: operator.tenantId,
     });
     expect(await reaches(failed.instanceId, "errored")).toBe("errored");
-    const later = "Nothing is sent now: a retry sends the effect, under the same key.";
+    const later = "Nothing is sent now: a retry sends it, under the same key.";
     expect((await dry(operator, asked("reject", { step: "letter" }))).parts).toEqual([{ what: "lab · letter", count: 1, follows: later }]);
     state.loses = false;
     const { body } = await operator.start(asked("reject", {}));

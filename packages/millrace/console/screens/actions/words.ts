@@ -19,8 +19,8 @@ export function titleOf(verb: string, things: string): string {
 }
 
 const CHOICES: Readonly<Record<string, string>> = {
-  reject: "the effects did not happen: run them",
-  retry_anyway: "outcomes unknown: run the effects again",
+  reject: "they did not happen: run them",
+  retry_anyway: "unknown: run them again",
 };
 
 export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");

@@ -14,11 +14,11 @@ import "./catalog.css";
 
 /** The engine's guarantee for each effect class if the outcome of an attempt is unknown. */
 const CLASSES = {
-  commit: "rows and messages are committed in one atomic write: exactly once",
+  commit: "rows and messages in one atomic write: exactly once",
   keyed: "the upstream deduplicates by key: a repeat has no second effect",
-  natural: "the effect is idempotent by nature and is repeated",
-  lookup: "before a repeat, the upstream is asked whether the effect happened",
-  once: "the effect is never repeated automatically: an operator decides",
+  natural: "idempotent by nature: it is repeated",
+  lookup: "before a repeat, the upstream is asked whether it happened",
+  once: "never repeated automatically: an operator decides",
 } as const;
 
 export function CatalogItem({ param }: ScreenProps) {
@@ -36,7 +36,7 @@ export function CatalogItem({ param }: ScreenProps) {
     <>
       <h1>{name || param}</h1>
       <Empty>
-        The deployed catalog has no {kind || "thing"} of this name{kind === "event" && ": the event is emitted, but nothing consumes it"}.{" "}
+        The deployed catalog has no {kind || "thing"} of this name{kind === "event" && ": it is emitted, but nothing consumes it"}.{" "}
         <Link to={hrefOf("catalog")}>The whole catalog</Link>
       </Empty>
     </>
@@ -104,7 +104,7 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
         </span>
         <span>
           {door === null
-            ? "only this deployment emits the message"
+            ? "only this deployment emits it"
             : door.scope === null
               ? `no token may send it directly: ${door.route}`
               : `${door.route}, with ${door.scope}`}
@@ -159,9 +159,9 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
 }
 
 const POLICY: Readonly<Record<string, string>> = {
-  Retries: "the number of retries, the first and the longest delay",
-  Batch: "the largest number of messages in a batch, and the longest wait for them",
-  Concurrency: "the number of concurrent batches; for a lane, of concurrent instances of one key",
+  Retries: "number of retries; first and longest delay",
+  Batch: "messages at most; longest wait for them",
+  Concurrency: "batches at the same time; for a lane, instances of one key",
   Priorities: "commands may set a priority",
 };
 

@@ -50,9 +50,7 @@ export function Skip({ letter: { id }, close, done }: ActProps) {
         <p>The message is discarded: it is not sent again and starts nothing. The dead letter and your reason remain on record.</p>
       )}
       act={(reason) => post("/v1/dead-letters/:id/skip", { param: { id }, body: { reason } })}
-      done={({ skipped }) =>
-        done({ sentence: skipped ? "Skipped." : "Another operator settled the dead letter first. No change was made." })
-      }
+      done={({ skipped }) => done({ sentence: skipped ? "Skipped." : "Another operator settled it first. No change was made." })}
       close={close}
     />
   );
@@ -73,12 +71,10 @@ export function Escalate({ letter: { id }, close, done }: ActProps) {
         </p>
       )}
       act={(reason) => post("/v1/dead-letters/:id/escalate", { param: { id }, body: { reason } })}
-      done={({ escalated }) =>
-        done({ sentence: escalated ? "Escalated." : "Another operator escalated the dead letter first. No change was made." })
-      }
+      done={({ escalated }) => done({ sentence: escalated ? "Escalated." : "Another operator was faster. No change was made." })}
       close={close}
     />
   );
 }
 
-const settled = ({ state }: Pick<Detail, "state">) => (state === "open" ? null : `The dead letter is already ${state}.`);
+const settled = ({ state }: Pick<Detail, "state">) => (state === "open" ? null : `It is already ${state}.`);

@@ -59,7 +59,7 @@ export function useDraft(letter: Detail): Draft {
 
 /** Runs the dry run of a replay, which is not audited. */
 export function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
-  const asked = { reason: "Would the message pass now?", dry_run: true, ...(body !== undefined && { body }) };
+  const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;
 }
 

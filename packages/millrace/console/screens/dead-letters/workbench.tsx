@@ -112,7 +112,7 @@ function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | unde
         Reveal withheld fields
       </button>
       <span class="quiet">
-        {draft.isChanged ? "Undo your changes first." : "The reveal is recorded in the audit. A replay keeps the stored values."}
+        {draft.isChanged ? "Undo your changes first." : "This is recorded in the audit. A replay keeps the stored values."}
       </span>
     </p>
   );
@@ -147,7 +147,7 @@ function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; sh
             {(refused.issues ?? []).map(({ path, message }) => (
               <li key={`${path} ${message}`}>
                 {show ? (
-                  <button type="button" class="plain" title="Select the field in the message" onClick={() => show(path)}>
+                  <button type="button" class="plain" title="Select it in the message" onClick={() => show(path)}>
                     <code>{path}</code>
                   </button>
                 ) : (

@@ -25,7 +25,7 @@ export function Cause({ instance, explained }: CauseProps) {
               next attempt <Ago at={retrying.next_at} />
             </>
           ) : (
-            "the step will be retried"
+            "it will be retried"
           )}
         </span>
       </p>

@@ -106,8 +106,8 @@ export function History({ whole, runs, explained }: HistoryProps) {
 }
 
 function whyNot({ result, detail, error }: Action, explained: ReadonlyMap<string, Explained>): string {
-  if (result === "no_change") return "the action was no longer possible, or another operator was faster";
-  if (result === "failed") return error ?? "the platform did not accept the action within a day";
+  if (result === "no_change") return "no longer possible, or another operator was faster";
+  if (result === "failed") return error ?? "the platform did not accept it within a day";
   const code = String(detail?.code ?? "");
   return explained.get(code)?.title ?? code;
 }

@@ -130,7 +130,7 @@ export function Instance({ param: id }: ScreenProps) {
         <AskAct
           instance={instance}
           asked={open.act}
-          done={(word) => told(`${word}: accepted. The action is recorded under`)}
+          done={(word) => told(`${word}: accepted. It is recorded under`)}
           close={() => setOpen(undefined)}
         />
       )}

@@ -38,7 +38,7 @@ export function Graph({ roots }: { roots: readonly Knot[] }) {
   const [width, height] = [deepest * COLUMN + WIDE + 8, (row + 1) * ROW];
   const at = (knot: Knot) => ({ x: knot.depth * COLUMN + 4, y: (rows.get(knot) ?? 0) * ROW + 4 });
   return (
-    <Wide class="graph" label="Graph of the job; the list below has the same content" width={width}>
+    <Wide class="graph" label="Graph; the list below contains the same" width={width}>
       {(scale) => (
         <svg width={width * scale} height={height * scale} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
           {knots.flatMap((knot) => knot.children.map((child) => <Edge key={child.id} from={at(knot)} to={at(child)} child={child} />))}

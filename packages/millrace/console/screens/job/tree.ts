@@ -39,7 +39,7 @@ export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
     else roots.push(knot);
     for (const { instance_id: id, status } of node.leads_to) {
       if (knots.has(id)) continue;
-      const label = status === "pruned" ? "a pruned instance" : "an instance that is shown further below";
+      const label = status === "pruned" ? "an instance, since pruned" : "an instance, shown further below";
       knot.children.push({ ...bare(`${node.node} ${id}`, "instance", label, hrefOf("instances", id)), statuses: [[status, 1]] });
     }
   }
@@ -52,7 +52,7 @@ const bare = (id: string, kind: Knot["kind"], label: string, href: string): Knot
 });
 
 function knotOf(node: JobNode): Knot {
-  const label = node.name ?? node.message_type ?? "a removed instance";
+  const label = node.name ?? node.message_type ?? "an instance, since removed";
   const from = node.from_instance ?? node.node;
   const href =
     node.status === "gone"

@@ -12,13 +12,13 @@ const MINUTE_MS = 60_000;
 /** The meaning of each outcome of a delivery (docs/metrics.md), the most relevant first. */
 const OUTCOMES: Readonly<Record<string, string>> = {
   started: "an instance started",
-  routed: "the event was delivered to its routes",
-  "put off": "the command was accepted and started later",
-  duplicate: "the message was a duplicate, without effect",
-  kept: "the message was not needed: its row was already delivered",
-  settled: "an operator had already settled the message's dead letter",
-  retried: "the message returned to the queue for a retry",
-  captured: "the message was refused and kept as a dead letter",
+  routed: "delivered to its routes",
+  "put off": "accepted, started a little later",
+  duplicate: "a duplicate, without effect",
+  kept: "no longer needed: its row was already delivered",
+  settled: "its dead letter was already settled by an operator",
+  retried: "returned to the queue for a retry",
+  captured: "refused and kept as a dead letter",
 };
 
 const TAKEN = ["started", "routed", "put off"];

@@ -154,7 +154,7 @@ function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } 
                 <span class="quiet">
                   {one.state}, captured <Ago at={one.captured_at} /> ·{" "}
                   {one.fingerprint === null
-                    ? "the message's payload is not readable"
+                    ? "its payload is not readable"
                     : known.has(one.fingerprint)
                       ? "the same payload as a holder's"
                       : "a payload other than any holder's"}

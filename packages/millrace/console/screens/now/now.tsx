@@ -93,7 +93,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
           {({ key, instance_id, workflow, subject, step, item, answered, updated_at }) => (
             <Need key={key} count={1} to={hrefOf("instances", instance_id)} last={updated_at} note="recorded">
               {workflow} · {subject} · {step}
-              {item && ` [${item}]`}: {answered ? "the effect happened, but its rows were refused" : "unknown whether the effect happened"}
+              {item && ` [${item}]`}: {answered ? "it happened, but the rows recorded with it were refused" : "unknown whether it happened"}
             </Need>
           )}
         </Kind>

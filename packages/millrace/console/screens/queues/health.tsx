@@ -56,7 +56,7 @@ function rate(value: number): string {
 }
 
 const UNCOUNTED = "No delivery in this period, so there is no measurement.";
-const UNSAID = isLocal ? "The local queue does not report this value." : "The queue does not report this value.";
+const UNSAID = isLocal ? "Not available locally: the local queue does not report it." : "The queue does not report it.";
 
 type Policies = ReadonlyMap<string, ReturnType<typeof policyOf>>;
 
@@ -155,7 +155,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       width: { Retries: "136px", Batch: "88px", Concurrency: "96px" }[head],
       isMinor: true,
       isNumber: true,
-      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head] ?? <None why="The queue is not in the catalog." />,
+      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head] ?? <None why="It is not in the catalog." />,
     })),
   ];
 }

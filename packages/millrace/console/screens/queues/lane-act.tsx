@@ -42,7 +42,7 @@ export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
     found.push({
       verb: "retry",
       word: "Retry the instance",
-      follows: `The instance keeps its position in the lane, and the order is kept.${stays}`,
+      follows: `The instance keeps its place in the lane, and the order is kept.${stays}`,
       said: "The instance is retried.",
       id: failed.instance_id,
     });
@@ -52,7 +52,7 @@ export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
       word: "Skip this instance",
       follows:
         "The order is no longer kept: the next message starts although this instance failed. A later retry of the instance runs in parallel.",
-      said: "The lane continues without this instance.",
+      said: "The lane continues without it.",
       id: failed.instance_id,
     });
   if (state === "paused" || (state === "held" && !failed))
@@ -74,7 +74,7 @@ export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
     found.push({
       verb: "skip-head",
       word: `Drop the next message (${shortKey(head.idempotency_key ?? shortId(head.id))})`,
-      follows: "The message leaves the lane and becomes a dead letter, which can be corrected and replayed to the end of the lane.",
+      follows: "The message leaves the lane and becomes a dead letter. It can be corrected and replayed to the end of the lane.",
       said: "The message is a dead letter.",
       id: head.id,
       isDanger: true,

@@ -92,13 +92,13 @@ export function Draft({ message, first, isJson }: DraftProps) {
             hint={
               kind === "event"
                 ? "identifies the event: a repeat with the same key has no effect"
-                : "default: a key derived from the content, as shown"
+                : "default: derived from the content, as shown"
             }
             most={500}
             value={key}
             set={setKey}
           />
-          <Name label="Job" hint="default: a new job id" most={200} value={job} set={setJob} />
+          <Name label="Job" hint="default: a new one" most={200} value={job} set={setJob} />
         </details>
       </section>
       <section aria-label="Check" class="send-before">

@@ -75,7 +75,7 @@ function One({ limit }: { limit: Limit }) {
           {waiting === 0 ? "none waiting" : `${waiting} waiting`}
           {pausedUntil && (
             <>
-              {" · no calls before "}
+              {" · calls stopped, next "}
               <Ago at={pausedUntil} />
             </>
           )}

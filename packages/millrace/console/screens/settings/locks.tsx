@@ -71,8 +71,8 @@ export function Locks() {
           final="The holder cannot get the lock back."
           show={() => (
             <p>
-              The holder loses the lock{asked.waiting > 0 ? ", and the next waiting caller gets the lock" : ""}. The holder learns this when
-              it renews. Its fenced writes are refused after the next holder has written.
+              The holder loses the lock{asked.waiting > 0 ? ", and the next one waiting gets it" : ""}. The holder learns this when it
+              renews. Its fenced writes are refused after the next holder has written.
             </p>
           )}
           act={(reason) => post("/v1/locks/:name/break", { param: { name: asked.name }, body: { reason } })}

@@ -39,10 +39,10 @@ const muteRoute = createRoute({
   operationId: "muteAlert",
   command: "alerts mute",
   summary: "Mute an alert until a time",
-  description: "Sends no notification for this alert and for later alerts with the same rule and labels. Muted alerts remain listed.",
+  description: "Sends no notification for this alert and for later alerts with the same rule and labels. They remain listed.",
   ...needs("observe", "operate"),
   request: { params, body: jsonBody(muting) },
-  responses: { 200: answers("The alert is muted", MutedSchema), ...problems(...BODY_REFUSALS, "alert_not_found") },
+  responses: { 200: answers("It is muted", MutedSchema), ...problems(...BODY_REFUSALS, "alert_not_found") },
 });
 
 const unmuteRoute = createRoute({

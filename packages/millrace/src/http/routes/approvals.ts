@@ -22,7 +22,7 @@ const list = createRoute({
   command: "approvals list",
   summary: "List questions to operators, newest first",
   description:
-    "A page filtered by `workflow` or by a decided state scans 5,000 questions. Such a page may be short or empty and still have a `next_cursor`.",
+    "A page filtered by `workflow` or by a decided state scans 5,000 questions. It may be short or empty and still have a `next_cursor`.",
   ...needs("read"),
   request: {
     query: ApprovalFilter.extend(pageQuery).strict(),

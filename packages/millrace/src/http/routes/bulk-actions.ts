@@ -34,8 +34,8 @@ const PlanSchema = z
     stages: z.array(z.int()).meta({ description: "The number of items of each stage." }),
     parts: z
       .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
-      .meta({ description: "The count of unknown outcomes of each step, with the consequence; empty for other verbs." }),
-    follows: z.string().nullable().meta({ description: "A warning, such as that the action is final; null without a warning." }),
+      .meta({ description: "For unknown outcomes: the count of each step and the consequence. Empty for other verbs." }),
+    follows: z.string().nullable().meta({ description: "A warning, such as that the action is final; null if there is none." }),
   })
   .meta({ id: "BulkPlan" });
 
@@ -49,8 +49,8 @@ const start = createRoute({
   command: "bulk-actions start",
   summary: "Start a bulk action",
   description: [
-    "Records the items that match now and applies the action to them in stages, at a rate per second. The verbs are `retry`, `cancel`, `pause`, `resume` and `close` for instances; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
-    "After each stage the bulk action waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
+    "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
+    "After each stage it waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
   ].join("\n\n"),
   ...needs("operate"),
   request: {
@@ -89,7 +89,7 @@ const show = createRoute({
   operationId: "getBulkAction",
   command: "bulk-actions show",
   summary: "Get a bulk action with its progress",
-  description: "Returns the state of the bulk action and its counts of done, skipped, failed and remaining items.",
+  description: "Returns its state and the counts of done, skipped, failed and remaining items.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
@@ -123,7 +123,7 @@ const steering = (verb: "abort" | "resume", summary: string, description: string
     request: { params, body: jsonBody(reasoned) },
     responses: {
       202: answers(
-        verb === "abort" ? "The bulk action is halted" : "The bulk action continues",
+        verb === "abort" ? "It is halted" : "It continues",
         BulkActionSchema.extend({ action_id: z.string() }).meta({ id: "SteeredBulkAction" }),
       ),
       ...problems(...BODY_REFUSALS, "bulk_action_not_found", "invalid_transition", "bulk_actions_running", "config_invalid"),

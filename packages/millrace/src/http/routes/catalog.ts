@@ -28,11 +28,11 @@ const MessageSchema = z
   .object({
     type: z.string(),
     kind: z.enum(KINDS),
-    version: z.int().meta({ description: "The version of the message's payload." }),
+    version: z.int().meta({ description: "Of its payload." }),
     queue: z.string().meta({ description: "The queue or lane of the message." }),
     door: z
       .object({
-        scope: z.string().nullable().meta({ description: "The scope required to send the message; null if no token may send it." }),
+        scope: z.string().nullable().meta({ description: "The scope required to send it; null if no token may send it." }),
         route: z.string().meta({ description: "The route for this message." }),
       })
       .nullable()
@@ -43,8 +43,8 @@ const MessageSchema = z
       .array(
         z.object({
           do: z.enum(["start", "send", "signal", "project", "call"]),
-          workflow: z.string().nullable().meta({ description: "The workflow of a `start` target." }),
-          type: z.string().nullable().meta({ description: "The command of a `send` target." }),
+          workflow: z.string().nullable().meta({ description: "Of `start`." }),
+          type: z.string().nullable().meta({ description: "For `send`: the command." }),
         }),
       )
       .meta({ description: "The targets of an event." }),
@@ -54,38 +54,33 @@ const MessageSchema = z
 const QueueSchema = z
   .object({
     name: z.string(),
-    is_lane: z.boolean().meta({ description: "True if messages of one key are processed in order." }),
+    is_lane: z.boolean().meta({ description: "Messages of one key are processed in order." }),
     carries: z.enum(["commands", "events"]),
     retries: z.object({ limit: z.int(), initial_seconds: z.number(), max_seconds: z.number() }),
     batch_size: z.int(),
     batch_wait_seconds: z.number().meta({ description: "The longest wait of a batch for more messages." }),
-    concurrency: z.int().meta({ description: "The number of concurrent batches; for a lane, of concurrent instances of one key." }),
+    concurrency: z.int().meta({ description: "Concurrent batches; for a lane, concurrent instances of one key." }),
     has_priorities: z.boolean(),
-    is_elsewhere: z.boolean().meta({ description: "True if another Worker consumes the queue." }),
-    dead_letter_queue: z.string().nullable().meta({ description: "The dead-letter queue; null for a lane." }),
-    messages: z.array(z.string()).meta({ description: "The types of the queue's messages." }),
-    workflows: z.array(z.string()).meta({ description: "The workflows that the queue's messages start." }),
+    is_elsewhere: z.boolean().meta({ description: "Another Worker consumes it." }),
+    dead_letter_queue: z.string().nullable().meta({ description: "Null for a lane." }),
+    messages: z.array(z.string()).meta({ description: "Their types." }),
+    workflows: z.array(z.string()).meta({ description: "Started by its messages." }),
     producers: z
       .array(z.object({ by: z.enum(["request", "route", "workflow"]), name: z.string() }))
-      .meta({ description: "The producers: HTTP routes, events with a route that sends, and observed workflows." }),
+      .meta({ description: "HTTP routes, events with a route that sends, and observed workflows." }),
   })
   .meta({ id: "CatalogQueue" });
 
 const WorkflowSchema = z
   .object({
     name: z.string(),
-    on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command or event that starts the workflow." }),
-    deadline_seconds: z
-      .number()
-      .nullable()
-      .meta({ description: "The time after which a running instance is overdue; null without a deadline." }),
-    step_mode: z.enum(["platform", "lean"]).meta({ description: "The default step mode of the workflow." }),
+    on: z.object({ kind: z.enum(KINDS), type: z.string() }).meta({ description: "The command or event that starts it." }),
+    deadline_seconds: z.number().nullable().meta({ description: "An instance that runs longer is overdue; null without a deadline." }),
+    step_mode: z.enum(["platform", "lean"]).meta({ description: "The default step mode." }),
     steps: z
       .array(z.object({ name: z.string(), class: z.enum(RECORDED_CLASSES) }))
-      .meta({ description: "The observed steps with an effect, each with its effect class." }),
-    emits: z
-      .array(z.object({ kind: z.enum(KINDS), type: z.string() }))
-      .meta({ description: "The messages that instances of the workflow were observed to emit." }),
+      .meta({ description: "Observed steps with an effect, each with its effect class." }),
+    emits: z.array(z.object({ kind: z.enum(KINDS), type: z.string() })).meta({ description: "Observed emitted messages." }),
   })
   .meta({ id: "CatalogWorkflow" });
 
@@ -109,7 +104,7 @@ const show = createRoute({
   command: "catalog show",
   summary: "Get the catalog of messages, queues and workflows",
   description:
-    "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run, from the newest instances of your tenant.",
+    "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
   responses: { 200: answers("The catalog", CatalogSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
@@ -124,15 +119,12 @@ const draftSchema = z.strictObject({
   payload: z.unknown().meta({ description: "The payload, by the schema of the type." }),
   idempotency_key: chosenName(MAX_KEY_CHARACTERS)
     .optional()
-    .meta({ description: "The idempotency key. Default: the key that the command derives from its payload." }),
+    .meta({ description: "Default: the key that the command derives from its payload." }),
 });
 
 const CheckedSchema = z
   .object({
-    key: z
-      .string()
-      .nullable()
-      .meta({ description: "The key of the message; null for an event sent without its required `idempotency_key`." }),
+    key: z.string().nullable().meta({ description: "The key; null for an event sent without its required `idempotency_key`." }),
     subject: z.string().nullable(),
     outcome: z.enum(["new", "repeat", "reused", "refused"]).meta({
       description: [
@@ -144,9 +136,7 @@ const CheckedSchema = z
       .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned", "stated"]) })
       .nullable()
       .meta({ description: "The holder of the key: an instance, the tombstone of one, or an event." }),
-    refused: z
-      .union([ProblemSchema, z.null()])
-      .meta({ description: "The problem that a refused message would get; null for other outcomes." }),
+    refused: z.union([ProblemSchema, z.null()]).meta({ description: "The problem that would be returned, if `refused`." }),
   })
   .meta({ id: "CheckedMessage" });
 

@@ -16,14 +16,14 @@ const NodeSchema = z
   .object({
     node: z.string().meta({ description: "The id of the node in the job; `cause` of another node refers to it." }),
     kind: z.enum(["instance", "command", "event", "dead_letter"]),
-    message_type: z.string().nullable().meta({ description: "The type of the message; for an instance, of the message that started it." }),
+    message_type: z.string().nullable().meta({ description: "For an instance: the message that started it." }),
     idempotency_key: z.string().nullable(),
     name: z.string().nullable().meta({ description: "The workflow of an instance or the queue of a dead letter." }),
     status: z.string().meta({
-      description: "The status of the instance or dead letter. A message is `on_its_way` or `taken`. A removed cause is `gone`.",
+      description: "The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed.",
     }),
     subject: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "The time when the node was accepted, emitted or captured; null for a removed node." }),
+    at: timestamp.nullable().meta({ description: "When the node was accepted, emitted or captured; null for a removed node." }),
     cause: z.string().nullable().meta({ description: "The node that caused this node (the edge). Null if the cause is not in the job." }),
     causation_id: z.string().nullable().meta({ description: "The cause as named in the message." }),
     from_instance: z
@@ -37,7 +37,7 @@ const NodeSchema = z
       .meta({ description: "Milliseconds between the cause and the node; for an instance, since its message was created." }),
     leads_to: z
       .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
-      .meta({ description: "The instances that the message started by its key, including `pruned` ones." }),
+      .meta({ description: "For a message: the instances that it started, by its key, including `pruned` ones." }),
   })
   .meta({ id: "JobNode" });
 
@@ -73,7 +73,7 @@ const show = createRoute({
       "A page of the job",
       pageOf(NodeSchema).extend({
         id: z.string(),
-        summary: SummarySchema.nullable().meta({ description: "The summary of the job, only on the first page; null on other pages." }),
+        summary: SummarySchema.nullable().meta({ description: "Only on the first page." }),
         collapsed: z.array(z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() })),
         elsewhere: z
           .array(z.object({ kind: z.string(), url: z.string() }))

@@ -18,18 +18,18 @@ const WorkflowCostSchema = z
     workflow: z.string(),
     basis: z.enum(["runs", "code", "nothing"]).meta({
       description:
-        "`runs`: the cost is computed from the newest runs. `code`: no run was observed, and the cost is a lower bound from the steps in the code. `nothing`: the code names no step.",
+        "`runs`: from its newest runs. `code`: no run was observed; a lower bound from the steps in the code, each once. `nothing`: the code names no step.",
     }),
-    runs_seen: z.int().meta({ description: "The number of newest runs that the cost is computed from, at most 25." }),
+    runs_seen: z.int().meta({ description: "The number of newest runs used, at most 25." }),
     runs: z
       .object({ hour: z.number(), day: z.number(), week: z.number() })
-      .meta({ description: "The number of runs that ended in the last hour, day and week. Runs of the last minute may be missing." }),
+      .meta({ description: "Runs that ended in the last hour, day and week. Runs of the last minute may be missing." }),
     steps: z.object({ typical: z.number(), most: z.number() }).nullable().meta({ description: "The cost of one run, as observed." }),
     messages: z.number(),
     per_run: AmountsSchema.meta({ description: "The average usage of a run, including the rows that its removal writes." }),
     usd_per_thousand_runs: z.number(),
-    runs_per_month: z.number().meta({ description: "The number of runs per month: 30 times the runs of the last day." }),
-    usd_per_month: z.number().meta({ description: "The monthly cost by list prices, without the included usage of the plan." }),
+    runs_per_month: z.number().meta({ description: "30 times the runs of the last day." }),
+    usd_per_month: z.number().meta({ description: "List prices, without the included usage of the plan." }),
     usd_by: AmountsSchema.meta({ description: "The monthly cost in dollars, by billed item." }),
   })
   .meta({ id: "WorkflowCost" });
@@ -46,10 +46,10 @@ const CostsSchema = z
       .object({
         usd: z.number().meta({ description: "The monthly cost, with the price of the plan and after the plan's included usage." }),
         plan_usd: z.number(),
-        usd_by: AmountsSchema.meta({ description: "The cost in dollars beyond the quotas of the plan, by billed item." }),
+        usd_by: AmountsSchema.meta({ description: "Dollars beyond the quotas of the plan, by billed item." }),
         used: z.array(z.object({ of: z.string(), used: z.number(), included: z.number(), usd: z.number() })),
       })
-      .meta({ description: "The cost of the whole deployment, if its account runs nothing else." }),
+      .meta({ description: "The whole deployment, if its account runs nothing else." }),
   })
   .meta({ id: "Costs" });
 
@@ -59,8 +59,7 @@ const list = createRoute({
   operationId: "getCosts",
   command: "costs show",
   summary: "Get the cost of each workflow and the monthly cost of the deployment",
-  description:
-    "Returns the costs of all tenants by list prices. CPU time, R2, the storage of app objects and the charges of upstreams are not included.",
+  description: "Covers all tenants, by list prices. Without CPU time, R2, the storage of app objects, and the charges of upstreams.",
   ...needs("observe"),
   responses: { 200: answers("The costs", CostsSchema), ...problems("unauthorized", "forbidden") },
 });

@@ -26,12 +26,12 @@ const DeadLetterDetail = FullDeadLetter.extend({
     .object({
       type: z.string(),
       kind: z.enum(["command", "event"]),
-      version: z.int().meta({ description: "The current version of the message type's schema." }),
+      version: z.int().meta({ description: "The current version of its schema." }),
       queues: z.array(z.string()),
-      workflow: z.string().nullable().meta({ description: "The workflow that handles the command; null for an event." }),
+      workflow: z.string().nullable().meta({ description: "For a command: the workflow that handles it." }),
     })
     .nullable()
-    .meta({ description: "The deployed definition of the message type; null if the type is unknown." }),
+    .meta({ description: "The deployed definition of its type; null if the type is unknown." }),
   replay: ReplayPlanSchema.meta({
     description: "The result of a replay of the unchanged message now, with the issues by the current schema.",
   }),
@@ -46,7 +46,7 @@ const list = createRoute({
   command: "dead-letters list",
   summary: "List dead letters, newest first",
   description:
-    "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. Such a page may be short or empty and still have a `next_cursor`.",
+    "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
   ...needs("read"),
   request: {
     query: DeadLetterFilter.extend(pageQuery).strict(),

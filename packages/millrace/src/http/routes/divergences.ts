@@ -8,7 +8,7 @@ import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
 const PageSchema = pageOf(DivergenceRow).extend({
-  open: z.record(z.string(), z.int()).meta({ description: "The number of open divergences, by kind." }),
+  open: z.record(z.string(), z.int()).meta({ description: "The number of open ones, by kind." }),
 });
 
 const list = createRoute({

@@ -15,7 +15,7 @@ const EmittedSchema = z.object({
   truncated: z.boolean(),
   left_out: z.int().meta({
     description:
-      "The number of sent messages without a kept copy: the messages of one step are kept up to 250,000 characters. GET /v1/instances?correlation= lists the results of such messages. Steps recorded before this count existed are not counted.",
+      "Messages that were sent but of which no copy is kept: the messages of one step are kept up to 250,000 characters. Find their results by the job: GET /v1/instances?correlation=. 0 for steps recorded before this count existed.",
   }),
 });
 

@@ -11,7 +11,7 @@ const HealthSchema = z.object({
   ok: z.literal(true),
   keeper_seconds: z.int().nullable().meta({
     description:
-      "Seconds since the last run of the keeper: about ten in a healthy deployment. Null if the keeper's alarm was not set, which this request has set.",
+      "Seconds since the last run of the keeper: about ten in a healthy deployment. Null if its alarm was not set; this request has set it.",
   }),
 });
 

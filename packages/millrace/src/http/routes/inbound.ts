@@ -126,7 +126,7 @@ function routeOf(source: InboundSource) {
     request: { body: { required: true, content: { "application/json": { schema }, [FORM]: { schema } } } },
     responses: {
       200: {
-        description: "The webhook was accepted, known, or ignored. A text answers a test of the address.",
+        description: "Accepted, known, or ignored. As text: the answer to a test of the address.",
         content: { "application/json": { schema: TakenSchema }, "text/plain": { schema: { type: "string" } } },
       },
       ...problems(

@@ -19,9 +19,9 @@ const PlanSchema = z
   .object({
     refused: z.string().nullable().meta({ description: "Why the action would be refused now; null if it would be accepted." }),
     from: z.string().nullable().meta({ description: "The step at which the run would start; null for no run, and for the beginning." }),
-    follows: z.string().meta({ description: "The consequence of the action, in a sentence." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
     note: z.string().nullable().meta({
-      description: "A note on the confirmed output that a retry keeps, with the correction if the output is wrong; null without a note.",
+      description: "A note on the confirmed output that a retry keeps, with the correction if it is wrong; null without one.",
     }),
     effects: z.array(
       z.object({
@@ -29,7 +29,7 @@ const PlanSchema = z
         item: z.string(),
         verdict: z.enum(PLAN_VERDICTS).meta({
           description:
-            "`kept`: the effect happened and is kept. `runs`: the step runs, or runs again. `caught`: the step failed and the code continued; the same error is thrown again. `skipped`: an operator skipped the step. `held`: the step's next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: the effect is undone, or already was. `stays`: the effect remains, because it has no undo handler. `asked`: the upstream is asked first whether the effect happened. `repeated`: the effect may have happened; it runs again under its key and is then undone. `nothing`: the effect did not happen. `in_doubt`: an operator must decide whether the effect happened. `unknown`: the step failed without a recorded outcome, and its effect may have happened. `needs_output`: the effect happened, and an operator must give its output.",
+            "`kept`: it happened and is kept. `runs`: it runs, or runs again. `caught`: it failed and the code continued; the same error is thrown again. `skipped`: an operator skipped it. `held`: its next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: it is undone, or already was. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it may have happened; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: an operator must decide whether it happened. `unknown`: it failed without a recorded outcome and may have happened. `needs_output`: it happened, and an operator must give its output.",
         }),
       }),
     ),

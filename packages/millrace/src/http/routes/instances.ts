@@ -34,9 +34,9 @@ const InstanceSchema = z
     correlation_id: z.string(),
     causation_id: z.string(),
     subject: z.string(),
-    deliveries: z.int().meta({
-      description: "The number of deliveries of the instance's message. Deliveries after the first are duplicates without effect.",
-    }),
+    deliveries: z
+      .int()
+      .meta({ description: "The number of deliveries of its message. Deliveries after the first are duplicates without effect." }),
     step: z.string().nullable().meta({
       description: "The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`.",
     }),
@@ -44,23 +44,18 @@ const InstanceSchema = z
       .array(
         z.object({
           step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
-          event_type: z
-            .string()
+          event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
+          subject: z.string().nullable().meta({ description: "For an event: its required subject." }),
+          approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
+          until: timestamp
             .nullable()
-            .meta({ description: "The type of the awaited event, such as `order.paid`; null for a question." }),
-          subject: z.string().nullable().meta({ description: "The required subject of the awaited event; null for a question." }),
-          approval_id: z
-            .string()
-            .nullable()
-            .meta({ description: "The question that the step waits for: answer it with `POST /v1/approvals/{id}/approve` or `/reject`." }),
-          until: timestamp.nullable().meta({ description: "The end of the wait; null for a wait that started before ends were recorded." }),
+            .meta({ description: "When the wait ends. Null for a wait that started before this time was recorded." }),
         }),
       )
       .max(20)
-      .meta({ description: "The awaited events and answers, at most 20. `sleeping` shows a sleep." }),
+      .meta({ description: "Awaited events and answers, at most 20. For a sleep see `sleeping`." }),
     held: z.string().nullable().meta({
-      description:
-        "The pause of the workflow or queue that keeps the instance from starting, with its actor and reason; null without such a pause.",
+      description: "The pause of the workflow or queue that keeps the instance from starting, with its actor and reason. Null otherwise.",
     }),
     retrying: z
       .object({
@@ -74,27 +69,27 @@ const InstanceSchema = z
       .nullable()
       .meta({
         description:
-          "The step that waits for its next attempt after a failure; the first of several. A list has only `lookup` and `once` steps, because steps of other classes record nothing before they end.",
+          "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps, because the other classes record nothing before they are done.",
       }),
     sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
       description:
-        "A sleeping step. A list shows a sleep (or a long back-off) about 30 s later, after the keeper has asked the platform, and without step and end.",
+        "A sleeping step. In a list, a sleep (or a long back-off) appears about 30 s later, when the keeper has asked the platform, without the step and the end.",
     }),
     due_at: timestamp.nullable().meta({
-      description: "The due time of a delayed command, whose status is `accepted` until that time; null for a command without a delay.",
+      description: "When a delayed command is due; until then the status is `accepted`. Null without a delay.",
     }),
-    must_end_by: timestamp.nullable().meta({ description: "The deadline of the instance; null without a deadline." }),
+    must_end_by: timestamp.nullable().meta({ description: "The deadline; null without one." }),
     overdue: z
       .boolean()
-      .meta({ description: "True if the deadline has passed and the instance is still running. An overdue instance is not stopped." }),
+      .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
     error: ShownFailure.nullable().meta(redacted),
-    tags: z.array(z.string()).meta({ description: "The tags of the instance's command.", examples: [["customer:acme"]] }),
+    tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
     progress: StepProgress.nullable().meta({
       description: "The last progress that a step of this run reported; null without a report.",
     }),
     undo: z.enum(["open", "done"]).nullable().meta({
       description:
-        "`open`: an undo is running or has failed. `done`: the undo has ended. A close keeps the value, and a retry resets it to null.",
+        "`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null.",
     }),
     accepted_at: timestamp,
     updated_at: timestamp,
@@ -107,11 +102,9 @@ const InstanceDetailSchema = InstanceSchema.extend({
   platform_status: z.string().meta({ description: "The status on the platform; `unknown` if the platform has no such instance." }),
   payload: z.unknown().meta({ description: "The payload as sent; null if it is stored by reference." }),
   payload_ref: z.string().nullable().meta({ description: "The location of a large payload." }),
-  result: z
-    .unknown()
-    .meta({ description: "The return value of a complete run; null for other runs, and after the platform has removed the value." }),
+  result: z.unknown().meta({ description: "The return value of a complete run; null without one, and after the platform has removed it." }),
   result_changed: z.string().nullable().meta({
-    description: "The changes that the conversion to JSON made to a result that is not plain data, such as a Map; null for other results.",
+    description: "For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise.",
   }),
   doubts: z
     .array(
@@ -122,27 +115,25 @@ const InstanceDetailSchema = InstanceSchema.extend({
         why: z.string().nullable().meta({ description: "The error of the last attempt." }),
         confirm: z.string().meta({ description: "The path of the POST that confirms that the effect happened, with its `output`." }),
         reject: z.string().nullable().meta({
-          description: "The path of the POST that rejects the effect, which did not happen; null if the effect is known to have happened.",
+          description: "The path of the POST if the effect did not happen. Null if the effect is known to have happened.",
         }),
         retry: z.string().nullable().meta({
-          description: "The path of the POST that runs the effect again, although it may happen twice; null if a retry is refused.",
+          description: "The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused.",
         }),
         answered: AnsweredEffect.nullable(),
         follows: Answers,
       }),
     )
-    .meta({ description: "The effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
+    .meta({ description: "Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
   callback: z
     .object({
       url: z.string(),
       called: CalledEndSchema.nullable().meta({
         description: "The end of the instance that the last call reports; null before the first call.",
       }),
-      told: CalledEndSchema.nullable().meta({
-        description: "The end of the instance that the receiver has accepted; null before an accepted call.",
-      }),
+      told: CalledEndSchema.nullable().meta({ description: "The end that the address has accepted; null until then." }),
       delivery: Delivery.nullable().meta({
-        description: "The delivery of the last call; null before the first call, and after retention removed the delivery's instance.",
+        description: "The delivery of that call; null before the first call, and after retention removed its instance.",
       }),
     })
     .nullable()
@@ -157,24 +148,24 @@ const list = createRoute({
   command: "instances list",
   summary: "List instances, newest first",
   description:
-    "A page filtered by `workflow` or `subject` scans 50,000 instances. Such a page may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
+    "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
   ...needs("read"),
   request: {
     query: z.strictObject({
       status: z.enum(INSTANCE_STATUSES).optional(),
       standing: z.enum(STANDINGS).optional().meta({
         description:
-          "Only running instances that are delayed (`due_at` in the future), retrying, sleeping or waiting, as far as a list contains this state.",
+          "Only running instances that are delayed (`due_at` in the future), retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
       }),
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
       tag: z.string().optional().meta({ description: "Instances with this tag." }),
-      cause: z.string().optional().meta({ description: "Only errored instances of this cause, an `id` of `/v1/instances/causes`." }),
+      cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
       overdue: z.enum(["true"]).optional().meta({
         description: "Only running instances past their `must_end_by`, most recent deadline first.",
       }),
-      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Only instances accepted at or after this time." }),
+      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
       ...pageQuery,
     }),
   },
@@ -197,7 +188,7 @@ const counts = createRoute({
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
-      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Only instances accepted at or after this time." }),
+      since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
     }),
   },
   responses: {

@@ -16,7 +16,7 @@ const KeySchema = z
     key: z.string(),
     holders: z.array(KeyHolder),
     captured: z.array(CapturedUnderKey).meta({
-      description: "The newest 20 dead letters with this key. A refused HTTP request leaves no dead letter.",
+      description: "The newest 20 dead letters with this key. A refused HTTP request leaves no row.",
     }),
     captured_truncated: z.boolean(),
   })

@@ -84,9 +84,8 @@ const SUMMARIES: Record<LaneVerb, string> = {
 };
 const DESCRIPTIONS: Record<LaneVerb, string> = {
   pause: "No further message starts. Running instances continue.",
-  resume: "A held lane continues after its failed instance, which can be retried out of order.",
-  retry_head:
-    "Ignores the delay of the head. While the lane waits for an instance, the request is refused: retry a failed instance instead.",
+  resume: "A held lane continues after the failed instance, which can be retried out of order.",
+  retry_head: "Ignores the delay of the head. Refused while the lane waits for an instance. Retry a failed instance instead.",
   skip_head: "The head becomes a dead letter. If the lane waits for a failed instance, that instance no longer blocks the lane.",
 };
 
@@ -101,7 +100,7 @@ const steer = <Verb extends LaneVerb>(verb: Verb) =>
     ...needs("operate"),
     request: { params, body: jsonBody(steering) },
     responses: {
-      200: answers("The action on the lane is done", SteeredSchema),
+      200: answers("It is done", SteeredSchema),
       ...problems(...BODY_REFUSALS, "lane_not_found", "invalid_transition"),
     },
   });

@@ -42,9 +42,9 @@ const pullSchema = z.object({
     .default(DEFAULT_BATCH_SIZE)
     .meta({ description: "The highest number of messages in the answer." }),
   visibility_timeout_ms: visibility.meta({
-    description: "The length of the lease, at most 12 hours. Default: the setting of the queue.",
+    description: "The length of the lease. Default: the setting of the queue. At most 12 hours.",
   }),
-  visibility_timeout: visibility.meta({ description: "The same as `visibility_timeout_ms`, for older clients." }),
+  visibility_timeout: visibility.meta({ description: "The same, for older clients." }),
 });
 
 const leaseId = z.string().min(1).max(200);
@@ -85,7 +85,7 @@ const pull = createRoute({
         message_backlog_count: z.int(),
         messages: z.array(
           z.object({
-            body: z.string().meta({ description: "The body of the message: in Base64, except for the content type `text`." }),
+            body: z.string().meta({ description: "Base64, except for the content type `text`." }),
             id: z.string(),
             timestamp_ms: z.int(),
             attempts: z.int(),

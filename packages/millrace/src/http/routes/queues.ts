@@ -64,8 +64,7 @@ const byMinute = createRoute({
   operationId: "listMessagesByMinute",
   command: "messages by-minute",
   summary: "Get deliveries by minute, queue, type and outcome",
-  description:
-    "Returns the newest minute first. A type that is not deployed is `unknown`. `sources` counts the deliveries by kind of sender.",
+  description: "Newest minute first. A type that is not deployed is `unknown`. `sources`: by kind of sender.",
   ...needs("observe"),
   request: {
     query: minutesOf(WINDOW_MINUTES).extend({

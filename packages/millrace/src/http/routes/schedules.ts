@@ -52,7 +52,7 @@ const list = createRoute({
   operationId: "listSchedules",
   command: "schedules list",
   summary: "List schedules by name, each with its last run",
-  description: "Returns each schedule with its next due time and the result of the last run.",
+  description: "Returns each schedule with its next due time and the result of its last one.",
   ...needs("read"),
   request: {
     query: z.strictObject(nameQuery(50, 200)),
@@ -94,10 +94,10 @@ const remove = createRoute({
   operationId: "deleteSchedule",
   command: "schedules delete",
   summary: "End a schedule",
-  description: "The past runs of the schedule remain readable.",
+  description: "Its past runs remain readable.",
   ...needs("operate"),
   request: { params, query: reasoned },
-  responses: { 204: { description: "The schedule is deleted" }, ...problems(...found) },
+  responses: { 204: { description: "It is gone" }, ...problems(...found) },
 });
 
 const pause = createRoute({

@@ -31,7 +31,7 @@ const FindingSchema = z
     id: z.string(),
     title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
     status: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "The time when the item was created." }),
+    at: timestamp.nullable().meta({ description: "When it was created." }),
     url: z.string().meta({ description: "The path of the API that returns the item." }),
     by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
     match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),

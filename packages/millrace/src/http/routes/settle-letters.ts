@@ -72,10 +72,10 @@ const skip = createRoute({
   request: { params, body: jsonBody(reasoned) },
   responses: {
     200: answers(
-      "The dead letter is skipped, or was settled before",
+      "Skipped, or already settled",
       z.object({
         action_id: z.string(),
-        skipped: z.boolean().meta({ description: "False if another operator settled the dead letter first." }),
+        skipped: z.boolean().meta({ description: "False if another operator settled it first." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
@@ -93,10 +93,10 @@ const escalate = createRoute({
   request: { params, body: jsonBody(reasoned) },
   responses: {
     200: answers(
-      "The dead letter is escalated, or was escalated or settled before",
+      "Escalated, or already escalated or settled",
       z.object({
         action_id: z.string(),
-        escalated: z.boolean().meta({ description: "False if another operator escalated or settled the dead letter first." }),
+        escalated: z.boolean().meta({ description: "False if another operator escalated or settled it first." }),
       }),
     ),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found"),

@@ -14,9 +14,7 @@ const CallerSchema = z
     tenant: z.string(),
     actor: z.string().meta({ description: "Your name in the audit and in messages." }),
     scopes: z.array(z.string()),
-    expires_at: timestamp
-      .nullable()
-      .meta({ description: "The expiry of your token; null if your token never expires, and without a token." }),
+    expires_at: timestamp.nullable().meta({ description: "When your token expires; null for never, and without a token." }),
     at: timestamp.meta({ description: "The current time of the server. Ages are relative to this time." }),
   })
   .meta({ id: "Caller" });
@@ -40,7 +38,7 @@ const mint = createRoute({
   command: "sign-in-codes mint",
   summary: "Mint a sign-in code for the console",
   description:
-    "For a link such as `/console#code=…`, which keeps the token out of URLs. The code is valid once, within ten minutes. The code is exchanged for a new token with your scopes that is valid for twelve hours, at most as long as yours. That token is listed and can be revoked like any other.",
+    "For a link such as `/console#code=…`, which keeps the token out of URLs. The code is valid once, within ten minutes. It is exchanged for a new token with your scopes that is valid for twelve hours, at most as long as yours. That token is listed and can be revoked like any other.",
   ...needs("read"),
   request: { body: jsonBody(reasoned) },
   responses: {

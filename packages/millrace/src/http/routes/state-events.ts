@@ -47,9 +47,7 @@ export const eventSchema = z.strictObject({
 });
 
 const batchItemSchema = eventSchema.extend({
-  idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({
-    description: "The idempotency key, which identifies the event among events of its type.",
-  }),
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({ description: "Identifies the event among those of its type." }),
 });
 
 const { most, maxBytes } = BATCH_LIMITS;
@@ -75,14 +73,14 @@ const stateOne = createRoute({
   summary: "Accept an event",
   description: [
     "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
-    "`Idempotency-Key` is required and identifies the event among events of its type. A repeat of the key returns the same event, `replayed`. With another payload it is refused.",
+    "`Idempotency-Key` is required and identifies the event among those of its type. A repeat of the key returns the same event, `replayed`. With another payload it is refused.",
     "Accepts only event types declared open (`door`). Tenant and source come from the token, the subject from the payload.",
     "Also accepts CloudEvents 1.0, structured and binary. `data` is the payload. Without the header `Idempotency-Key`, `source` and `id` form the key. The extensions `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is ignored.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
     headers: z.object({
-      ...keyHeader("The idempotency key of the event, required except for a CloudEvent."),
+      ...keyHeader("Identifies the event. Required except for a CloudEvent."),
       ...cloudEventHeaders,
       ...traceHeadersSchema,
     }),

@@ -17,7 +17,7 @@ import { progressView } from "./instances.ts";
 
 const AttemptSchema = z
   .object({
-    attempt: z.int().meta({ description: "The number of the attempt, from 1, and again from 1 after a restart of the instance." }),
+    attempt: z.int().meta({ description: "The number of the attempt. It starts at 1, again after a restart of the instance." }),
     started_at: timestamp,
     ended_at: timestamp.nullable(),
     error: z.object({ name: z.string(), message: z.string() }).nullable(),
@@ -28,50 +28,47 @@ const AttemptSchema = z
 const StepSchema = z
   .object({
     type: z.enum(["do", "sleep", "waitForEvent"]),
-    name: z.string().meta({ description: "The step's name in the code. A wait has the name of the step that waits." }),
+    name: z.string().meta({ description: "The step's name in the code. A wait has the name of its step, which first runs as `do`." }),
     own: z
       .object({ of: z.string(), part: z.enum(OWN_PARTS) })
       .nullable()
       .meta({
         description:
-          "Null for a step of the workflow code. A step that the engine adds names the step of the code (`of`) and its purpose (`part`). `in_doubt`, `paused`: the step waits for an operator. `after_doubt`, `after_pause`: the attempt after an operator's decision. `signal`, `answer`: the step waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: the step repeats a read that was unavailable. `run`: a new attempt of the step.",
+          "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step.",
       }),
     mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: an inline step without a platform step, which is not billed." }),
-    kept: z.boolean().meta({ description: "True for an inline step of an earlier run, whose output this run keeps." }),
-    count: z.int().meta({ description: "The number of the call among calls with the same step name." }),
+    kept: z.boolean().meta({ description: "True for an inline step of an earlier run; this run keeps its output." }),
+    count: z.int().meta({ description: "Distinguishes calls with the same name, in call order." }),
     state: z
       .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
       .meta({
         description:
-          "`in_doubt`: an operator must decide whether the step's effect happened; steps with `own` follow. `paused`: an operator paused the run before the step started; steps with `own` follow. `stopped`: the run ended before the step ended or started.",
+          "`in_doubt`: an operator must decide whether its effect happened; the wait and the following steps come next, with `own`. `paused`: an operator paused the run before it started; the same steps follow. `stopped`: its run ended before the step did, or was stopped before it started.",
       }),
-    started_at: timestamp.nullable().meta({ description: "The start of the step; null if the platform has removed the step's history." }),
+    started_at: timestamp.nullable().meta({ description: "When the step started. Null if the platform has removed the step's history." }),
     ended_at: timestamp.nullable(),
     attempts: z.array(AttemptSchema).meta({
-      description:
-        "The attempts of the current run; empty if the platform has removed them. `retry_delay_ms` is the delay between two attempts.",
+      description: "Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`.",
     }),
     max_attempts: z
       .int()
       .nullable()
-      .meta({ description: "The maximum number of attempts, with retries; null for a sleep, a wait and an inline step, and if unknown." }),
-    next_attempt_at: timestamp
-      .nullable()
-      .meta({ description: "The start of the next attempt of a `retrying` step; null for other steps." }),
-    duration_ms: z.int().nullable().meta({ description: "The duration of a sleep; null for other steps." }),
-    until: timestamp.nullable().meta({ description: "The end of a sleep or of a current wait; null for other steps." }),
+      .meta({ description: "The first attempt and all retries; null for a sleep, a wait and an inline step, and if unknown." }),
+    next_attempt_at: timestamp.nullable().meta({ description: "For a `retrying` step: when the next attempt starts." }),
+    duration_ms: z.int().nullable().meta({ description: "For a sleep: its duration." }),
+    until: timestamp.nullable().meta({ description: "For a sleep, and for a current wait: its end." }),
     event_type: z
       .string()
       .nullable()
-      .meta({ description: "The event type that a wait needs; null for a question, an unknown outcome and a pause." }),
-    subject: z.string().nullable().meta({ description: "The event subject that a wait needs; null for other steps." }),
+      .meta({ description: "For a wait: the event type; null for a question, an unknown outcome and a pause." }),
+    subject: z.string().nullable().meta({ description: "For a wait: the required subject of the event." }),
     approval_id: z.string().nullable().meta({ description: "The id of the question for which the step waits; null for other steps." }),
     progress: StepProgress.nullable().meta({
       description: "The last progress that its last attempt reported, at most one report a second; null without a report.",
     }),
     effects: z
       .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
-      .meta({ description: "The recorded effects of the step, one per generation. `/effects` has all details." }),
+      .meta({ description: "Its recorded effects, one per generation. `/effects` has all details." }),
   })
   .meta({ id: "Step" });
 
@@ -82,7 +79,7 @@ const list = createRoute({
   command: "instances steps",
   summary: "List the steps of an instance",
   description:
-    "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. The recorded effect of an inline step is shown as the step.",
+    "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. An inline step is shown by its effect, with its attempt.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {

@@ -52,7 +52,7 @@ const follow = createRoute({
   operationId: "followEngine",
   summary: "Follow the changes of your tenant as server-sent events",
   description:
-    "The events are `instance` (the row of an instance that changed since the last poll), `dead_letter`, `doubt` (an unknown outcome), `approval` (a question or its answer) and `action` (a row of the audit). Events follow the clock of the database, from now on or after `Last-Event-ID`. With more than 100 events per poll, `skipped { count, at_least }` has the number of omitted older ones. The stream covers the newest 1,000 instances and questions of the tenant; an older instance is reported when it fails, is in doubt, or gets an action. Payloads and outputs are not included. The stream ends after three minutes, or sooner under load: reconnect.",
+    "Events: `instance` (the row of an instance that changed since the last poll), `dead_letter`, `doubt` (an unknown outcome), `approval` (a question or its answer) and `action` (a row of the audit). They follow the clock of the database, from now on or after `Last-Event-ID`. With more than 100 events per poll, `skipped { count, at_least }` has the number of omitted older ones. The stream covers the newest 1,000 instances and questions of the tenant; an older instance is reported when it fails, is in doubt, or gets an action. Payloads and outputs are not included. The stream ends after three minutes, or sooner under load: reconnect.",
   ...needs("read"),
   request: { query: z.strictObject({ kinds, ...streamQuery }), headers: streamHeaders },
   responses: { 200: streamed("Events"), ...problems("unauthorized", "forbidden", "invalid_payload") },

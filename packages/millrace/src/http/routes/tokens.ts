@@ -23,9 +23,12 @@ function schemasOf(own: readonly string[]) {
       .min(1)
       .max(scope.options.length)
       .meta({ description: "The scopes of the new token, at most those of your token." }),
-    days: z.int().min(1).max(MAX_DAYS).optional().meta({
-      description: "The days until the token expires, at most as long as your token. Default 90, or the remaining time of your token.",
-    }),
+    days: z
+      .int()
+      .min(1)
+      .max(MAX_DAYS)
+      .optional()
+      .meta({ description: "Days until it expires, at most as long as your token. Default 90, or the remaining time of your token." }),
   });
 
   const TokenSchema = TokenRow.meta({ id: "Token" });
@@ -42,19 +45,20 @@ const revoke = createRoute({
   command: "tokens revoke",
   summary: "Revoke a token",
   description:
-    "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with this token remain valid unless `descendants` is true.",
+    "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
   ...needs("tokens"),
   request: {
     params: z.object({ id: z.string().max(100).meta({ description: "The 16 digits after `mr_`." }) }),
     query: z.strictObject({
       reason: z.string().trim().max(500).default("").meta({ description: "The reason, kept in the audit." }),
-      descendants: z.enum(["true", "false"]).default("false").meta({
-        description: "True also revokes all tokens minted with this token, directly or indirectly, even if this token is already revoked.",
-      }),
+      descendants: z
+        .enum(["true", "false"])
+        .default("false")
+        .meta({ description: "Also revoke all tokens minted with it, directly or indirectly, even if it is already revoked." }),
     }),
   },
   responses: {
-    204: { description: "The token is revoked" },
+    204: { description: "It is revoked" },
     ...problems("unauthorized", "forbidden", "invalid_payload", "token_not_found"),
   },
 });

@@ -18,7 +18,7 @@ import { iso, timestamp } from "../time.ts";
 export const PausedSchema = z
   .object({
     queue: z.string().nullable().meta({ description: "The paused queue; null if the workflow itself is paused." }),
-    all_tenants: z.boolean().meta({ description: "True if the pause is for all tenants, false if for your tenant." }),
+    all_tenants: z.boolean().meta({ description: "True if paused for all tenants, false if paused for your tenant." }),
     by: z.string().meta({ description: "The actor who paused; `millrace` for a breaker." }),
     reason: z.string(),
     since: timestamp,
@@ -41,9 +41,9 @@ const WorkflowSchema = z
     breaker: z
       .object({ failures: z.int(), within_seconds: z.number() })
       .nullable()
-      .meta({ description: "The number of failures of one cause after which the workflow is paused; null without a breaker." }),
+      .meta({ description: "The workflow is paused after this number of failures of one cause; null without a breaker." }),
     counts: z.partialRecord(z.enum(INSTANCE_STATUSES), z.int()).meta({
-      description: `The workflow's instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
+      description: `Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
     }),
   })
   .meta({ id: "WorkflowState" });
@@ -66,33 +66,30 @@ const list = createRoute({
 const PlanSchema = z
   .object({
     refused: z.string().nullable().meta({ description: "Why the pause or resume would be refused now; null if it would be accepted." }),
-    follows: z.string().meta({ description: "The consequence of the action, in a sentence." }),
-    running: z.int().meta({ description: "The number of your tenant's newest instances that run or wait." }),
-    waiting: z.int().meta({ description: "The number of your tenant's newest instances that have not started." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
+    running: z.int().meta({ description: "Instances of your tenant that run or wait, among the newest ones." }),
+    waiting: z.int().meta({ description: "Instances of your tenant that have not started, among the newest ones." }),
   })
   .meta({ id: "PausePlan" });
 
 const WorkActedSchema = z
   .object({
     action_id: z.string(),
-    bulk_action_id: z
-      .string()
-      .nullable()
-      .meta({ description: "The bulk action that pauses the running instances; null if none pauses them." }),
+    bulk_action_id: z.string().nullable().meta({ description: "The bulk action that pauses the running instances; null for none." }),
   })
   .meta({ id: "WorkPaused" });
 
 const common = reasoned.extend({
-  all_tenants: z.boolean().default(false).meta({
-    description:
-      "True: the action is for all tenants of the deployment, and requires the scope `observe` too. False: it is for your tenant.",
-  }),
+  all_tenants: z
+    .boolean()
+    .default(false)
+    .meta({ description: "True: for all tenants of the deployment. Requires the scope `observe` too. Default: for your tenant." }),
   dry_run: z.boolean().default(false).meta({ description: "True returns the consequences and changes nothing." }),
 });
 const bodies = {
   pause: common.extend({
     running: z.enum(["go_on", "pause"]).default("go_on").meta({
-      description: "`pause` also pauses the running instances of your tenant, by a bulk action. The value `pause` excludes `all_tenants`.",
+      description: "`pause` also pauses the running instances of your tenant, by a bulk action. Not with `all_tenants`.",
     }),
   }),
   resume: common,
@@ -119,7 +116,7 @@ function routeOf<Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, ve
     request: { params, query: z.strictObject({}), body: jsonBody(bodies[verb]) },
     responses: {
       200: answers(`A dry run: the consequences of the ${verb}`, PlanSchema),
-      202: answers(verb === "pause" ? "The pause is recorded" : "The resume is recorded", WorkActedSchema),
+      202: answers(verb === "pause" ? "It is paused" : "It is resumed", WorkActedSchema),
       ...problems(...BODY_REFUSALS, "invalid_transition", "bulk_actions_running", "config_invalid"),
     },
   });

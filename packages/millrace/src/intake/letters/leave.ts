@@ -74,7 +74,7 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
 function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): void {
   const next =
     `After its last attempt a message goes to the dead-letter queue "${queuePrefix(env)}${queue.name}-dlq". ` +
-    "If the consumer has no dead-letter queue, the platform deletes the message. To check that, run: npx millrace doctor --remote";
+    "If the consumer has none, the platform deletes the message. To check that, run: npx millrace doctor --remote";
   logLine("error", { log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error), next });
 }
 

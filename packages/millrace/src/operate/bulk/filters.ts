@@ -13,15 +13,17 @@ const name = z.string().min(1).max(500);
 const times = {
   since: moment
     .optional()
-    .meta({ description: "Selects instances accepted, or dead letters captured, at this time or later. Default: no lower limit." }),
+    .meta({ description: "Accepted (instances) or captured (dead letters) at this time or later. Default: no lower limit." }),
   until: moment
     .optional()
-    .meta({ description: "Selects instances accepted, or dead letters captured, before this time. Default: the time of the request." }),
+    .meta({ description: "Accepted (instances) or captured (dead letters) before this time. Default: the time of the request." }),
 };
 
 const causeOf = (of: string) => name.optional().meta({ description: `An \`id\` of \`${of}\`.` });
 
-const undone = z.boolean().meta({ description: "True selects undone instances, false selects terminated instances that were not undone." });
+const undone = z
+  .boolean()
+  .meta({ description: "For terminated instances: true selects undone instances, false selects instances that were not undone." });
 
 interface MeantInstances {
   readonly status: InstanceStatus;
@@ -88,8 +90,8 @@ export const doubtFilter = z.strictObject({
   step: name.optional().meta({ description: "A step's name in the code, of any item and generation." }),
   subject: name.optional(),
   correlation: name.optional(),
-  since: moment.optional().meta({ description: "Selects effects whose outcome became unknown at this time or later." }),
-  until: moment.optional().meta({ description: "Selects effects whose outcome became unknown before this time." }),
+  since: moment.optional().meta({ description: "The outcome became unknown at this time or later." }),
+  until: moment.optional().meta({ description: "The outcome became unknown before this time." }),
 });
 
 /** The tenant's unknown outcomes that match a filter, each as the text of its key's parts. */

@@ -19,7 +19,7 @@ export const cancel = instanceAct({
   path: "cancel",
   summary: "Cancel a running instance",
   description:
-    "No further step starts, also if the instance waits, is paused or has not started. A running effect is recorded first. Then the effects with an undo handler are undone in reverse order, each once, and the instance is terminated. A dry run lists these effects in that order.",
+    "No further step starts, also if the instance waits, is paused or has not started. A running effect is recorded first. Then the effects with an undo handler are undone in reverse order, each once, and the instance is terminated. A dry run lists them in that order.",
   accepted: "The cancel was accepted",
   body: {
     undo: z.boolean().default(true).meta({ description: "True undoes the effects of the instance, false keeps them. Default true." }),

@@ -25,7 +25,7 @@ export const close = instanceAct({
   summary: "Close an instance permanently",
   description:
     "A failed or stopped instance becomes `skipped`. Its effects remain unless they were undone. It cannot be retried or undone afterwards, and its alert ends. Also closes an instance that is `in_doubt` without an effect in doubt.",
-  accepted: "The instance is closed",
+  accepted: "It is closed",
   body: {},
   answer: {},
   refused: ({ env, instance }) => whyRefused(env, instance),
@@ -82,7 +82,7 @@ function followsOf(instance: Instance): string {
 
 function remainsOf({ undo, undone }: Instance): string {
   if (undone) return "Its effects are undone already.";
-  return undo === null ? "Its effects remain." : "Effects that the undo has not reverted remain.";
+  return undo === null ? "Its effects remain." : "Effects that its undo has not undone remain.";
 }
 
 async function whyRefused(env: EngineEnv, { id, status }: Instance): Promise<string | null> {

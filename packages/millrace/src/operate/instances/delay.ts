@@ -52,7 +52,7 @@ export const move = instanceAct({
   path: "move",
   summary: "Move a delayed command to another time",
   description: "Only before the command is due. Moved again, it starts at the last of these times.",
-  accepted: "The command is moved",
+  accepted: "It is moved",
   body: {
     run_at: z.iso.datetime({ offset: true }).meta({ description: "The new time to start at: at most 12 hours from now." }),
   },

@@ -22,7 +22,7 @@ export const pause = instanceAct({
   summary: "Pause an instance",
   description:
     "No step starts until the instance is resumed. A running effect is recorded first. A current sleep or wait continues and may end; an event or an answer that arrives is kept until the resume.",
-  accepted: "The instance is paused",
+  accepted: "It is paused",
   body: {},
   answer: {},
   read: ({ env, instance }) => waitsInLane(env, instance),
@@ -72,7 +72,7 @@ export const resume = instanceAct({
   path: "resume",
   summary: "Resume a paused instance",
   description: "The instance continues where it was paused.",
-  accepted: "The instance continues",
+  accepted: "It continues",
   body: {},
   answer: {},
   refused: async ({ env, instance }) => (await whyRestarting(env, instance)) ?? whyNotResumed(instance),

@@ -49,14 +49,14 @@ export const retry = instanceAct({
     "Recorded effects are kept for every start step. A dry run lists the effects that would run and the effects in doubt. After a failed undo, the retry continues the undo; its dry run lists the same verdicts as `POST /v1/instances/{id}/undo`.",
   accepted: "It runs again",
   body: {
-    from: z.string().min(1).max(256).optional().meta({ description: "The step to start at. Default: the failed step." }),
+    from: z.string().min(1).max(256).optional().meta({ description: "The step to start at. Default: the failed one." }),
     anyway: z.boolean().default(false).meta({
       description:
         "True retries the step of `from` even if the code caught its failure and continued. The effects of that continuation remain.",
     }),
   },
   answer: {
-    from: z.string().nullable().meta({ description: "The step at which the run starts; null for the beginning." }),
+    from: z.string().nullable().meta({ description: "The step it starts at; null for the beginning." }),
     follows: z.string().meta({
       description: "The consequences, in a few sentences. If the platform has removed the run, they name the repeated steps.",
     }),
@@ -223,12 +223,12 @@ async function whyRefused(env: EngineEnv, instance: Instance, named: string | nu
 }
 
 function whatFirst({ id, status, undo }: Instance): string {
-  if (GOING_ON.has(status) && undo !== null) return `The instance is being undone: ${waitForEnd(id)}, then retry it.`;
-  if (GOING_ON.has(status)) return `The instance has not ended: ${waitForEnd(id)}, and retry the instance only if it has failed.`;
-  if (status === "paused") return `Resume the instance (POST /v1/instances/${id}/resume).`;
-  if (status === "complete") return "To repeat the work of the instance, undo it, then retry it.";
-  if (status === "dead") return "The instance never started: replay its dead letter (GET /v1/dead-letters lists them).";
-  return "The status is final: send the instance's command under another key.";
+  if (GOING_ON.has(status) && undo !== null) return `It is being undone: ${waitForEnd(id)}, then retry it.`;
+  if (GOING_ON.has(status)) return `It has not ended: ${waitForEnd(id)}, and retry it only if it has failed.`;
+  if (status === "paused") return `Resume it (POST /v1/instances/${id}/resume).`;
+  if (status === "complete") return "To repeat its work, undo it, then retry it.";
+  if (status === "dead") return "It never started: replay its dead letter (GET /v1/dead-letters lists them).";
+  return "This is final: send its command under another key.";
 }
 
 export function waitForEnd(id: string): string {

@@ -40,7 +40,7 @@ export const runAgain = instanceAct({
     instance_id: z.string().meta({ description: "The id of the new instance." }),
     replayed: z.boolean().meta({ description: "True for a repeat of an accepted request, which has no effect." }),
   },
-  key: { says: "The idempotency key of the request. Default: each request starts a new instance.", isRequired: false },
+  key: { says: "Identifies the request. Default: each request starts a new instance.", isRequired: false },
   read: readOriginal,
   refused: ({ instance }, original) => whyNotEnded(instance) ?? ("why" in original ? original.why : null),
   async plan({ env, by, instance, key }) {

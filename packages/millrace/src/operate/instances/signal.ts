@@ -31,7 +31,7 @@ export const signal = instanceAct({
   summary: "Send an event to one instance",
   description: [
     "The most recent wait of the instance receives the event. Without such a wait, the event is kept until one starts. No other instance receives it; use POST /v1/events for events to all consumers.",
-    "The request needs the scope `operate`, also for an event type that is closed to the outside, and is recorded in the audit. `Idempotency-Key` identifies the signal among signals of this event type to the instance. A repeat of the key is the same signal, `replayed`.",
+    "It needs the scope `operate`, also for an event type that is closed to the outside, and is recorded in the audit. `Idempotency-Key` identifies the signal among those of its type to this instance. A repeat of the key is the same signal, `replayed`.",
   ].join("\n\n"),
   accepted: "Taken",
   body: {
@@ -42,10 +42,10 @@ export const signal = instanceAct({
     event_id: z.string().meta({ description: "The id of the event." }),
     replayed: z.boolean().meta({ description: "True for a repeat of an accepted signal, which has no effect." }),
     step: z.string().nullable().meta({
-      description: "The step that received the event; null if no step waits for the event yet, which is then kept.",
+      description: "The step that received it; null if no step waits for it yet. The event is kept until then.",
     }),
   },
-  key: { says: "The idempotency key of the signal, required except for a dry run.", isRequired: true },
+  key: { says: "Identifies the signal. Required except for a dry run.", isRequired: true },
   problems: ["unknown_message_type", "idempotency_key_reused"],
   maxBytes: INTAKE_LIMITS.maxBytes,
   async read({ env, catalog, instance, given }) {

@@ -31,7 +31,7 @@ export const skip = instanceAct({
   operationId: "skipStep",
   summary: "Skip the failed step of an instance",
   description:
-    "Records the given output with its rows and messages (none for a commit), and the run continues after the step. If the output does not match the schema of the step, the run fails again, and its error names the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. If the undo cannot determine the outcome of an effect, you confirm that the undo ignores the effect. Both cases need no output.",
+    "Records the given output with its rows and messages (none for a commit), and the run continues after the step. If the output does not match the schema of the step, the run fails again, and its error names the reason. An undo does not revert a skipped step. After a failed undo, the undo continues after the skipped step. For `undo …` you confirm that the effect is undone, which is recorded with its rows and messages. If the undo cannot determine the outcome of an effect, you confirm that the undo ignores the effect. Neither needs an output.",
   accepted: "The instance continues after the step",
   body: {
     step: z.string().min(1).max(256).meta({ description: "The failed step, by its name in the code." }),
@@ -127,6 +127,6 @@ async function whyRefused(
 
 function whyNotFailed({ id, status }: Instance): string | null {
   if (status === "errored") return null;
-  const wait = GOING_ON.has(status) ? ` The instance continues automatically: ${waitForEnd(id)}.` : "";
+  const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(id)}.` : "";
   return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
 }

@@ -137,5 +137,5 @@ const HAD_NO_UNDO =
 
 function mayStand(unknown: ActionPlan["effects"]): string {
   const labels = shortened(unknown.map(({ step, item }) => `"${labelOf(step, item)}"`).join(", "), 500);
-  return ` These effects have no record and may have happened: ${labels}. Check the upstream and undo these effects by hand.`;
+  return ` These effects have no record and may have happened: ${labels}. Check the upstream and undo them there by hand.`;
 }

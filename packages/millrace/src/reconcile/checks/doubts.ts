@@ -49,7 +49,7 @@ export const doubts: Check = engineCheck({
                 kind: "doubt_unseen",
                 what: instance_id,
                 tenantId: tenant_id,
-                detail: `The row of ${workflow} says ${status}, and an entry of its inbox says in_doubt.`,
+                detail: `The row of ${workflow} says ${status}, an entry of its inbox in_doubt.`,
               },
             ]
           : [],

@@ -42,7 +42,7 @@ export const ends: Check = engineCheck({
       mend: (env, { what }) => wake(env, what),
     },
     ended_otherwise: {
-      says: "An instance has ended by its row, but is running on the platform; or has ended differently on the platform.",
+      says: "An instance has ended by its row, but is running on the platform; or it has another end there.",
     },
   },
   async slice(env, from) {
@@ -69,7 +69,7 @@ const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting", "p
 async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status, undo }: Row): Promise<Divergence[]> {
   const said = (await askPlatform(env, workflow, platformId(id, undo))).status;
   const about = { what: id, tenantId: tenant_id, place: String(place) };
-  const detail = `The row of ${workflow} says ${status}, and the platform says ${said}.`;
+  const detail = `The row of ${workflow} says ${status}, the platform ${said}.`;
   const isEnd = said === "complete" || said === "errored" || said === "terminated";
   if (!AT_WORK.has(said) && (!isEnd || agrees(status, said, undo))) return [];
   if (FAILED.has(status)) return [{ ...about, kind: "not_failed", detail }];

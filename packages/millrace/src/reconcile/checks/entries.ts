@@ -84,25 +84,13 @@ async function foundIn(env: EngineEnv, catalog: Catalog | undefined, groups: rea
   return groups.flatMap(({ id, rows, tenant_id, workflow, status, buried, unreleased }): Divergence[] => {
     const about = { what: id, tenantId: tenant_id, place: id };
     if (status === "complete" && unreleased > 0)
-      return [
-        {
-          ...about,
-          kind: "claim_unreleased",
-          detail: `The row of ${workflow} says complete, and the leases of ${unreleased} claims have expired.`,
-        },
-      ];
+      return [{ ...about, kind: "claim_unreleased", detail: `The row of ${workflow} says complete, and ${unreleased} claims ran out.` }];
     if (status !== null) return [];
-    if (buried) return [{ ...about, kind: "entries_left", detail: `The inbox has ${rows} entries, and a tombstone exists.` }];
+    if (buried) return [{ ...about, kind: "entries_left", detail: `${rows} entries, and a tombstone.` }];
     const known = running.get(id);
     if (known !== undefined)
-      return [
-        {
-          ...about,
-          kind: "run_without_row",
-          detail: `The inbox has ${rows} entries, and ${known.workflow} is ${known.status} on the platform.`,
-        },
-      ];
-    return [{ ...about, kind: "entries_without_row", detail: `The inbox has ${rows} entries, without a row or a tombstone.` }];
+      return [{ ...about, kind: "run_without_row", detail: `${rows} entries; ${known.workflow} is ${known.status} on the platform.` }];
+    return [{ ...about, kind: "entries_without_row", detail: `${rows} entries; neither row nor tombstone.` }];
   });
 }
 

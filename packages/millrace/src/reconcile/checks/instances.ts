@@ -69,8 +69,8 @@ function found({ id, tenant_id, workflow, status, unwatched, buried, unlettered,
   const row = `The row of ${workflow} says ${status}`;
   return [
     ...(unwatched ? [{ ...about, kind: "unwatched", detail: `${row}, and check_at is empty.` }] : []),
-    ...(undoubted ? [{ ...about, kind: "in_doubt_without_doubt", detail: `${row}, and no entry of its inbox says in_doubt.` }] : []),
-    ...(unlettered ? [{ ...about, kind: "dead_without_letter", detail: `${row}, and it has no open dead letter.` }] : []),
+    ...(undoubted ? [{ ...about, kind: "in_doubt_without_doubt", detail: `${row}, and no entry of its inbox does.` }] : []),
+    ...(unlettered ? [{ ...about, kind: "dead_without_letter", detail: `${row}, and it has no open letter.` }] : []),
     ...(buried ? [{ ...about, kind: "beside_tombstone", detail: `${row}, and its tombstone says that it was removed.` }] : []),
   ];
 }

@@ -41,14 +41,7 @@ export const letters: Check = engineCheck({
       ({ instance_id, id }) => placeOf(instance_id, id),
       ({ id, tenant_id, reason, workflow, status, ended }) =>
         ended
-          ? [
-              {
-                kind: "letter_of_ended",
-                what: id,
-                tenantId: tenant_id,
-                detail: `The dead letter (${reason}) is open, and the row of ${workflow} says ${status}.`,
-              },
-            ]
+          ? [{ kind: "letter_of_ended", what: id, tenantId: tenant_id, detail: `Open (${reason}); the row of ${workflow} says ${status}.` }]
           : [],
     );
   },

@@ -39,7 +39,7 @@ export const payloads: Check = engineCheck({
         .filter(({ needed }) => needed === 1)
         .map(async ({ ref, id, tenant_id, workflow, status }): Promise<Divergence[]> => {
           if (await env.PAYLOADS.head(pathOf(ref))) return [];
-          const detail = `The row of ${workflow} says ${status}; R2 has no object with the name in the instance's message.`;
+          const detail = `The row of ${workflow} says ${status}; R2 has no object with the name in its message.`;
           return [{ kind: "payload_missing", what: id, tenantId: tenant_id, place: ref, detail }];
         }),
     );
