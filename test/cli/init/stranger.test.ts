@@ -120,7 +120,7 @@ it("a new user's first ten minutes succeed: init, a chain of 30 lines, dev, a co
 
   isRefusing = false;
   await page.getByRole("navigation").getByRole("link", { name: "Instances" }).click();
-  await page.getByRole("link", { name: "welcome" }).first().click();
+  await page.getByRole("link", { name: "ada@example.com" }).first().click();
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const dialog = page.getByRole("dialog", { name: /Retry/ });
   await dialog.getByRole("textbox").first().fill("The sender is registered now.");
