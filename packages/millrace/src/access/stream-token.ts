@@ -6,15 +6,15 @@ import { findTokenById } from "./find-token.ts";
 import { isPersonId } from "./person.ts";
 import type { Token } from "./tokens.ts";
 
-/** A stream must be opened within this time after its token was made. */
+/** A browser must open a stream within this time after the creation of the stream's token. */
 const STREAM_TOKEN_VALID_MS = 60_000;
 
-/** The paths of streams. A stream token opens no other path. */
+/** The paths of streams, the only paths that a stream token opens. */
 export const STREAM_PATH = /^\/v1\/(?:[\w-]+\/){0,2}stream$/;
 
 const PURPOSE = "stream token";
 
-/** The scopes of a stream token, independent of the scopes of the token that created it. */
+/** The scopes of a stream token. They do not depend on the scopes of the token by which the stream token was created. */
 const SCOPES = ["read"] as const;
 
 const schema = z.strictObject({
@@ -27,9 +27,9 @@ const schema = z.strictObject({
 });
 
 /**
- * Makes a token for a browser's EventSource, which cannot send headers. The token opens the stream of one path with the minter's identity,
- * for 60 seconds, but no longer than the minter's token. The token is signed, and not stored. Errors: `config_invalid` without
- * MILLRACE_KEY.
+ * Creates a token for a browser's EventSource, which cannot send headers. The stream token opens the stream of one path with the identity
+ * of the caller's token. The stream token is valid for 60 seconds, but no longer than the caller's token. The stream token is signed and
+ * not stored. Errors: `config_invalid` without MILLRACE_KEY.
  */
 export function mintStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY">,
@@ -42,8 +42,8 @@ export function mintStreamToken(
 }
 
 /**
- * The caller of a stream token. Returns `expired` after the token's 60 seconds, `revoked` if the minter's token is gone, undefined for a
- * token of another path. `beforeLook` is called as by `findToken`.
+ * The caller whom a stream token identifies. Returns `expired` after the token's 60 seconds, `revoked` if the token by which it was created
+ * is gone, undefined for a token of another path. `beforeLook` is called as by `findToken`.
  */
 export async function readStreamToken(
   env: Pick<EngineEnv, "MILLRACE_KEY" | "DB">,

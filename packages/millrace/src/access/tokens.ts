@@ -44,12 +44,12 @@ export type TokenRow = z.infer<typeof TokenRow>;
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 90;
 
-/** The maximum number of a tenant's tokens, without tokens of browsers. Expired tokens count for 30 days. */
+/** The maximum number of tokens of one tenant, excluding the tokens of browsers. An expired token still counts for 30 days. */
 const MAX_TOKENS = 1000;
 
 /**
- * Makes a token. Its text is returned only here, because only a hash of its secret is stored. `own`: the app's own scopes. Errors:
- * `config_invalid`; `invalid_transition` if the tenant has the maximum number.
+ * Creates a token. Only this function returns the token's text, because the database stores only a hash of the token's secret. `own`: the
+ * app's own scopes. Errors: `config_invalid`; `invalid_transition` if the tenant has the maximum number of tokens.
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   assertGrant(grant, [...SCOPES, ...own]);
@@ -60,9 +60,10 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
 }
 
 /**
- * Makes a token in the caller's tenant with at most the caller's scopes and lifetime, and audits it. Its text is returned only here.
- * Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for more days than it
- * has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant has the maximum number.
+ * Creates a token in the caller's tenant with at most the caller's scopes and lifetime, and audits the creation. Only this function returns
+ * the token's text. Default for `days`: 90, or as long as the caller's token. Errors: `forbidden` for a scope that the caller lacks and for
+ * more days than the caller's token has left; `unauthorized` if the caller's token is gone or expired; `invalid_transition` if the tenant
+ * has the maximum number of tokens.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
@@ -99,9 +100,7 @@ function tooMany(detail: { audited?: true } = {}): MillraceError {
   return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke an unused one first.`, detail);
 }
 
-/**
- * The error for a caller with a token that another isolate revoked, or that has expired. Also removes the token from this isolate's cache.
- */
+/** The error for a caller whose token was revoked in another isolate, or has expired. Also removes the token from this isolate's cache. */
 export function tokenGone(id: string, detail: { audited?: true } = {}): MillraceError {
   forgetToken(id);
   return new MillraceError("unauthorized", "Your token was revoked or has expired, and no token was made. Use another token.", detail);
@@ -120,8 +119,8 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 
 /**
  * Revokes a token of the tenant; with `descendants` also all tokens minted from it, directly or indirectly, even if the token itself is
- * gone. A revocation takes effect at once in this isolate, within 30 seconds in others. Returns false, without audit, if the token does
- * not exist.
+ * gone. A revocation takes effect at once in this isolate, and within 30 seconds in all other isolates. Returns false, without audit, if
+ * the token does not exist.
  */
 export async function revokeToken(
   env: Pick<EngineEnv, "DB">,
@@ -156,14 +155,14 @@ function tokenAction(verb: Action["verb"], id: string, reason: string, detail: R
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
 }
 
-/** Removes duplicate scopes and sorts them, the engine's scopes first. */
+/** Removes duplicates from a list of scopes and sorts the list, with the engine's scopes first. */
 function inOrder(scopes: readonly Scope[]): Scope[] {
   return [...new Set<Scope>([...SCOPES, ...scopes])].filter((scope) => scopes.includes(scope));
 }
 
 /**
- * Validates the rights of a new token. Errors: `config_invalid`, worded for the operator who mints, because no HTTP request has such
- * rights.
+ * Validates the rights of a new token. Errors: `config_invalid`, whose message addresses an operator who creates a token, because a token
+ * request over HTTP never has invalid rights.
  */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);

@@ -16,12 +16,12 @@ export interface AlertVars {
   ALERTS_WEBHOOK_SECRET?: string;
   /** The URL of an incoming webhook of Slack. The URL is a secret. */
   ALERTS_SLACK_URL?: string;
-  /** The token of a Telegram bot, and the chat that it writes to. */
+  /** The token of a Telegram bot, and the chat to which the bot writes. */
   ALERTS_TELEGRAM_TOKEN?: string;
   ALERTS_TELEGRAM_CHAT?: string;
   /** Default `https://api.telegram.org`. */
   ALERTS_TELEGRAM_URL?: string;
-  /** The public URL of this deployment, for links in alert notices. */
+  /** The public URL of this deployment, which alert notices use for links. */
   PUBLIC_URL?: string;
   /** The tenant to which messages and instances of alerts belong. */
   ALERTS_TENANT?: string;
@@ -35,7 +35,7 @@ export type Channel =
   | { readonly name: "slack"; readonly url: string }
   | { readonly name: "telegram"; readonly url: string; readonly chat: string };
 
-/** A deployment's channel; undefined if it is not configured. Errors: `config_invalid`, with the variable to set or to fix. */
+/** A deployment's channel; undefined if the channel is not configured. Errors: `config_invalid`, with the variable to set or to fix. */
 export function channelOf(name: ChannelName, env: AlertVars): Channel | undefined {
   const channel = configuredAs(name, env);
   const wrong = channel && whatIsWrong(channel.url);
@@ -49,7 +49,7 @@ function whatIsWrong(address: string): string | undefined {
   return username || password ? "must not contain a user or a password" : undefined;
 }
 
-/** The variable that has the URL of each alert channel. */
+/** For each alert channel, the variable with the channel's URL. */
 const URLS = { webhook: "ALERTS_WEBHOOK_URL", slack: "ALERTS_SLACK_URL", telegram: "ALERTS_TELEGRAM_URL" } as const;
 
 function configuredAs(name: ChannelName, env: AlertVars): Channel | undefined {

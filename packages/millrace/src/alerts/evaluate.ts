@@ -16,12 +16,15 @@ export type Step = { readonly alert: Alert; readonly notice: AlertChange | undef
 /** Interval at which the value of a continuing alert is written to the database. */
 const REFRESH_MS = 60_000;
 
-/** Longest pause between two readings. After a longer pause it is unknown whether an alert's bound was exceeded the whole time. */
+/**
+ * Maximum pause between two readings of a continuing alert. After a longer pause between two readings it is unknown whether an alert's
+ * bound was exceeded the whole time.
+ */
 const LONGEST_GAP_MS = 180_000;
 
 /**
- * Evaluates the readings of one moment: returns the alerts that begin, change or end, with their notices. An unchanged alert is returned
- * only to write its value, once a minute. `known`: open alerts, and muted resolved alerts.
+ * Evaluates the readings of one moment, and returns the alerts that begin, change or end, with their notices. An alert without such a
+ * change is returned once a minute, so that its value is written to the database. `known`: open alerts, and muted resolved alerts.
  */
 export function evaluate(rules: readonly AlertRule[], readings: readonly Reading[], known: readonly Alert[], now: number): Step[] {
   const open = known.filter(({ state }) => state !== "resolved");
@@ -35,7 +38,7 @@ export function evaluate(rules: readonly AlertRule[], readings: readonly Reading
       ...gone.map((alert) => stepOf(rule, undefined, alert, now)),
     ];
   });
-  // When a rule is switched off, its alerts end.
+  // The alerts of a rule end when the rule is switched off.
   const ruleless = open.filter(({ rule }) => !rules.some(({ name }) => name === rule));
   const ended = ruleless.map((before) => ({ before, after: before.state === "pending" ? undefined : resolved(before, now) }));
   return [...current, ...ended].flatMap((moved) => (moved === undefined ? [] : told(moved, rules, now)));
@@ -53,8 +56,8 @@ function muted(known: readonly Alert[], rule: AlertRule, { group }: Observation)
 }
 
 /**
- * Evaluates one group of a rule. Undefined if no bound is exceeded and the group has no alert. An alert remains unchanged while its value
- * cannot be read.
+ * Evaluates one group of a rule. Returns undefined if no bound is exceeded and the group has no alert. An alert remains unchanged as long
+ * as its value cannot be read.
  */
 function stepOf(
   rule: AlertRule,
@@ -146,14 +149,14 @@ function shifted(rule: AlertRule, alert: Alert, level: Severity | undefined, now
   return now - milderSince < rule.clearMs ? { ...alert, milderSince } : { ...alert, severity: "warning", milderSince: null };
 }
 
-/** A firing alert below its bounds is resolved after `clearMs`. */
+/** A firing alert is resolved when none of its bounds was exceeded for `clearMs`. */
 function fading(rule: AlertRule, alert: Alert, now: number): Alert {
   const quietSince = Math.min(alert.quietSince ?? now, now);
   const quiet = { ...alert, quietSince, criticalSince: null };
   return now - quietSince < rule.clearMs || isKeptForWhoHeard(alert, now) ? shifted(rule, quiet, undefined, now) : resolved(quiet, now);
 }
 
-/** A muted alert that was notified is resolved only after its mute, so that its end is notified too. */
+/** A muted alert for which a notice was sent is resolved only after the mute, so that a notice of the alert's end is sent too. */
 function isKeptForWhoHeard({ told, mutedUntil }: Alert, now: number): boolean {
   return told !== null && mutedUntil !== null && mutedUntil > now;
 }
@@ -171,7 +174,10 @@ function told({ before, after }: Moved, rules: readonly AlertRule[], now: number
     : [{ alert: { ...alert, updatedAt: now, version: alert.version + 1 }, notice }];
 }
 
-/** The notice that is due for an alert; none while it is muted, and no `resolved` if its start was not notified. */
+/**
+ * The notice to send for an alert. No notice is sent while the alert is muted, and no `resolved` if no notice of the alert's start was
+ * sent.
+ */
 function noticeOf(
   { state, severity, told, mutedUntil, quietSince }: Alert,
   repeatMs: number | undefined,

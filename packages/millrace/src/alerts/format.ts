@@ -2,7 +2,7 @@ import { characterCount, shortened } from "../contract/text.ts";
 import type { AlertNotice } from "./notice.ts";
 import type { Place } from "./place.ts";
 
-/** The longest message that Telegram accepts. Slack shows as many characters at once. */
+/** Maximum characters of a message in Telegram. Slack shows this number of characters without a click. */
 const TELEGRAM_CHARACTERS = 4096;
 const SLACK_CHARACTERS = 4000;
 /** The longest label or example id in an alert notice. */
@@ -52,7 +52,7 @@ const WORDS: Record<AlertNotice["change"], string> = {
   repeated: " lasts",
   resolved: " is over",
 };
-/** Added to the resolved notice of an alert about recent events: the end of the alert does not repair the earlier events. */
+/** Words for the resolved notice of an alert about recent events: the end of such an alert does not repair the events. */
 const NO_MORE = ": no more came";
 
 /**
@@ -83,7 +83,7 @@ function written(notice: AlertNotice, place: Place | undefined, { safe, bold, li
   return lines.join("\n");
 }
 
-/** The count or the value of an alert; for a resolved alert its last value. */
+/** The count or the current value of an alert. For a resolved alert, the alert's last value. */
 function howMuch({ change, count, value, above }: AlertNotice): string {
   const isOver = change === "resolved";
   const bound = above === null || isOver ? "" : `, bound ${rounded(above)}`;

@@ -5,7 +5,7 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { ChannelName } from "./channels.ts";
 import { AlertChanged, SEND_ALERT } from "./notice.ts";
 
-/** The workflows that alerts start. Failures of these workflows must not raise further alerts. */
+/** The workflows that alerts start. Failures of workflows that alerts start must not raise further alerts. */
 export function sendersOf(catalog: Catalog | undefined): ReadonlySet<string> {
   return new Set([SEND_ALERT, ...startedOf(catalog)]);
 }
@@ -20,14 +20,14 @@ export function isHeard(env: object, catalog: Catalog | undefined, channels: rea
     if (channels.length > 0) sayUnmeant(env, UNSENT);
     return false;
   }
-  // A message of an alert whose workflow is not bound is kept, and becomes a dead letter in the end.
+  // A message of an alert whose workflow is not bound is not lost: after its retries, the message becomes a dead letter.
   for (const workflow of startedOf(catalog).filter((name) => !isElsewhere(env, name, catalog?.elsewhere)))
     said(env, `Alerts do not start "${workflow}"`, () => workflowBinding(env, workflow, catalog?.elsewhere));
   if (!said(env, "Alerts are not sent", () => queueBinding(env, AlertChanged.queue.name))) return false;
   return targets.some((target) => channels.length > 0 || target.do !== "start" || target.workflow.name !== SEND_ALERT);
 }
 
-/** True if a binding for alerts exists; otherwise logs what is missing. */
+/** True if a binding for alerts exists. Otherwise the function logs the missing binding. */
 function said(env: object, what: string, find: () => unknown): boolean {
   try {
     find();

@@ -13,10 +13,13 @@ import { type AlertVars, CHANNELS, type ChannelName } from "./channels.ts";
 import { ALERT_CHANGES, type AlertChange } from "./evaluate.ts";
 import type { AlertRule } from "./rule.ts";
 
-/** The tenant of alerts' messages and of the instances that send them. The variable `ALERTS_TENANT` names another tenant. */
+/**
+ * The default tenant of alerts' messages and of the instances that send these messages. The variable `ALERTS_TENANT` sets a different
+ * tenant.
+ */
 const ALERTS_TENANT = "millrace";
 
-/** An invalid tenant name must not prevent notices of alerts: the name is logged, and the default tenant applies. */
+/** An invalid tenant name must not prevent notices of alerts. Therefore an invalid name is only logged, and the default tenant applies. */
 export function alertsTenant(env: AlertVars): string {
   const said = env.ALERTS_TENANT || ALERTS_TENANT;
   if (isTenant(said)) return said;
@@ -24,15 +27,15 @@ export function alertsTenant(env: AlertVars): string {
   return ALERTS_TENANT;
 }
 
-/** The queue of alerts, and the workflow that sends them. */
+/** The queue of alerts, and the workflow that sends the alerts. */
 const ALERTS_QUEUE = defineQueue({ name: "alerts" });
 export const SEND_ALERT = "send-alert";
 
 const at = z.iso.datetime();
 
 /**
- * An alert has begun, changed, continued or ended. The event contains only names from code, counts, and the note of an operator who
- * escalated a dead letter: no payload, subject or tenant.
+ * An alert has begun, changed, continued or ended. The event contains names from code, counts, and the note of an operator who escalated a
+ * dead letter, but no payload, subject or tenant.
  */
 export const AlertChanged = defineEvent({
   type: "alert.changed",
@@ -43,7 +46,7 @@ export const AlertChanged = defineEvent({
     severity: z.enum(SEVERITIES),
     labels: z.record(z.string(), z.string()),
     value: z.number(),
-    /** The bound that the alert's value exceeded, for its severity; null if the rule no longer has a bound. */
+    /** The rule's bound for the alert's severity; null if the rule no longer has this bound. */
     above: z.number().nullable(),
     /** The number of counted events; null for a rule about a current value. */
     count: z.int().nullable(),
@@ -54,7 +57,7 @@ export const AlertChanged = defineEvent({
     changed_at: at,
     meaning: z.string(),
     doc: z.string(),
-    /** The note of an operator who escalated a dead letter; null without one. */
+    /** The note of an operator who escalated a dead letter; null without such a note. */
     note: z.object({ by: z.string(), text: z.string() }).nullable().optional(),
     /** The channels that the notice is sent to. */
     channels: z.array(z.enum(CHANNELS)),
@@ -66,8 +69,8 @@ export const AlertChanged = defineEvent({
 export type AlertNotice = z.infer<typeof AlertChanged.payload>;
 
 /**
- * True for alerts about sending alerts, by the engine or a workflow of the deployment. Such alerts are listed and logged but not sent,
- * because each would cause the next one.
+ * True for alerts about the queue and the workflows that send alerts. Such alerts are listed and logged but not sent, because sending each
+ * alert could cause the next alert.
  */
 export function isOwn({ queue, workflow }: Alert["labels"], senders: ReadonlySet<string>): boolean {
   return (workflow !== undefined && senders.has(workflow)) || queue === ALERTS_QUEUE.name || queue === `${ALERTS_QUEUE.name}-dlq`;
@@ -105,8 +108,7 @@ export function noticeOf(
 }
 
 /**
- * Builds the message that carries a notice. The same version of an alert gives the same message id, so repeated sends start one
- * instance.
+ * Builds the message that contains a notice. The same version of an alert gives the same message id, so repeated sends start one instance.
  */
 export async function messageOfNotice(env: EngineEnv, tenantId: string, alert: Alert, notice: AlertNotice): Promise<Outgoing> {
   const name = `${alert.id}-${alert.version}`;

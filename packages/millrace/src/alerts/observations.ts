@@ -17,19 +17,19 @@ export interface Observation {
   readonly group: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
-  /** The number of events since the last evaluation; undefined for a rule about a current value. */
+  /** The number of events since the last evaluation of the rule; undefined for a rule about a current value. */
   readonly count: number | undefined;
   readonly examples: readonly string[];
   readonly lastAt: number | undefined;
 }
 
 /**
- * Most alerts of one rule at the same time. All further alerts of the rule are one alert with the label `others`, so that an outage
- * produces few notices.
+ * Maximum number of alerts that one rule raises at the same time. All further groups of the rule share one alert with the label `others`,
+ * so that an outage produces few notices.
  */
 export const MAX_GROUPS = 20;
 
-/** Groups the samples of an alert rule: groups with an open alert first, then the highest values. */
+/** Groups the samples of an alert rule. Groups with an open alert are first, then the groups with the highest values. */
 export function observationsOf(
   { gauge, per, across = "sum", warning, critical }: AlertRule,
   readings: readonly Reading[],
@@ -52,7 +52,7 @@ export function observationsOf(
     .filter(({ value }) => value > least)
     .map(asReading);
   const others = groupsOf(rest, () => Object.fromEntries(per.map((label) => [label, OTHERS])), across);
-  // Samples of the group `others` with an open alert are counted once, as part of the groups beyond the maximum.
+  // The group `others` with an open alert is excluded here, because its samples are already among the groups beyond the maximum.
   const present = grouped.filter(({ group, labels }) => known.has(group) && !isOthers(labels));
   return [...present, ...ranked.slice(0, room), ...others];
 }

@@ -37,8 +37,8 @@ interface Group {
 
 /**
  * The dead letters that arrived and the instances that failed in the last five minutes, of all tenants, grouped by names from code, with
- * the ids of the first three. Events that an open alert has counted are not fresh, so during an outage each reading counts only the newest.
- * There is also one sample for each open dead letter that an operator has escalated, and for each pause by a breaker.
+ * the ids of the first three. Events that an open alert has counted are not fresh, so during an outage each reading counts only the newest
+ * events. Each open dead letter that an operator has escalated also has one sample, and so has each pause by a breaker.
  */
 export async function readOccurrences(db: D1Database): Promise<Reading[]> {
   const [letters, errored, escalated, tripped] = await Promise.all([

@@ -4,7 +4,7 @@ import type { AlertNotice } from "./notice.ts";
 
 /** The links to the console in an alert notice. */
 export interface Place {
-  /** The deployment's host, which identifies it. */
+  /** The deployment's host, which identifies the deployment. */
   readonly host: string;
   /** The console page of the alert's subject. */
   readonly url: string;
@@ -43,7 +43,7 @@ function isOfLetters(rule: string): boolean {
   return rule.startsWith("dead_letter") || rule === "dlq_depth";
 }
 
-/** The console page that lists the alert's subjects; without a list, the page of the alert itself. */
+/** The console page that lists the alert's subjects; if no page lists such subjects, the page of the alert itself. */
 function listOf(rule: string, { queue, reason, workflow }: AlertNotice["labels"]): string {
   if (isOfLetters(rule)) return `dead-letters${queryOf({ queue, reason })}`;
   if (rule === "instances_errored" || rule === "errored_depth") return `instances${queryOf({ status: "errored", workflow })}`;

@@ -9,7 +9,7 @@ import type { AlertNotice } from "./notice.ts";
 import { type Place, placeOf } from "./place.ts";
 
 interface Posting {
-  /** The id of an alert notice, which is the same in every attempt, restart and retry. */
+  /** The id of an alert notice. The id is the same in every attempt, restart and retry. */
   readonly id: string;
   readonly channel: ChannelName;
   readonly notice: AlertNotice;
@@ -22,14 +22,15 @@ interface Posted {
 }
 
 /**
- * Retries for about 20 minutes, with 2 seconds after the first try and a minute after the last ones. After the last retry an operator can
- * retry the instance.
+ * Retries for about 20 minutes: the delay is 2 seconds before the first retry, and 2 seconds longer before each further retry. After the
+ * last retry an operator can retry the instance.
  */
 const RETRIES = { limit: 35, delay: "2 seconds", backoff: "linear" } as const;
 
 /**
- * Posts a notice to a channel. Receivers of signed webhooks deduplicate by `webhook-id`. Slack and Telegram have no keys, so a post whose
- * response was lost is repeated. Errors contain no URL: those of Slack and Telegram are secrets.
+ * Posts a notice to a channel. Receivers of signed webhooks deduplicate by `webhook-id`. Slack and Telegram read no idempotency key, so a
+ * chat shows a message twice if the response to the first post was lost. Errors contain no URL, because the URLs of Slack and Telegram are
+ * secrets.
  */
 export function postAlert(guard: AddressGuard | undefined): StepDefinition<Posting, Posted> {
   return defineStep<Posting, Posted>({
@@ -76,7 +77,7 @@ function requestOf(
   return { headers: { ...headers, ...signatureOf(channel.secret, key, body) }, body };
 }
 
-/** How a chat reports an error with status 200. A receiver of signed webhooks reports it by its status only. */
+/** How to find an error in a chat's response with status 200. A receiver of signed webhooks reports errors by the status only. */
 const CHATS = { webhook: undefined, slack: refusedBySlack, telegram: refusedByTelegram };
 
 /** Telegram reports success only by `"ok":true` at the start of a response that repeats the message and can be long. */
@@ -87,15 +88,15 @@ function refusedByTelegram(body: string): BodyRefusal | undefined {
 }
 
 /**
- * Slack's incoming webhook responds `ok`, or a word such as `no_service`. Slack's Web API responds `{"ok":false}`, and a proxy
- * `{"error":…}` or `{"status":"error"}`.
+ * Slack's incoming webhook responds with `ok`, or with the name of an error such as `no_service`. Slack's Web API responds to an error with
+ * `{"ok":false}`, and a proxy with `{"error":…}` or `{"status":"error"}`.
  */
 function refusedBySlack(body: string): BodyRefusal | undefined {
   const text = body.trim();
   return refusalIn(text) ?? (/^[a-z]+(_[a-z]+)+$/.test(text) ? { status: 400, words: quoted(text) } : undefined);
 }
 
-/** Responses that mean an error for every chat. An HTML page comes from a proxy or a sign-in. */
+/** Finds an error that every chat reports in the same way. An HTML page is the response of a proxy or a sign-in page. */
 function refusalIn(body: string): BodyRefusal | undefined {
   if (body.trimStart().startsWith("<")) return { status: 400, words: "that it is a web page" };
   const json = objectIn(body);
@@ -110,10 +111,10 @@ function quoted(words: string): string {
   return `"${beginning(words, MAX_WORDS)}"`;
 }
 
-/** Characters of a chat's error that an error message contains. */
+/** Maximum characters of a chat's error text that an error message contains. */
 const MAX_WORDS = 100;
 
-/** Permanent errors of Slack and Telegram, and status 410 of a webhook, are not retried: an operator must fix a variable first. */
+/** Permanent errors of Slack and Telegram, and status 410 of a webhook, are not retried, because an operator must fix a variable first. */
 const NEXT = "check its variables, then retry the instance";
 
 function mayPass(status: number): boolean {

@@ -40,9 +40,9 @@ interface Round {
 }
 
 /**
- * Evaluates the rules with the gauges. Changes are committed in one batch with their messages, then sent and logged. If the process dies
- * before sending, the messages stay in the outbox. If a concurrent round has written first, this round writes nothing, and the next
- * round evaluates again.
+ * Evaluates the rules with the gauges. Changes of alerts are committed in one batch with their messages. Then the messages are sent and the
+ * changes are logged. If the process dies before sending, the messages stay in the outbox. If a concurrent round of the keeper has written
+ * changes first, this round writes nothing, and the next round evaluates the rules again.
  */
 export async function raiseAlerts(env: EngineEnv, given: Round, at = Date.now()): Promise<Portion> {
   const { rules, gauges } = given;
@@ -119,7 +119,7 @@ async function notesOf(env: EngineEnv, told: readonly Kept[]): Promise<ReadonlyM
   );
 }
 
-/** A partly configured channel does not stop alerts to other channels or to the list. */
+/** If one channel is only partly configured, alerts are still listed, and sent to the other channels. */
 function configured(env: EngineEnv): ChannelName[] {
   const channels = CHANNELS.filter((name) => {
     try {

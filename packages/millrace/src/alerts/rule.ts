@@ -1,11 +1,11 @@
 import { MillraceError } from "../contract/errors.ts";
 import { nearest } from "../contract/nearest.ts";
 
-/** A bound of an alert rule, and how long it must be exceeded without a break. */
+/** A bound of an alert rule, and the time for which the bound must be exceeded without interruption. */
 export interface Threshold {
-  /** The bound of a gauge: exceeded by a greater value, not by an equal one. */
+  /** The bound of a gauge. Only a greater value exceeds the bound, and not an equal value. */
   readonly above: number;
-  /** For how many milliseconds the bound must be exceeded. 0 fires at the first evaluation. */
+  /** For how many milliseconds the bound must be exceeded. With 0 the alert fires at the first evaluation. */
   readonly forMs: number;
 }
 
@@ -13,7 +13,7 @@ export interface Threshold {
 export interface AlertRule {
   readonly name: string;
   readonly gauge: string;
-  /** The labels that define groups: one alert for each group of samples with equal labels. */
+  /** The labels by which samples are grouped. Each group of samples with equal labels has its own alert. */
   readonly per: readonly string[];
   /** How the samples of one group are combined. Default `sum`; `max` suits ages and shares. */
   readonly across?: "sum" | "max";
@@ -21,9 +21,9 @@ export interface AlertRule {
   readonly critical?: Threshold;
   /** Milliseconds between two notices of a continuing alert. */
   readonly repeatMs: number;
-  /** Milliseconds without exceeding the bound before an alert is resolved or less severe. */
+  /** Milliseconds for which a bound must not be exceeded before the alert is resolved or becomes a warning again. */
   readonly clearMs: number;
-  /** The gauge's highest possible value; absent if it has none. */
+  /** The gauge's highest possible value; absent if the gauge has no upper limit. */
   readonly most?: number;
   /** The meaning of the alert, in one sentence. */
   readonly meaning: string;

@@ -5,7 +5,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 /** Milliseconds between two notices of a continuing alert. */
 const REPEAT_MS = 4 * HOUR_MS;
-/** How long a bound must not be exceeded before its alert is resolved: twelve rounds of the keeper. */
+/** Milliseconds for which a bound must not be exceeded before the alert is resolved: twelve rounds of the keeper. */
 const CLEAR_MS = 2 * MINUTE_MS;
 const DAY_S = 86_400;
 
@@ -23,7 +23,7 @@ export const WORKFLOWS_TRIPPED = "workflows_tripped";
 /** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";
 
-/** The default rules. docs/alerts.md has the same table; a test compares them. */
+/** The default rules. A test verifies that the table in docs/alerts.md contains the same rules. */
 export const ALERT_RULES: readonly AlertRule[] = [
   {
     name: "dead_letter_arrived",
@@ -58,7 +58,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     name: "errored_depth",
     gauge: "instances_errored_open",
     per: ["workflow"],
-    // Failures are notified at once by another rule. The rule `errored_depth` is about instances that remain errored.
+    // The rule `errored_depth` raises an alert for instances that remain errored. A separate rule raises an alert at once when an instance
+    // fails.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 1000, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
@@ -79,7 +80,8 @@ export const ALERT_RULES: readonly AlertRule[] = [
     name: "dlq_depth",
     gauge: "dead_letters_open",
     per: ["queue"],
-    // Arrivals are notified at once by another rule. The rule `dlq_depth` is about dead letters that remain open.
+    // The rule `dlq_depth` raises an alert for dead letters that remain open. A separate rule raises an alert at once when a dead letter
+    // arrives.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 100, forMs: 0 },
     ...usual,

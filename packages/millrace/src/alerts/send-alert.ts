@@ -10,8 +10,8 @@ export interface AlertSenderOptions {
 }
 
 /**
- * The workflow that sends alerts to the configured channels, one step each. A channel that fails does not delay the others, and an
- * operator's retry sends only to the failed channel. A consumer starts the workflow: `on(AlertChanged, start(sendAlert))`.
+ * The workflow that sends alerts to the configured channels, with one step for each channel. A channel that fails does not delay the other
+ * channels, and an operator's retry sends only to the failed channel. A consumer starts the workflow: `on(AlertChanged, start(sendAlert))`.
  */
 export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinition<AlertNotice, "alert.changed"> {
   const post = postAlert(guard);
@@ -22,7 +22,8 @@ export function alertSender({ guard }: AlertSenderOptions = {}): WorkflowDefinit
       const posts = notice.channels.map((channel) =>
         step.effect("post alert", post, { id: `${id}-${channel}`, channel, notice }, { key: channel }),
       );
-      // Waits until all channels have ended: a permanent error of one channel would otherwise end the run during the back-off of another.
+      // Waits until the posts to all channels have ended, because a permanent error of one channel would otherwise end the run while
+      // another channel waits for a retry.
       const refused = (await Promise.allSettled(posts)).find(({ status }) => status === "rejected");
       if (refused) throw (refused as PromiseRejectedResult).reason;
     },

@@ -7,15 +7,16 @@ import { OVER } from "../store/instances/status.ts";
 const at = z.iso.datetime();
 
 /**
- * The payload of a callback, and its address: a run of an instance has ended. Contains no payload, result or error message: authorized
- * callers read them from the API. The event uses no queue: the instance that sends the callback is accepted and started directly.
+ * Reports to the address of a callback that a run of an instance has ended. The callback contains no payload, result or error message,
+ * because authorized callers read these from the API. The event uses no queue, because the instance that sends the callback is accepted and
+ * started directly.
  */
 export const InstanceEnded = defineEvent({
   type: "instance.ended",
   payload: z.object({
     callback_url: z.string().max(MAX_ADDRESS_CHARACTERS),
     instance_id: z.string(),
-    /** The number of the run: an operator's retry or undo starts the next one. */
+    /** The number of the run. An operator's retry or undo starts the run with the next number. */
     run: z.int(),
     status: z.enum(OVER.values as [string, ...string[]]),
     workflow: z.string(),
@@ -34,7 +35,7 @@ export const InstanceEnded = defineEvent({
   queue: defineQueue({ name: "callbacks" }),
 });
 
-/** The id of an instance's end: the idempotency key of its callback, and the receiver's `webhook-id`. */
+/** The id of an instance's end, which is the idempotency key of the callback and the `webhook-id` that the receiver gets. */
 export function nameOfEnd({ id, run, status }: { readonly id: string; readonly run: number; readonly status: string }): string {
   return `${id}-${run}-${status}`;
 }

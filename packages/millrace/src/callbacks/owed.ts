@@ -15,9 +15,9 @@ import { InstanceEnded, nameOfEnd } from "./instance-ended.ts";
 const CALLS = 100;
 
 /**
- * Accepts the owed callbacks, each as an instance with the end's id as key, in one write that also marks them as no longer owed; then
- * starts them. A crash before the write leaves the callbacks owed. If the process dies after the write, the keeper starts the instances.
- * Concurrent calls accept each callback once.
+ * Accepts the owed callbacks, each as an instance with the end's id as key, in one write that also marks the callbacks as no longer owed.
+ * Then starts the instances. A crash before the write leaves the callbacks owed. If the process dies after the write, the keeper starts the
+ * instances. Concurrent calls accept each callback once.
  */
 export async function callOwed(env: EngineEnv, elsewhere: Elsewhere): Promise<Portion> {
   if (!isBound(env, SEND_CALLBACK, elsewhere)) return { did: 0, more: false };

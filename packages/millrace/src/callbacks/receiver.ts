@@ -40,8 +40,8 @@ interface Refusals {
 }
 
 /**
- * Returns if the status is 2xx and `refusedIn` finds no refusal. Errors: `unavailable` or `upstream_refused` for a refusal to retry,
- * after the delay that the receiver asks for; `not_retryable` for a final one.
+ * Returns if the status is 2xx and `refusedIn` finds no refusal. Errors: `unavailable` or `upstream_refused` for a refusal to retry, after
+ * the delay that the receiver asks for; `not_retryable` for a final refusal.
  */
 export async function assertTaken(name: string, response: Response, { isFinal, next, refusedIn }: Refusals): Promise<void> {
   const body = response.status === 429 || (refusedIn && response.ok) ? await beginningOf(response) : "";
@@ -55,8 +55,8 @@ export async function assertTaken(name: string, response: Response, { isFinal, n
   const asked = wordOf({ status: limited, headers: response.headers })?.refusedForMs ?? (status === 429 ? waitIn(body) : undefined);
   if (asked !== undefined) {
     const putOffMs = Math.min(Math.max(1000, asked), MAX_PUT_OFF_MS);
-    // The error `unavailable` uses up no retries: a receiver that asks for one second each time would otherwise use up all retries within
-    // seconds.
+    // The error `unavailable` uses up no retries, because a receiver that asks for one second each time would otherwise use up all retries
+    // within seconds.
     const message = `${said} and asked for ${Math.ceil(asked / 1000)} seconds.`;
     throw new MillraceError("unavailable", message, { delayMs: putOffMs, upstreamStatus: status });
   }

@@ -16,20 +16,21 @@ export interface CallbackOptions {
 
 /**
  * Retries for about ten hours: delays double from 10 seconds up to an hour. After the last retry the instance has failed, and an operator
- * can retry it.
+ * can retry the instance.
  */
 const RETRIES = { limit: 18, delay: "10 seconds", backoff: "exponential" } as const;
 
 interface Calling {
-  /** The id of the instance's end: the same for every attempt, restart and retry. */
+  /** The id of the instance's end. The id is the same for every attempt, restart and retry. */
   readonly id: string;
   readonly tenantId: string;
   readonly notice: EndNotice;
 }
 
 /**
- * The workflow that reports the end of an instance to its command's `callback_url`, signed and with retries: pass it to the catalog as
- * `callbacks`, and export its class. Receivers deduplicate by `webhook-id`. No error contains the address, because it may contain a secret.
+ * The workflow that reports the end of an instance to its command's `callback_url`, signed and with retries. Pass the workflow to the
+ * catalog as `callbacks`, and export the workflow's class. Receivers deduplicate by `webhook-id`. No error contains the address, because
+ * the address may contain a secret.
  */
 export function callbackSender({ guard }: CallbackOptions = {}): CallbackSender {
   const call = callAddress(guard);

@@ -19,13 +19,13 @@ export interface Address extends TraceContext {
   idempotencyKey?: string | undefined;
   /** The sender's own sequence number of the message, if the order of messages matters. */
   sequence?: number;
-  /** The outbox that stores the message until it is confirmed; default: the engine's own. */
+  /** The outbox that stores the message until it is confirmed; default: the engine's own outbox. */
   outbox?: "sender";
-  /** The workflows of the chain of instances that led to the message, the first one first. */
+  /** The workflows of the chain of instances that led to the message, oldest instance first. */
   path?: readonly string[] | undefined;
   /** The deadline of a command's instance, as an ISO time. */
   mustEndBy?: string | undefined;
-  /** The address to call at each end of a command's instance. */
+  /** The address to call each time a run of a command's instance ends. */
   callbackUrl?: string | undefined;
   /** The unique name under which a large payload is stored in R2. */
   owner: string;
@@ -39,7 +39,7 @@ export interface Address extends TraceContext {
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
   assertBounded(draft.payload, { within: 1 });
   const lane = laneIn(draft.queue.name);
-  // The lane's key is checked before the message is stored: a message that no lane accepts would be sent again forever.
+  // The lane's key is checked before the message is stored, because a message that no lane accepts would be sent again forever.
   if (lane !== undefined) objectNameOf([lane, to.tenantId, draft.subject], "subject");
   return parseEnvelope({
     schema_version: draft.version,

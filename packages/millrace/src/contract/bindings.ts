@@ -23,9 +23,9 @@ export interface EngineEnv {
   QUEUE_PREFIX?: string;
   /** A dataset of Analytics Engine, which also receives the counters. Default: unset. */
   METRICS?: AnalyticsEngineDataset;
-  /** Secret from which upstream idempotency keys are derived. Never change the secret while instances are open. */
+  /** Secret from which upstream idempotency keys are derived. Never change the secret while instances are in progress. */
   MILLRACE_KEY: string;
-  /** "true" in development, as `npm start` and tests set it: suspected mistakes in a workflow's code are logged. Default: unset. */
+  /** "true" logs suspected mistakes in a workflow's code. `npm start` and tests set this value. Default: unset. */
   MILLRACE_DEVELOPMENT?: string;
   /** Log lines about successes per second and isolate, before they are sampled by trace; default 50. */
   LOG_GOOD_PER_SECOND?: string | number;
@@ -33,7 +33,7 @@ export interface EngineEnv {
   OTLP_ENDPOINT?: string;
   /** Secret headers of the requests to `OTLP_ENDPOINT`, in OpenTelemetry's format: `name=value,name=value`, values percent-encoded. */
   OTLP_HEADERS?: string;
-  /** The share of the sampled traces whose spans are exported, 0 to 1, chosen by the trace's id; default 1. */
+  /** The share of the sampled traces whose spans are exported, 0 to 1; default 1. The trace's id decides whether a trace is exported. */
   OTLP_RATIO?: string | number;
   /** The `service.name` of this deployment in traces; default "millrace". */
   OTLP_SERVICE?: string;
@@ -52,7 +52,7 @@ export function bindingName(name: string): string {
   return name === DEFAULT_QUEUE ? "MILLRACE_QUEUE" : name.replaceAll("-", "_").toUpperCase();
 }
 
-/** For each list in `wrangler.jsonc`: the entries of the engine's own bindings. */
+/** The entries of the engine's own bindings, for each list in `wrangler.jsonc`. */
 const OWN = {
   DB: ["d1_databases", { binding: "DB", database_name: "<the Worker's name>" }],
   PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "<the Worker's name>-payloads" }],
@@ -62,7 +62,7 @@ const OBJECTS = ["RECORDER", "KEEPER"] as const;
 
 /**
  * Refuses an env without one of the engine's own bindings. Called at the entry of requests, batches and replays, so that no request or
- * batch fails half-way. Errors: `config_invalid`, with the missing line.
+ * batch fails after a part of its work. Errors: `config_invalid`, with the missing line.
  */
 export function assertBound(env: EngineEnv): void {
   for (const [binding, [list, line]] of Object.entries(OWN)) {
@@ -97,9 +97,7 @@ export function queuePrefix(env: object): string {
   return (env as Pick<EngineEnv, "QUEUE_PREFIX">).QUEUE_PREFIX ?? "";
 }
 
-/**
- * Refuses a queue without a binding, for each queue of the definition. Errors: `config_invalid`, with the missing line of `wrangler.jsonc`.
- */
+/** Refuses a definition if one of its queues has no binding. Errors: `config_invalid`, with the missing line of `wrangler.jsonc`. */
 export function assertSendable(env: object, queue: QueueDefinition): void {
   if (laneIn(queue.name) === undefined) for (const name of queuesOf(queue)) queueBinding(env, name);
   else if (objectsIn(env, "LANES") === undefined) throw lanesNotBound(queue.name);
@@ -172,7 +170,9 @@ export function objectBinding<T extends Rpc.DurableObjectBranded | undefined = u
   throw new MillraceError("config_invalid", `${binding} is not bound. ${exporting}. ${toAdd(name)}.`);
 }
 
-/** A Worker declares its Durable Objects under one of two keys in `wrangler.jsonc`: wrangler refuses a configuration with both. */
+/**
+ * A Worker declares its Durable Objects under one of two keys in `wrangler.jsonc`, because wrangler refuses a configuration with both keys.
+ */
 function toAdd(name: string): string {
   const line = inner(written({ [name]: { type: "durable-object", storage: "sqlite" } }));
   return `Add this line to "exports" in wrangler.jsonc: ${line}. Where that file has "migrations", add "${name}" to the "new_sqlite_classes" of a new one instead`;
@@ -201,7 +201,7 @@ function objectClass(binding: string): string {
   return className(binding.toLowerCase().replaceAll("_", "-"));
 }
 
-// An exported handler or WorkerEntrypoint appears to have any single method name, so two names are checked.
+// A check for one method of any name succeeds on an exported handler or WorkerEntrypoint, so two names are checked.
 
 function exportedWorkflow(name: string): Workflow | undefined {
   const found = exported(name) as (Workflow & { idFromName?: unknown }) | undefined;

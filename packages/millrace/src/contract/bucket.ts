@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import { codeOf, MillraceError, messageOf } from "./errors.ts";
 import { within } from "./within.ts";
 
-/** Time limit of one call of R2. After this limit the call has failed, and its message or step is retried. */
+/** Time limit of one call of R2. A call that takes longer counts as failed, and its message or step is retried. */
 const CALL_LIMIT_MS = 10_000;
 
 /**
@@ -11,21 +11,21 @@ const CALL_LIMIT_MS = 10_000;
  */
 const BLIP = { retries: 4, minTimeout: 40, maxTimeout: 600, randomize: true };
 
-/** Stores JSON text under a name, with retries. Errors: `unavailable` when R2 keeps failing; a repeat of the call is safe. */
+/** Stores JSON text under a name, with retries. Errors: `unavailable` when R2 keeps failing. Repeating the call is safe. */
 export function putJson(bucket: R2Bucket, path: string, text: string): Promise<unknown> {
   return steadily(`write ${path}`, () => bucket.put(path, text, { httpMetadata: { contentType: "application/json" } }));
 }
 
 /**
- * Largest object that is read, in bytes: the limit for stored payloads and outputs. An object is parsed in the memory of the isolate (128
- * MB).
+ * Maximum size of an object that is read, in bytes. The size is the limit for stored payloads and outputs. An object is parsed in the
+ * memory of the isolate (128 MB).
  */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * The value stored under a name, read with retries; undefined when there is none, or the name is invalid in R2. Errors: `invalid_payload`
- * when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 keeps failing, and errors of `check`, which gets the text
- * before it is parsed.
+ * The value stored under a name, read with retries; undefined if no object has this name, or the name is invalid in R2. Errors:
+ * `invalid_payload` when the object is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 keeps failing, and errors of
+ * `check`, which is called with the text before the text is parsed.
  */
 export async function getJson(bucket: R2Bucket, path: string, check?: (text: string) => void): Promise<unknown> {
   const text = await steadily(`read ${path}`, () => textAt(bucket, path));
@@ -54,7 +54,7 @@ async function textAt(bucket: R2Bucket, path: string): Promise<string | undefine
   }
 }
 
-/** R2's error for an invalid object name (too long, not well-formed): no object can exist under it. */
+/** R2's error for an invalid object name (too long, not well-formed). No object can have such a name. */
 const IMPOSSIBLE_NAME = /object name is not valid|\(10020\)/;
 
 async function steadily<T>(what: string, call: () => Promise<T>): Promise<T> {

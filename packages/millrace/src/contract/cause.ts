@@ -12,7 +12,8 @@ const LEAST_ID = 8;
 
 /**
  * An error's message without its variable parts: numbers, ids, dates, quoted values, e-mail addresses, and of a URL all but the host and
- * the words of the path. Failures with the same result have the same cause. The function is pure, and its time is bounded.
+ * the words of the path. Failures for which the function returns the same text have the same cause. The function is pure, and its time is
+ * bounded.
  */
 export function normalized(message: string): string {
   const said = VARYING.reduce((text, [pattern, as]) => text.replaceAll(pattern, as as string), beginning(message, MAX_READ));

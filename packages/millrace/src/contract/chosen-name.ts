@@ -4,7 +4,7 @@ import * as z from "zod";
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the refused characters
 const NO_CONTROL_CHARACTERS = /^[^\u0000-\u001f\u007f-\u009f]*$/;
 
-/** In a URL path "." and ".." are folders, even when percent-encoded: no request could address an object with such a name. */
+/** In a URL path "." and ".." are folders, even when percent-encoded, so no request could address an object with such a name. */
 const DOTS_ALONE: readonly string[] = [".", ".."];
 export const NO_ADDRESS = 'must not be "." or "..", which a URL path cannot contain';
 

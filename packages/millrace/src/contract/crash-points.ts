@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** The crash points within the work of one instance. A test that ends the code at such a point names the instances. */
+/** The crash points within the work of one instance. A test that simulates a crash at such a point specifies the instances. */
 const OF_INSTANCES = [
   "W01 claimed, effect not started",
   "W03 effect done, not recorded",
@@ -47,7 +47,7 @@ const AROUND = [
   "L15 lane changed, not audited",
 ] as const;
 
-/** A window of docs/crash-windows.md in which a test can end the code. */
+/** A crash window of docs/crash-windows.md, within which a test can simulate a crash. */
 export type CrashPoint = InstancePoint | PointAround;
 type InstancePoint = (typeof OF_INSTANCES)[number];
 export type PointAround = (typeof AROUND)[number];
@@ -58,7 +58,7 @@ export interface AboutPoint {
   readonly messages?: readonly { readonly body: string }[];
 }
 
-/** The workflow code that runs, for tests: code between steps, or an attempt of one step. */
+/** The workflow code that runs at a crash point, for tests: the code between two steps, or an attempt of one step. */
 export interface CodeAtWork {
   readonly instanceId: string;
   /** The step in progress; undefined between the steps. */
@@ -75,13 +75,16 @@ const codes = new AsyncLocalStorage<CodeAtWork>();
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 
 declare global {
-  /** Set by tests only: called at each crash point, with the instance if there is one. The test's function throws to simulate a crash. */
+  /**
+   * A function that only tests set. The engine calls the function at each crash point, with the instance if the point belongs to an
+   * instance. The test's function throws to simulate a crash.
+   */
   var millraceCrashPoint: ((point: CrashPoint, instanceId?: string, about?: AboutPoint) => void | Promise<void>) | undefined;
-  /** Set by tests only: true makes sleeps and retry delays take no time. */
+  /** Only tests set this field. True skips the time of sleeps and retry delays. */
   var millraceSkipsPauses: boolean | undefined;
 }
 
-/** True if this bundle has crash points. Such a bundle defines MILLRACE_CRASH_POINTS as true. */
+/** True if this bundle has crash points. A bundle with crash points defines MILLRACE_CRASH_POINTS as true. */
 export function hasCrashPoints(): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS;
 }
@@ -95,14 +98,14 @@ export async function crashPoint(point: CrashPoint, instanceId?: string, about?:
     await globalThis.millraceCrashPoint?.(point, instanceId, about ?? codes.getStore());
 }
 
-/** True for the error of a crash point: a crashed process runs no catch block, so our catch blocks rethrow it. */
+/** True for the error of a crash point: a crashed process runs no catch block, so our catch blocks rethrow this error. */
 export function isSimulatedDeath(error: unknown): boolean {
   return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && error instanceof Error && error.name === "SimulatedDeath";
 }
 
 /**
- * All crash points. `ofInstance` is true for a point of one instance. The names are in a function, so that a deployment's bundle does
- * not contain them.
+ * All crash points. `ofInstance` is true for a crash point that belongs to one instance. A function returns the names, so that a
+ * deployment's bundle does not contain them.
  */
 export function crashPoints(): ReadonlyMap<string, { readonly ofInstance: boolean }> {
   const all = (points: readonly string[], ofInstance: boolean) => points.map((point) => [point, { ofInstance }] as const);
@@ -119,7 +122,7 @@ export function noteEffect(effect: Pick<CodeAtWork, "class" | "key" | "asks">): 
   if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) Object.assign(codes.getStore() ?? {}, effect);
 }
 
-/** The workflow code that calls this function; undefined if no workflow code does. */
+/** The workflow code that calls this function; undefined if no workflow code calls it. */
 export function codeAtWork(): CodeAtWork | undefined {
   return codes.getStore();
 }

@@ -5,7 +5,7 @@ export function assertDeclared(isRight: boolean, otherwise: string, detail?: Err
   if (!isRight) throw new MillraceError("config_invalid", otherwise, detail);
 }
 
-/** True for a schema of zod 4. A schema of zod 3 can only validate; the engine also inspects schemas. */
+/** True for a schema of zod 4. A schema of zod 3 is refused, because it can only validate, and the engine also inspects schemas. */
 export function isSchema(thing: unknown): boolean {
   return typeof thing === "object" && thing !== null && "_zod" in thing && isFunction((thing as { safeParse?: unknown }).safeParse);
 }

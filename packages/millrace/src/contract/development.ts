@@ -1,4 +1,4 @@
-/** True when `MILLRACE_DEVELOPMENT` is "true": then the log contains suspected mistakes, and full responses of upstreams. */
+/** True when `MILLRACE_DEVELOPMENT` is "true". With this value, the log contains suspected mistakes, and full responses of upstreams. */
 export function inDevelopment(env: object): boolean {
   return (env as { MILLRACE_DEVELOPMENT?: string }).MILLRACE_DEVELOPMENT === "true";
 }

@@ -12,7 +12,7 @@ const MAX_REF_BYTES = 1024 + "r2://".length;
 /** Maximum number of instances in the chain that led to a message. */
 export const MAX_PATH = 100;
 
-/** A name chosen by a caller: bounded, well-formed, and without NUL, because SQL functions read a text up to its first NUL. */
+/** A name chosen by a caller: bounded, well-formed, and without NUL, because SQL functions read a string only up to its first NUL. */
 const name = (max: number) =>
   z
     .string()
@@ -26,7 +26,7 @@ export const subjectSchema = name(500);
 const MAX_TAGS = 10;
 const MAX_TAG_CHARACTERS = 64;
 
-/** The tags of an instance. Each is displayed as it is, so that two different tags never look the same. */
+/** The tags of an instance. Each tag is displayed unchanged, so that two different tags never look the same. */
 export const tagsSchema = z
   .array(
     z
@@ -85,23 +85,26 @@ export const envelopeSchema = z
       .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
       .refine((ref) => byteLength(ref) <= MAX_REF_BYTES, "must name an object of R2: at most 1,024 bytes after `r2://`")
       .optional(),
-    /** The engine's proof that it has committed the message's row; producers leave it out. */
+    /** The engine's proof that it has committed the message's row; producers omit this field. */
     acceptance: z.string().max(64).optional(),
-    /** `sender`: the event's sender stores it until it gets a confirmation; the engine's outbox has no row. */
+    /** `sender`: the event's sender stores the event until the sender gets a confirmation; the engine's outbox has no row for the event. */
     outbox: z.literal("sender").optional(),
-    /** The deadline of a command's instance: after the deadline the instance is overdue. */
+    /** The time after which a command's instance is overdue. */
     must_end_by: z.iso.datetime().optional(),
-    /** The address to call at each end of a command's instance. */
+    /** The address to call each time a run of a command's instance ends. */
     callback_url: z
       .string()
       .max(MAX_ADDRESS_CHARACTERS)
       .refine(isCallable, "must be an address that begins with https://, without a user or a password")
       .optional(),
-    /** Texts by which instances are found, such as "customer:acme". */
+    /** Strings by which instances are found, such as "customer:acme". */
     tags: tagsSchema.optional(),
     /** The action of an operator's replay, set by the engine. The action's id distinguishes the replayed message from older copies. */
     replay: z.string().max(64).optional(),
-    /** The workflows of the chain of instances that led to the message, the first one first. Set by the engine; producers leave it out. */
+    /**
+     * The workflows of the chain of instances that led to the message, oldest instance first. The engine sets this field; producers omit
+     * it.
+     */
     path: z.array(name(63)).max(MAX_PATH).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
     tracestate: z.string().max(512).optional(),
@@ -130,8 +133,8 @@ export function parseEnvelope(value: unknown): Envelope {
 const MAX_ISSUE_CHARACTERS = 300;
 
 /**
- * Zod's issues in the API's form: a dotted path for each invalid field, and a message with the fix. At most 50, each text at most 300
- * characters.
+ * Zod's issues in the API's form: a dotted path for each invalid field, and a message with the fix. At most 50 issues, with at most 300
+ * characters in each string.
  */
 export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[] {
   return bounded(flattened(error, prefix, () => []));

@@ -1,11 +1,14 @@
 import { beginning, shortened, textOf } from "./text.ts";
 
-/** Maximum characters of a stored error message. The platform accepts this much together with a name, a code and its own prefix. */
+/**
+ * Maximum characters of a stored error message. The platform accepts an error with this many characters, a name, a code and the platform's
+ * own prefix.
+ */
 export const KEPT_ERROR_CHARACTERS = 50_000;
 
 /**
- * The message of any thrown value, followed by the messages of its causes and nested errors, unless they repeat it. Never throws, even for
- * an object without a prototype or with a throwing getter. At most 50,000 characters in addition to the message.
+ * The message of any thrown value, followed by those messages of its causes and nested errors that it does not contain. Never throws, even
+ * for an object without a prototype or with a throwing getter. At most 50,000 characters in addition to the message.
  */
 export function messageOf(thrown: unknown): string {
   return messageBeside(thrown, "") || nameOf(thrown);
@@ -22,12 +25,14 @@ const MAX_ERRORS_SAID = 8;
 const MAX_HELD_SAID = 3;
 /** Maximum length of the chain in which the innermost cause is searched. */
 const MAX_CAUSES = 100;
-/** Error messages with this many equal first characters count as the same message: one may be shortened. */
+/** Error messages with this many equal first characters count as the same message, because one of the messages may be shortened. */
 const ALIKE_CHARACTERS = 100;
-/** Maximum characters of an error text that are shown. A long message leaves room for its causes. */
+/** Maximum characters of an error message that are shown. A long message leaves room for its causes. */
 const SHOWN_CHARACTERS = 1000;
 
-/** A text as the platform transmits it in an error: the platform ends it at a NUL, trims it, and cannot encode half of a surrogate pair. */
+/**
+ * A string in the form in which the platform transmits a string in an error: cut at a NUL, trimmed, and without half of a surrogate pair.
+ */
 const asSent = (text: string) => text.toWellFormed().replaceAll("\0", "\uFFFD").trim();
 
 /** The messages of an error that `outer` does not contain, in at most `room` characters. */
@@ -44,7 +49,7 @@ function wordsOf(thrown: unknown, outer: string, seen: Set<unknown>, room = SHOW
   return `${said}${/[.:!?…]$/.test(said) ? " " : ": "}${within}`;
 }
 
-/** Shortens an error text, so that there is room for `next` further characters. */
+/** Shortens an error message so that `next` further characters can be appended. */
 export function beforeWords(text: string, next: number, room = SHOWN_CHARACTERS): string {
   return shortened(text, Math.max(ALIKE_CHARACTERS, room - next));
 }
@@ -58,7 +63,7 @@ function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: numb
     if (index >= MAX_HELD_SAID || seen.size >= MAX_ERRORS_SAID) left++;
     else words.push(wordsOf(one, outer, seen, room));
   }
-  // If an error has too many causes, the innermost cause is shown: it is the origin of the failure.
+  // If an error has too many causes, the innermost cause is shown, because the innermost cause is the origin of the failure.
   const causes = seen.size < MAX_ERRORS_SAID - 1 ? [cause] : causesFrom(cause, seen);
   const last = seen.size < MAX_ERRORS_SAID ? causes.pop() : undefined;
   left += causes.length;
@@ -67,7 +72,7 @@ function withinOf(thrown: unknown, outer: string, seen: Set<unknown>, room: numb
   return words.filter(Boolean).join("; ");
 }
 
-/** A cause of an error, the cause's own cause, and so on to the innermost. */
+/** A cause of an error, the cause's own cause, and so on to the innermost cause. */
 function causesFrom(cause: unknown, seen: ReadonlySet<unknown>): unknown[] {
   const causes = new Set<unknown>();
   for (let one = cause; one !== undefined && !seen.has(one) && !causes.has(one) && causes.size < MAX_CAUSES; ) {
@@ -77,7 +82,7 @@ function causesFrom(cause: unknown, seen: ReadonlySet<unknown>): unknown[] {
   return [...causes];
 }
 
-/** True if a text contains these words as whole words: `a` is not in `came`. */
+/** True if a string contains the given words as whole words: `a` is not in `came`. */
 function holdsWords(text: string, words: string): boolean {
   const at = text.indexOf(words);
   const end = at + words.length;
@@ -122,7 +127,7 @@ function heldBy(thrown: unknown): { readonly held: readonly unknown[]; readonly 
   }
 }
 
-/** The text for an error without a message: its class name. */
+/** The text for an error without a message: the error's class name. */
 function nameOf(thrown: unknown): string {
   try {
     const name: unknown = isObject(thrown) ? (thrown instanceof Error && thrown.name) || thrown.constructor?.name : undefined;
@@ -149,7 +154,7 @@ export function carried(cause: unknown, depth = 0): unknown {
   }
 }
 
-/** RPC drops all properties of an error if one contains a function, a symbol, a promise, a cycle or most platform objects. */
+/** RPC drops all properties of an error if one property contains a function, a symbol, a promise, a cycle or most platform objects. */
 function isCarriable(value: unknown, path: Set<unknown>, left = { values: MAX_CARRIED }): boolean {
   if (!isObject(value)) return typeof value !== "function" && typeof value !== "symbol";
   if (path.has(value) || left.values-- === 0) return false;
@@ -161,7 +166,7 @@ function isCarriable(value: unknown, path: Set<unknown>, left = { values: MAX_CA
   return isFit;
 }
 
-/** The own values of an error, a list or a plain object; undefined for an object of another class. */
+/** The own values of an error, a list or a plain object; undefined for an object of any other class. */
 function ownValuesOf(value: object): unknown[] | undefined {
   const prototype: unknown = Object.getPrototypeOf(value);
   const isPlain = prototype === null || prototype === Object.prototype || Array.isArray(value) || value instanceof Error;

@@ -3,7 +3,7 @@ import { beginning } from "./text.ts";
 
 export { messageOf };
 
-/** The engine's error codes. The string is the identity: it survives RPC and the platform's wrapping of errors. */
+/** The engine's error codes. The string identifies the error, because the string survives RPC and the platform's wrapping of errors. */
 const ENGINE_CODES = [
   "invalid_json",
   "invalid_envelope",
@@ -53,7 +53,7 @@ const ENGINE_CODES = [
 ] as const;
 export type EngineCode = (typeof ENGINE_CODES)[number];
 
-/** An engine code, or an app's own: up to 64 lower case letters, digits and underscores. */
+/** An engine's error code, or an error code of an app, which has up to 64 lower case letters, digits and underscores. */
 export type ErrorCode = EngineCode | (string & {});
 
 /** True for a valid error code. An invalid error code could contain data that must not be shown. */
@@ -88,11 +88,11 @@ export interface ErrorDetail {
   issues?: Issue[];
   /** Delay before the next attempt, in milliseconds. */
   delayMs?: number;
-  /** True for an app's own code that a further attempt cannot fix: it ends its step at once. */
+  /** True for an error with an app's own code that no further attempt can fix: such an error ends its step at once. */
   terminal?: boolean;
   /** The HTTP status of the upstream's response. */
   upstreamStatus?: number;
-  /** A known name that is similar to the unknown one. */
+  /** A known name that is similar to the unknown name. */
   didYouMean?: string;
   /** The step in which the app's code threw the error. */
   step?: string;
@@ -101,8 +101,8 @@ export interface ErrorDetail {
   /** True when the refused action of an operator already has its audit row. */
   audited?: boolean;
   /**
-   * True for a refusal after an attempt with an unknown outcome: the refusal says nothing about the earlier attempt. False for an error
-   * after which the effect certainly did not happen, whatever the code.
+   * True for a refusal after an attempt with an unknown outcome: the refusal says nothing about that attempt. False for an error after
+   * which the effect certainly did not happen, whatever the code.
    */
   unclear?: boolean;
   cause?: unknown;
@@ -115,7 +115,8 @@ export class MillraceError extends Error {
   readonly detail: ErrorDetail;
 
   /**
-   * A cause that cannot cross an RPC boundary is replaced by its message: otherwise the error would lose its name, code and detail there.
+   * A cause that cannot cross an RPC boundary is replaced by its message: otherwise the error would lose its name, code and detail at the
+   * boundary.
    */
   constructor(code: ErrorCode, message: string, { cause, ...detail }: ErrorDetail = {}) {
     super(message, { cause: carried(cause) });
@@ -126,16 +127,17 @@ export class MillraceError extends Error {
 
 /**
  * The error for an upstream that asked to retry later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`, at most 12
- * hours, and at least the delay in the step's `retries`. With `delayMs` 0 that delay alone applies. The error means that the effect did
- * not happen.
+ * hours, and at least the delay in the step's `retries`. With `delayMs` 0 only the delay in the step's `retries` applies. The error means
+ * that the effect did not happen.
  */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
 }
 
 /**
- * The error for an upstream that still processes an earlier attempt with the same key (409, 425): the outcome is unknown. The next
- * attempt waits `delayMs`. Before that attempt a `lookup` checks the effect; a `once` effect waits for an operator.
+ * The error for an upstream that still processes an earlier attempt with the same key (409, 425): the outcome is unknown. The next attempt
+ * waits `delayMs`. A step of class `lookup` checks the effect before the next attempt. A step of class `once` waits for an operator
+ * instead.
  */
 export function inProgress(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("in_progress", message, { delayMs, upstreamStatus });
@@ -165,7 +167,10 @@ export function isDefiniteRefusal(error: unknown): boolean {
 
 const REFUSALS: ReadonlySet<ErrorCode> = new Set<EngineCode>(["retry_after", "upstream_refused", "not_retryable", "lock_held"]);
 
-/** Limits a refusal to its own attempt, because an earlier attempt may have had the effect. Other errors are returned unchanged. */
+/**
+ * Limits a refusal to its own attempt, because an earlier attempt may have had the effect. An error that is no refusal is returned
+ * unchanged.
+ */
 export function asUnclear(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined || !isDefiniteRefusal(error)) return error;
@@ -173,7 +178,7 @@ export function asUnclear(error: unknown): unknown {
   return Object.assign(new MillraceError(code, messageOf(error), { ...detailOf(error), unclear: true, cause }), { stack });
 }
 
-/** The error's own `unclear` field (see `ErrorDetail`); undefined if only its code decides. */
+/** The error's own `unclear` field (see `ErrorDetail`); undefined if only the error's code decides. */
 export function unclearOf(error: unknown): boolean | undefined {
   return detailOf(error).unclear;
 }
@@ -187,7 +192,7 @@ export function codeOf(error: unknown): ErrorCode | undefined {
   }
 }
 
-/** Errors of other libraries also have a `code`, which may equal a code of the engine. */
+/** An error of a library may also have a `code`, which may equal a code of the engine. */
 function isOurs(error: unknown): error is Error & { readonly code?: unknown; readonly detail?: ErrorDetail } {
   return error instanceof Error && error.name === "MillraceError";
 }
@@ -230,7 +235,10 @@ export function askedDelayMs(error: unknown): number | undefined {
   return Number.isFinite(delayMs) ? delayMs : undefined;
 }
 
-/** The detail of an error, also after an RPC boundary: only readable fields of the right type. The detail of any other error is empty. */
+/**
+ * The detail of an error, also after an RPC boundary: only readable fields of the right type. The detail of an error that is not the
+ * engine's is empty.
+ */
 export function detailOf(error: unknown): ErrorDetail {
   const fields = Object.entries(DETAIL_FIELDS).map(([name, fits]) => [name, fieldOf(error, name as keyof ErrorDetail), fits] as const);
   return Object.fromEntries(fields.flatMap(([name, value, fits]) => (fits(value) ? [[name, value]] : [])));

@@ -8,7 +8,7 @@ const BACKOFF = { initialMs: 1000, maxMs: 300_000 } as const;
 /** Maximum characters of a stored error of the app's code. */
 export const MAX_ERROR_CHARACTERS = 500;
 
-/** Passes a dead letter to the app's code. Returns the error message if it failed. */
+/** Passes a dead letter to the app's code. Returns the error message if the app's code failed. */
 export async function handedOver(give: () => unknown, limitMs: number): Promise<string | undefined> {
   try {
     await within((async () => give())(), limitMs);
@@ -17,7 +17,7 @@ export async function handedOver(give: () => unknown, limitMs: number): Promise<
   }
 }
 
-/** The time of the next hand-off of a dead letter after this many failed ones, in milliseconds since 1970. */
+/** The time of the next hand-off of a dead letter after this many failed hand-offs, in milliseconds since 1970. */
 export function nextHandOffAt(tries: number): number {
   return Date.now() + backoffMs(tries, BACKOFF.initialMs, BACKOFF.maxMs);
 }

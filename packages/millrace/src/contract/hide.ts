@@ -3,32 +3,32 @@ import { isEngineCode } from "./errors.ts";
 import { holdsMarks, REDACTED, redact } from "./redact.ts";
 import { withoutSlash } from "./step-names.ts";
 
-/** Replaces redacted texts in any value. */
+/** Replaces redacted strings in any value. */
 export type Hide = <T>(value: T) => T;
 
-/** Minimum characters of a text to redact: a shorter text is no secret by itself, and would match everywhere. */
+/** Minimum characters of a string to redact. A shorter string is no secret by itself, and would match in too many strings. */
 const LEAST_CHARACTERS = 4;
-/** A longer redacted text is searched in pieces, so that parts of it are hidden too. */
+/** A redacted string above this length is searched for in pieces, so that parts of the string are hidden too. */
 const PIECE_CHARACTERS = 200;
-/** Above these limits, redacted texts are not searched for: the whole value is hidden. */
+/** If the redacted strings exceed these limits, no search is made, and each value is hidden as a whole. */
 const MAX_TEXTS = 1000;
 const MAX_CHARACTERS = 100_000;
-/** A text of this length may have been shortened, and end with the beginning of a redacted text. */
+/** A string of this length may have been shortened, and may end with the beginning of a redacted string. */
 const MAY_BE_CUT = 1000;
 
 export const hideNothing: Hide = (value) => value;
 
-/** The code of a failure for display. An error code of the app that contains redacted text becomes `step_failed`. */
+/** The code of a failure for display. An error code of the app that contains a redacted string becomes `step_failed`. */
 export function shownCode<Code extends string>(hide: Hide, code: Code): Code | "step_failed" {
   return isEngineCode(code) || hide(code) === code ? code : "step_failed";
 }
 
-/** Hides a whole value that cannot be searched for redacted texts. */
+/** Hides a whole value that cannot be searched for redacted strings. */
 export const hideAll: Hide = (value) => (value === null || value === undefined ? value : (REDACTED as typeof value));
 
 /**
- * Replaces the redacted texts of a payload in inputs, outputs, errors and approvals, in any letter case and in the spelling of common
- * formats. Field names are searched too. Texts under four characters and numbers under six digits are not replaced.
+ * Replaces the redacted strings of a payload in inputs, outputs, errors and approvals, in any letter case and in the spelling of common
+ * formats. Field names are searched too. Strings under four characters and numbers under six digits are not replaced.
  */
 export function hiding(withheld: readonly unknown[]): Hide {
   const texts = new Set<string>();
@@ -50,14 +50,14 @@ export function hiding(withheld: readonly unknown[]): Hide {
   return hide as Hide;
 }
 
-/** Splits a redacted text into pieces that are long enough to search for, and split between characters. */
+/** Splits a redacted string into pieces that are long enough to search for. No split is inside a surrogate pair. */
 function piecesOf(text: string): string[] {
   if (text.length < 2 * PIECE_CHARACTERS) return [text];
   const end = PIECE_CHARACTERS - (/[\uD800-\uDBFF]/.test(text.charAt(PIECE_CHARACTERS - 1)) ? 1 : 0);
   return [text.slice(0, end), ...piecesOf(text.slice(end))];
 }
 
-/** The spellings in which a redacted text may occur: Unicode forms, JSON with and without escapes, URLs and forms, HTML, step keys. */
+/** The spellings in which a redacted string may occur: Unicode forms, JSON with and without escapes, URLs and forms, HTML, step keys. */
 function spellingsOf(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])].flatMap((one) => {
     const json = JSON.stringify(one).slice(1, -1);
@@ -76,7 +76,7 @@ function spellingsOf(text: string): string[] {
   });
 }
 
-/** HTML escapes in redacted texts. The single quote has three common spellings. */
+/** HTML escapes in redacted strings. The single quote has three common spellings. */
 const HTML = ["&#39;", "&#x27;", "&apos;"].map(
   (quote): Readonly<Record<string, string>> => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": quote }),
 );
@@ -107,12 +107,12 @@ function gather(value: unknown, texts: Set<string>, numbers: Set<number>): void 
   }
 }
 
-/** A text in one letter case, with the same length. */
+/** A string in lower case, with the same length. */
 function folded(text: string): string {
   return text.replaceAll("\u0130", "i").toLowerCase().replaceAll("\u03c2", "\u03c3");
 }
 
-/** Replaces redacted texts in a text by a marker. Overlapping matches become one marker. */
+/** Replaces redacted strings in a string by a marker. Overlapping matches become one marker. */
 function without(text: string, spelled: readonly string[]): string {
   const inCase = folded(text);
   const places = spelled.flatMap((one) => placesOf(one, inCase));
@@ -134,7 +134,7 @@ function placesOf(one: string, text: string): Place[] {
   return places;
 }
 
-/** A shortened text may end with the beginning of a redacted text. */
+/** A shortened string may end with the beginning of a redacted string. */
 function cutPlace(one: string, text: string): Place[] {
   const least = one.slice(0, LEAST_CHARACTERS);
   for (let start = text.indexOf(least, Math.max(0, text.length - one.length + 1)); start >= 0; start = text.indexOf(least, start + 1)) {

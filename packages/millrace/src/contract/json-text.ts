@@ -8,7 +8,7 @@ function isClosing(unit: number): boolean {
   return unit === 0x5d || unit === 0x7d;
 }
 
-/** Counts of items and levels in a JSON text. */
+/** The counts of items and levels in a JSON text. */
 export interface Counted {
   /** Number of items of arrays and fields of objects. Counting ends above the maximum. */
   items: number;
@@ -19,7 +19,7 @@ export interface Counted {
   altered: { at: number; written: string } | undefined;
 }
 
-/** Counts the items of a JSON text before it is parsed: a parsed value takes many times the memory of its text. */
+/** Counts the items of a JSON text before it is parsed, because a parsed value takes many times the memory of its text. */
 export function countItems(text: string, most: { items: number; depth: number }): Counted {
   const counted: Counted = { items: 0, depth: 0, fields: 0, altered: undefined };
   let depth = 0;
@@ -45,7 +45,7 @@ export function countItems(text: string, most: { items: number; depth: number })
   return counted;
 }
 
-/** The path of the value at this position in a JSON text. */
+/** The path of the value at the given position in a JSON text. */
 export function pathAt(text: string, place: number): string {
   return firstPath(text, (at) => at === place);
 }
@@ -155,7 +155,7 @@ function isAltered(text: string, start: number, end: number): boolean {
   if (written === undefined) return false;
   const size = Math.abs(Number(written));
   if (size === 0) return /[1-9]/.test(written.split(/e/i, 1)[0] ?? "");
-  // Another check reports a number that is read as infinite.
+  // A number that is read as infinite is reported by a separate check.
   if (size <= Number.MAX_SAFE_INTEGER || size === Number.POSITIVE_INFINITY) return false;
   return size < LARGEST_PLAIN || !/e/i.test(written);
 }

@@ -1,13 +1,13 @@
 import { objectBinding } from "./bindings.ts";
 import { placed } from "./location.ts";
 
-/** The keeper's methods for code outside its own directory. */
+/** The keeper's methods that code outside the keeper's directory may call. */
 interface Called {
-  /** Makes the owed callbacks now, instead of in the next round. */
+  /** Sends the owed callbacks now, and not only in the keeper's next round. */
   callBack(): Promise<void>;
 }
 
-/** The stub of the one keeper, without a dependency on the keeper's code. */
+/** The stub of the only keeper, without a dependency on the keeper's code. */
 export function keeperObject(env: object): Called {
   const objects = objectBinding(env, "KEEPER");
   return objects.get(objects.idFromName("keeper"), placed(env)) as unknown as Called;

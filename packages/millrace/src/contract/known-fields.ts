@@ -10,8 +10,8 @@ type Schema = z.core.$ZodType;
 export const MAX_ISSUES = 50;
 
 /**
- * The fields of a value that its schema does not know, each with a suggestion. A schema that is not strict would silently drop them. The
- * list has at most 50 fields. A loose object, a record and `unknown` accept every field.
+ * The fields of a value that its schema does not know, each with a suggestion. A schema that is not strict would silently drop unknown
+ * fields. The list has at most 50 fields. A loose object, a record and `unknown` accept every field.
  */
 export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonly string[] = []): Issue[] {
   const issues: Issue[] = [];
@@ -19,7 +19,7 @@ export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonl
   return issues;
 }
 
-/** Longer keys are shortened: fifty paths through a key of a few megabytes would fill the memory. */
+/** Longer keys are shortened, because fifty paths through a key of a few megabytes would fill the memory. */
 const MAX_KEY_CHARACTERS = 300;
 
 export function dotted(path: readonly string[]): string {
@@ -67,7 +67,7 @@ function look(schemas: readonly Schema[], value: unknown, path: readonly string[
   }
 }
 
-/** Schemas without their wrappers. For a union only the alternatives that the value fits, or all if it fits none. */
+/** Schemas without their wrappers. For a union only the alternatives that the value fits, or all alternatives if the value fits none. */
 function opened(schemas: readonly Schema[], value?: unknown): Schema[] {
   return schemas.flatMap((schema): Schema[] => {
     const { def } = (schema as z.core.$ZodTypes)._zod;

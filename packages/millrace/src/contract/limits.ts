@@ -6,7 +6,10 @@ import { isBeyondJson, shortened } from "./text.ts";
 export const INTAKE_LIMITS = {
   /** Maximum bytes of one command over HTTP. */
   maxBytes: 4 * 1024 * 1024,
-  /** Maximum levels of nesting. JSON.parse accepts thousands; `queue.send` and `create` overflow on them. */
+  /**
+   * Maximum levels of nesting. JSON.parse accepts thousands of levels, but `queue.send` and `create` overflow the stack with so many
+   * levels.
+   */
   maxDepth: 64,
   /** Maximum number of keys and array items in total. */
   maxKeys: 50_000,
@@ -25,9 +28,10 @@ export interface Items {
 }
 
 /**
- * Parses a request body strictly: nothing is dropped or replaced. Errors: `payload_too_large` (413), `invalid_json`, `invalid_payload` with
- * the path of a value above the limits, a duplicate key, a number that parsing would change, or the character NUL, where SQL's functions
- * end a text. With `items`, a refused item of that list is replaced by its error; the other items are returned.
+ * Parses a request body strictly, so that no part of the body is dropped or replaced. Errors: `payload_too_large` (413), `invalid_json`,
+ * `invalid_payload` with the path of a value above the limits, a duplicate key, a number that parsing would change, or the character NUL,
+ * where SQL's functions end a string. With `items`, each refused item of the list is replaced by its error, and all valid items are
+ * returned.
  */
 export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxBytes, items?: Items): unknown {
   if (byteLength(text) > maxBytes) {
@@ -67,7 +71,7 @@ function readAs(read: number): string {
   return `would be read as ${read}`;
 }
 
-/** Parses a request body with a list, with an error in place of each refused item. Errors: problems outside the items. */
+/** Parses a request body with a list, with an error in place of each refused item. Throws for a problem outside the items. */
 function parseEach(text: string, { key, most, at = () => "" }: Items, error: MillraceError): unknown {
   assertFewItems(text, { maxDepth: Number.POSITIVE_INFINITY });
   parseJson(text);
@@ -103,8 +107,8 @@ function below(at: string, path: string): string {
 
 /**
  * Refuses values above the limits of nesting and keys, keys that could reach a prototype, and values without JSON: half surrogate pairs,
- * and numbers that are not finite (JSON's 1e999 parses as one). The scan is iterative, so that depth cannot overflow the stack. Returns the
- * number of fields.
+ * and numbers that are not finite (JSON's 1e999 parses as Infinity). The scan is iterative, so that depth cannot overflow the stack.
+ * Returns the number of fields.
  *
  * `within`: the levels of nesting above the value in its message, because the platform measures the message. `at`: the path's prefix.
  * `nul`: false also refuses the character NUL. Errors: `invalid_payload` with the path.
@@ -165,7 +169,7 @@ const NUL = "contains the character NUL: remove it";
 const UNDEFINED_ITEM = "undefined, which JSON would change to null: send null, or leave it out of the list";
 const TOO_MANY_KEYS = `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference`;
 
-/** The UTF-8 bytes of a text, by which the platform's limits are defined. */
+/** The number of a string's UTF-8 bytes, by which the platform's limits are defined. */
 export function byteLength(text: string): number {
   return Buffer.byteLength(text, "utf8");
 }

@@ -8,8 +8,8 @@ interface Placed {
 }
 
 /**
- * The location of new objects and instances: `LOCATION_HINT` in the env, such as `weur`, should be the location of the database. Default:
- * near the first caller, permanently. An invalid value is logged and ignored, so that open instances continue.
+ * The location of new objects and instances: `LOCATION_HINT` in the env, such as `weur`, should be the location of the database. By
+ * default, an object is near its first caller, permanently. An invalid value is logged and ignored, so that instances in progress continue.
  */
 export function placed(env: object): Placed {
   const { LOCATION_HINT: hint } = env as { LOCATION_HINT?: string };

@@ -7,29 +7,29 @@ import { isQueueName, MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts
 import { shortened } from "./text.ts";
 import { isScope } from "./token.ts";
 
-/** Converts a payload of one version to the next. */
+/** Converts a payload of one version to the next version. */
 type Upcast = (payload: never) => unknown;
 
 /**
- * One message type: the single definition of its type, validation, key, subject and queue. `Given` is the payload before its schema fills
- * in defaults.
+ * One message type: the single definition of its type, validation, key, subject and queue. `Given` is the type of the payload before the
+ * schema fills in defaults.
  */
 export type MessageDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>> =
   | CommandDefinition<Payload, Type, Given>
   | EventDefinition<Payload, Type, Given>;
 
-/** A request for work with one owner. */
+/** A request for work. Each command has exactly one receiver. */
 export interface CommandDefinition<Payload = unknown, Type extends string = string, Given = NoInfer<Payload>>
   extends Definition<Payload, Type, Given> {
   readonly kind: "command";
   /**
-   * Derives the idempotency key from the payload. Without a key in a workflow's command, this refuses every payload: callers must give the
-   * key.
+   * Derives the idempotency key from the payload. For a workflow's command without a key, the function refuses every payload, because
+   * callers must give the key.
    */
   readonly key: (payload: Payload) => string;
-  /** The tags of its instances, such as "customer:acme". */
+  /** The tags of the command's instances, such as "customer:acme". */
   readonly tags?: ((payload: Payload) => readonly string[]) | undefined;
-  /** The correlation id of a request without one; default: a new one. */
+  /** The correlation id of a request that has no correlation id; default: a new id. */
   readonly correlation?: ((payload: Payload) => string) | undefined;
 }
 
@@ -50,8 +50,8 @@ interface Definition<Payload, Type extends string, Given> {
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
   /**
-   * The access rule for messages from outside. A command without one accepts every token with the scope `enqueue`; an event without one
-   * accepts no token.
+   * The access rule for messages from outside. A command without a rule accepts every token with the scope `enqueue`. An event without a
+   * rule accepts no token.
    */
   readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: converts each older version to the next. */
@@ -62,7 +62,7 @@ interface Definition<Payload, Type extends string, Given> {
 
 /** The access rule of a message from outside: as a command, in a batch, as a CloudEvent, by a schedule, or in a corrected dead letter. */
 export interface Door {
-  /** The required scope; null: no token has access, only the deployment's own code. */
+  /** The required scope. Null means that no token has access, but only the deployment's own code. */
   readonly scope: string | null;
   /** The dedicated route: its method and path. */
   readonly route: string;
@@ -74,11 +74,11 @@ export const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
 export interface DraftOptions {
   /** Delivery delay of the queue in seconds; at most 12 hours. */
   delaySeconds?: number;
-  /** Tags in addition to those of the definition. An instance has at most 10, each of at most 64 characters. */
+  /** Tags in addition to the tags of the definition. An instance has at most 10 tags, each of at most 64 characters. */
   tags?: readonly string[] | undefined;
 }
 
-/** A message before it has an envelope: without tenant, source and cause. */
+/** A message before its envelope is created, and therefore without tenant, source and cause. */
 export interface Draft {
   readonly kind: Envelope["kind"];
   readonly type: string;
@@ -102,13 +102,13 @@ interface Options<Payload, Type extends string = string, Given = unknown> {
   door?: Door;
 }
 
-/** The input type of a schema. A schema annotated only with its output type uses that. */
+/** The input type of a schema. For a schema that is annotated only with its output type, this is the output type. */
 export type GivenAs<Payload, Given> = unknown extends Given ? Payload : Given;
 
 /**
- * Declares a command: a request for work with one owner. `key` derives the idempotency key from the payload, so that a repeated request is
- * the same command. `correlation` derives the correlation id of a request without one, and `tags` the tags of the instance. `door` restricts
- * access beyond the scope `enqueue`.
+ * Declares a command, a request for work that has exactly one receiver. `key` derives the idempotency key from the payload, so that a
+ * repeated request is the same command. `correlation` derives the correlation id of a request that has no correlation id, and `tags`
+ * derives the tags of the instance. `door` restricts access beyond the scope `enqueue`.
  */
 export function defineCommand<Payload, Type extends string, Given = unknown>(
   options: Options<Payload, Type, Given> & {
@@ -122,8 +122,8 @@ export function defineCommand<Payload, Type extends string, Given = unknown>(
 }
 
 /**
- * The command of a workflow with an `input`, named like the workflow. The command's subject is its key, or the workflow's name without a
- * key.
+ * The command of a workflow with an `input`, named like the workflow. The command's subject is its key, or, if the command has no key, the
+ * workflow's name.
  */
 export function ownCommand<Payload, Type extends string, Given>(
   options: Pick<Options<Payload, Type, Given>, "type" | "payload" | "queue"> & {
@@ -139,9 +139,9 @@ export function ownCommand<Payload, Type extends string, Given>(
 const STATED_AT = "POST /v1/events";
 
 /**
- * Declares an event: a fact that has happened, for all subscribers. Without a `door` only the deployment itself publishes it. `{ scope:
- * "enqueue" }` lets tokens with that scope publish it at `POST /v1/events`. `{ scope: null, route }` also prevents operators from editing
- * it in a replay.
+ * Declares an event: a fact that has happened, for all subscribers. Without a `door` only the deployment itself publishes the event.
+ * `{ scope: "enqueue" }` lets tokens with that scope publish the event at `POST /v1/events`. `{ scope: null, route }` also prevents
+ * operators from editing the event in a replay.
  */
 export function defineEvent<Payload, Type extends string, Given = unknown>(
   options: Omit<Options<Payload, Type, Given>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
@@ -259,8 +259,9 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
 }
 
 /**
- * Refuses a payload with unknown fields, because its author expects them to have an effect. Only for requests from outside; messages
- * between deployments of two versions may have fields that one of them does not know. Errors: `invalid_payload`, with suggestions.
+ * Refuses a payload with unknown fields, because the author of the payload expects an effect of each field. Call this function only for
+ * requests from outside: a message between deployments of two versions may have fields that one version does not know. Errors:
+ * `invalid_payload`, with suggestions.
  */
 export function assertKnownFields(definition: MessageDefinition, version: number, raw: unknown): void {
   const issues = unknownFields(definition.payload, upcast(definition, version, raw), ["payload"]);

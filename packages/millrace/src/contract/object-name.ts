@@ -17,14 +17,17 @@ export function checkedObjectName(name: string, path = "key"): string {
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
-/** True for a name that is a relative path segment: a request for it, percent-encoded or not, addresses the parent path. */
+/**
+ * True for a name that is a relative path segment. A request for an object with such a name addresses the parent path, even if the name is
+ * percent-encoded.
+ */
 export function isPathStep(name: string | null): boolean {
   return name === "." || name === "..";
 }
 
 /**
- * An object's name from several texts: different texts always give different names. Errors: `invalid_payload` for texts that are too long
- * together, and for "." and "..", which no request path can contain.
+ * An object's name from several strings. Different strings always give different names. Errors: `invalid_payload` for strings that are too
+ * long together, and for "." and "..", which no request path can contain.
  */
 export function objectNameOf(parts: readonly (string | null)[], path = "key"): string {
   if (!parts.some(isPathStep)) return checkedObjectName(JSON.stringify(parts), path);
@@ -32,7 +35,7 @@ export function objectNameOf(parts: readonly (string | null)[], path = "key"): s
   throw new MillraceError("invalid_payload", `The ${path} ${message}. Nothing was stored.`, { issues: [{ path, message }] });
 }
 
-/** The texts that `objectNameOf` combined into a name, if there are `count` of them; undefined for other names. */
+/** The strings that `objectNameOf` combined into a name, if `count` strings were combined; undefined for any other name. */
 export function partsOf(name: string | undefined, count: number): (string | null)[] | undefined {
   try {
     const parts: unknown = JSON.parse(name ?? "");

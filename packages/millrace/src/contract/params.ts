@@ -2,12 +2,12 @@ import type { Envelope } from "./envelope.ts";
 
 /**
  * The parameters of an instance on the platform, which every replay gets: the message, and fields that only the engine sets. No message can
- * have these fields: envelopes with unknown fields are refused.
+ * have the engine's fields, because envelopes with unknown fields are refused.
  */
 export type Params = Envelope & {
   /**
-   * The time of the first creation, in milliseconds. Missing when the instance may have been created before: then its replays check
-   * recorded results first.
+   * The time of the first creation, in milliseconds. Missing if an earlier creation of the instance may have succeeded. Without this time,
+   * the instance's replays check recorded results first.
    */
   created_ms?: number;
   /** The instance whose effects this instance undoes. */

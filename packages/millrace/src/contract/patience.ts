@@ -10,6 +10,6 @@ export const CLOCKS_APART_MS = 1000;
 /** The result of one part of a repair. A repair runs in small parts, so that more urgent duties of the keeper are not delayed. */
 export interface Portion {
   readonly did: number;
-  /** True when further parts of the repair are due. */
+  /** True when the repair has further parts to run. */
   readonly more: boolean;
 }

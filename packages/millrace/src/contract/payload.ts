@@ -10,7 +10,7 @@ const INLINE_PAYLOAD_BYTES = 32 * 1024;
 
 type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_ref">;
 
-/** Returns a small payload inline; stores a larger one in R2 under the owner's name, where it never changes. */
+/** Returns a small payload inline. Stores a larger payload in R2 under the owner's name, and never changes the stored payload. */
 export async function packPayload(bucket: R2Bucket, tenantId: string, owner: string, payload: unknown): Promise<PayloadFields> {
   const text = JSON.stringify(payload) as string | undefined;
   if (text === undefined) {

@@ -44,7 +44,7 @@ export function withoutHalves(json: string): string {
   return json.replace(HALF, "$1\uFFFD");
 }
 
-/** A value as JSON text, or the reason why that is impossible. `why` continues a sentence: "has no JSON: …". */
+/** A value as JSON text, or the reason why the value has no JSON. `why` continues a sentence: "has no JSON: …". */
 export function jsonOf(value: unknown): { readonly text: string; readonly why?: never } | { readonly why: string; readonly text?: never } {
   try {
     const text: string | undefined = JSON.stringify(value);
@@ -93,7 +93,7 @@ const isStrange: Judge = (value, inList) => {
   return isNulled(value, inList);
 };
 
-/** True for an object that defines its own JSON: its fields are not checked. */
+/** True for an object that defines its own JSON. The fields of such an object are not checked. */
 function hasOwnJson(value: object): boolean {
   return "toJSON" in value && typeof value.toJSON === "function";
 }

@@ -4,7 +4,7 @@ import { MillraceError } from "./errors.ts";
 import { digest } from "./ids.ts";
 import { beginning } from "./text.ts";
 
-/** A queue, as messages refer to it. The consumer of a queue is declared separately. */
+/** A queue to which messages refer. The consumer of a queue is declared separately. */
 export interface QueueDefinition {
   /**
    * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59 characters. The dead-letter queue of a queue has the
@@ -19,7 +19,7 @@ export interface QueueDefinition {
 interface QueueParts {
   /** Queues of single tenants, by tenant. */
   readonly own: Readonly<Record<string, string>>;
-  /** Queues shared by all other tenants; the first one has the declared name. */
+  /** Queues shared by all other tenants; the first queue has the declared name. */
   readonly shared: readonly string[];
   readonly by: PartitionBy;
   /** Queues that receive no new messages and are still consumed. */
@@ -39,7 +39,7 @@ export interface QueueOptions {
   readonly by?: PartitionBy;
   /** Tenants with their own queue, `{name}-{tenant}`. */
   readonly tenants?: readonly string[];
-  /** Former queues of this definition, until they are empty: they receive no new messages and are still consumed. */
+  /** Former queues of this definition that may still contain messages. Former queues receive no new messages and are still consumed. */
   readonly retired?: readonly string[];
 }
 
@@ -49,13 +49,13 @@ export const MAX_DELAY_SECONDS = 43_200;
 /** The platform's maximum length of a queue name, less the suffix of its dead-letter queue. */
 const MAX_NAME = 63 - "-dlq".length;
 
-/** Maximum number of partitions: each needs a binding in every Worker that sends or consumes. */
+/** Maximum number of partitions. Each partition needs a binding in every Worker that sends or consumes. */
 const MAX_PARTITIONS = 100;
 
 /**
- * Declares a queue, for its messages and its consumer. With `partitions` or `tenants` the messages are distributed over several queues,
- * and the one consumer consumes all of them. Errors: `config_invalid` for a name that the platform would refuse for the queue or its
- * dead-letter queue, and for a repeated name.
+ * Declares a queue, for its messages and its consumer. With `partitions` or `tenants` the messages are distributed over several queues, and
+ * the queue's only consumer consumes all these queues. Errors: `config_invalid` for a name that the platform would refuse for the queue or
+ * its dead-letter queue, and for a repeated name.
  */
 export function defineQueue(options: QueueOptions): QueueDefinition {
   const { name, partitions = 1, by = "tenant", tenants = [], retired = [] } = options ?? {};
@@ -101,7 +101,7 @@ function assertQueueName(name: string): void {
   );
 }
 
-/** The names of all platform queues of a queue definition; the definition's own name is the first. */
+/** The names of all platform queues of a queue definition; the definition's own name is the first name. */
 export function queuesOf({ name, parts }: QueueDefinition): string[] {
   return parts ? [...parts.shared, ...Object.values(parts.own), ...parts.retired] : [name];
 }
@@ -131,8 +131,9 @@ export function staggered(index: number, ratePerSecond: number | undefined): num
 const LANE = "lane:";
 
 /**
- * Declares a lane, a queue with order: its messages are processed in order for each subject, and subjects in parallel. Errors:
- * `config_invalid` for a name that is not lower case letters, digits and dashes, at most 63, starting with a letter.
+ * Declares a lane, which is an ordered queue. Messages of one subject are processed in order, and different subjects are processed in
+ * parallel. Errors: `config_invalid` for a name that does not consist of at most 63 lower case letters, digits and dashes, starting with a
+ * letter.
  */
 export function defineLaneQueue(options: Pick<QueueDefinition, "name">): QueueDefinition {
   const { name } = options ?? {};

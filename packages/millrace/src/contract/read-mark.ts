@@ -1,6 +1,6 @@
 /**
- * The timeout that the platform gets for a step. The platform's history shows a step's timeout, but not its effect class: a timeout that
- * ends in `READ_MS` marks a step that only reads.
+ * The timeout that the platform gets for a step. The platform's history shows a step's timeout, but not the step's effect class. Therefore
+ * a timeout that ends in `READ_MS` marks a step that only reads.
  */
 export function markedTimeoutMs(timeoutMs: number, reads: boolean): number {
   return Math.ceil(timeoutMs / SECOND_MS) * SECOND_MS + (reads ? READ_MS : 0);

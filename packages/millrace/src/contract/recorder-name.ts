@@ -5,14 +5,14 @@ const DEFAULT_SHARDS = 2;
 const MAX_SHARDS = 256;
 
 /**
- * The recorder of an instance, by its id, which is a hash. Any recorder is correct, because the fence is in the database: so the number may
- * change while instances are in progress.
+ * The recorder of an instance, chosen by the instance's id, which is a hash. Every recorder gives correct results, because the fence is in
+ * the database. Therefore the number of recorders may change while instances are in progress.
  */
 export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
 }
 
-/** An invalid `RECORDER_SHARDS` counts as not set, so that open instances continue. */
+/** An invalid `RECORDER_SHARDS` counts as not set, so that instances in progress continue. */
 export function shardsOf({ RECORDER_SHARDS }: EngineEnv): number {
   const shards = Number(RECORDER_SHARDS ?? DEFAULT_SHARDS);
   return Number.isInteger(shards) && shards >= 1 && shards <= MAX_SHARDS ? shards : DEFAULT_SHARDS;

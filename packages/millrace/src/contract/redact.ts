@@ -7,9 +7,9 @@ type Schema = z.core.$ZodType;
 export const REDACTED = "[redacted]";
 
 /**
- * A value with its sensitive fields redacted, in objects, lists, records and unions of its schema. Next to a marked field, unknown
- * fields are redacted as well: they may be the marked field under a wrong name. A value that does not fit a schema with marks is
- * redacted as a whole. Calls `withheld` with each redacted value.
+ * A value with its sensitive fields redacted, in objects, lists, records and unions of its schema. Next to a marked field, unknown fields
+ * are redacted as well, because an unknown field may be the marked field under a wrong name. A value that does not fit a schema with marks
+ * is redacted as a whole. Calls `withheld` with each redacted value.
  */
 export function redact(schema: Schema, value: unknown, withheld: (value: unknown) => void = () => {}): unknown {
   return seen([schema], value, withheld);
@@ -95,7 +95,7 @@ function opened(schemas: readonly Schema[], value: unknown): Schema[] | "marked"
   return found;
 }
 
-/** Types of schemas with parts at keys or positions. All other types wrap another schema, or have no parts. */
+/** Types of schemas with parts at keys or positions. Schemas of all remaining types wrap schemas of the same value, or have no parts. */
 const LEAVES: ReadonlySet<string> = new Set(["object", "array", "tuple", "record"]);
 
 /** The direct parts of a schema. */
@@ -137,8 +137,8 @@ function isOf(schema: Schema, value: object): boolean {
 }
 
 /**
- * Merges an edited value with the stored one: where the edited and the shown value are both redacted, the stored value remains. A marker
- * `[redacted]` at any other place remains, so that the validation refuses it.
+ * Merges an edited value with the stored value. Where the edited and the shown value are both redacted, the stored value remains. A marker
+ * `[redacted]` in any other position remains, so that the validation refuses it.
  */
 export function restored(edited: unknown, shown: unknown, stored: unknown): unknown {
   if (edited === REDACTED && shown === REDACTED) return stored;

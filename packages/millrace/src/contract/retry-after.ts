@@ -9,7 +9,7 @@ const DATES = [
 
 /**
  * The delay of a `Retry-After` field in milliseconds (RFC 9110, 10.2.3): whole seconds, or an HTTP date. 0 for a past date. Undefined for a
- * missing or invalid field. A step always waits at least its own delay: 0 is safe to pass to `retryAfter`.
+ * missing or invalid field. A step always waits at least its own delay, so it is safe to pass 0 to `retryAfter`.
  */
 export function retryAfterMs(field: string | null, now = Date.now()): number | undefined {
   const value = field?.trim() ?? "";

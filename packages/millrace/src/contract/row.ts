@@ -20,9 +20,8 @@ interface Field {
 }
 
 /**
- * Makes a row of the API from a row of SQL, by the types of the schema's fields: a time from milliseconds, true from 1, lists, objects
- * and unknown values from JSON. The columns have the names of the fields. Columns without a field and fields without a column are left
- * out.
+ * Converts a row of SQL to a row of the API, by the types of the schema's fields: a time from milliseconds, true from 1, lists, objects and
+ * unknown values from JSON. The columns have the names of the fields. Columns without a field and fields without a column are left out.
  */
 export function rowOf<Of extends z.ZodObject>(of: Of, row: object): z.output<Of> {
   return fieldsOf(of, row, false) as z.output<Of>;
@@ -50,12 +49,14 @@ function fieldOf(schema: z.ZodType, value: unknown, isInJson: boolean): unknown 
 
 const JSON_TYPES: ReadonlySet<string> = new Set(["object", "array", "record", "unknown"]);
 
-/** The mark of a field with texts from messages, whose sensitive parts are hidden. The OpenAPI document shows this mark. */
+/**
+ * The mark of a field with strings from messages. The sensitive parts of these strings are hidden. The OpenAPI document shows this mark.
+ */
 export const redacted = { "x-redacted": true } as const;
 /** The mark of a field with the code of a failure, which may contain text from messages. The OpenAPI document shows this mark. */
 export const redactedCode = { "x-redacted": "code" } as const;
 
-/** Hides sensitive texts in the marked fields of a row, also in its objects and lists. */
+/** Hides sensitive strings in the marked fields of a row, also in its objects and lists. */
 export function hiddenIn<Given extends object>({ shape }: z.ZodObject, row: Given, hide: Hide): Given {
   const fields = Object.entries(row).map(([name, value]) => [
     name,

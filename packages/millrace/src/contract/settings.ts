@@ -8,7 +8,7 @@ export function isHttpAddress(text: string): boolean {
 /** Messages about invalid variables that were already logged, by environment. */
 const told = new WeakMap<object, Set<string>>();
 
-/** Logs once per environment that a variable is invalid, with the fix. The text must not contain the value of a secret. */
+/** Logs once per environment that a variable is invalid, with the fix. The message must not contain the value of a secret. */
 export function sayUnmeant(env: object, error: string): void {
   const said = told.get(env) ?? new Set();
   told.set(env, said);

@@ -1,6 +1,6 @@
 /**
- * Combines the writes of many callers: while one write is in progress, callers gather for the next. A single caller does not wait, and
- * many callers share a few writes. Each write contains the data that callers have put into memory before it starts.
+ * Combines the writes of many callers. Callers that arrive while one write is in progress share the next write. A single caller does not
+ * wait, and many callers share a few writes. Each write contains the data that callers have put into memory before it starts.
  */
 export class SharedWrite {
   readonly #write: () => Promise<void>;

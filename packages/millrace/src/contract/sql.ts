@@ -1,20 +1,21 @@
 import { MillraceError } from "./errors.ts";
 
-/** One SQL statement with its parameters, as plain data, so that it can be sent to the object that commits it. */
+/** One SQL statement with its parameters, as plain data, so that the statement can be sent to the object that commits the statement. */
 export interface Statement {
   readonly text: string;
   readonly params: readonly SqlValue[];
 }
 
 /**
- * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number of statements with the same text are committed as
- * one. The statement returns nothing, or rows that contain their key.
+ * A statement that takes its rows from one JSON parameter, `json_each(?1)`, so that any number of statements with the same text are
+ * committed as one statement. The statement returns nothing, or rows that contain their key.
  */
 export interface RowStatement {
   readonly text: string;
   /**
-   * The fields of one row as JSON values. In the statement `value->>'name'` reads a field, `value->'name'` an object as text.
-   * `json_each` serializes its value again for each field that is read: read a wide row once, as `given AS MATERIALIZED`.
+   * The fields of one row as JSON values. In the statement `value->>'name'` reads a field, and `value->'name'` reads an object as JSON
+   * text. `json_each` serializes its value again for each field that is read, so a statement should read a wide row only once, as
+   * `given AS MATERIALIZED`.
    */
   readonly row: Readonly<Record<string, unknown>>;
 }
@@ -22,7 +23,7 @@ export interface RowStatement {
 /** Maximum characters of one `json_each` text: D1 accepts values of at most 2 MB, and a character may be three bytes. */
 const MAX_ROWS_CHARACTERS = 600_000;
 
-/** Rows as JSON texts for `json_each`: one text, or a few when the rows are large. Returns an empty list without rows. */
+/** Rows as JSON texts for `json_each`: one JSON text, or a few JSON texts when the rows are large. Returns an empty list without rows. */
 export function rowChunks(rows: readonly object[]): string[] {
   return textChunks(rows.map((row) => JSON.stringify(row)));
 }
@@ -43,8 +44,8 @@ export function textChunks(rows: Iterable<string>): string[] {
 }
 
 /**
- * Merges row statements: those with the same text become one statement, or a few when their rows are large. Equal rows are included once: a
- * repeat must change nothing.
+ * Merges row statements. Statements with the same text become one statement, or a few statements when their rows are large. Equal rows are
+ * included once, because a repeated row must change nothing.
  */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
@@ -65,14 +66,14 @@ const rowTexts = new WeakMap<RowStatement, string>();
 
 export type SqlValue = string | number | null;
 
-/** A piece of constant SQL, such as `now`. Only fragments and statements enter a statement as text. */
+/** A piece of constant SQL, such as `now`. Only fragments and statements are inserted into a statement as SQL text. */
 export interface Fragment {
   readonly fragment: string;
 }
 
 /**
- * Fragments and statements that this module created, so that no object from data (an upstream's response, an operator's input) passes
- * for one.
+ * Fragments and statements that this module created, so that no object from data (an upstream's response, an operator's input) is mistaken
+ * for a fragment.
  */
 const ours = new WeakSet<object>();
 
@@ -83,12 +84,13 @@ export function fragment(text: string): Fragment {
   return made;
 }
 
-/** The database's clock in milliseconds: the clock of all leases and due times. */
+/** The database's clock in milliseconds, by which all leases and due times are measured. */
 export const now = fragment("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
 
 /**
- * Creates a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id =
- * ${id}`. A statement may contain others, such as an optional condition. Errors: `config_invalid` for a Date, bytes or any other object.
+ * Creates a statement. Every interpolated value becomes a bound parameter, and never a part of the SQL text:
+ * sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may contain other statements and fragments, such as an optional
+ * condition. Errors: `config_invalid` for a Date, bytes or any other object.
  */
 export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];

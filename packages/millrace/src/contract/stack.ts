@@ -1,6 +1,7 @@
 /**
- * The frames of an error's stack, the innermost first, without the message, which may contain lines like frames and data that must not
- * be shown. Empty if the message was changed later and so is not in the stack: then the end of the message in the stack is unknown.
+ * The frames of an error's stack, the innermost first, without the message, which may contain lines like frames and data that must not be
+ * shown. Empty if the message was changed later and so is not in the stack, because the end of the original message in the stack is then
+ * unknown.
  */
 export function framesOf({ message, stack = "" }: Error): string[] {
   const at = stack.indexOf(message);

@@ -1,9 +1,9 @@
 import { MillraceError } from "./errors.ts";
 
 /**
- * The execution of a guarded step's first attempt. `platform`: as a step of the platform, which is billed and appears in its dashboard.
- * `lean`: inline, within the replay, recorded only in the inbox; from the second attempt on it is a step of the platform, which can wait
- * without cost.
+ * The execution of a guarded step's first attempt. `platform`: as a step of the platform, which is billed and appears in the platform's
+ * dashboard. `lean`: inline, within the replay, recorded only in the inbox; from the second attempt on, the attempts are steps of the
+ * platform, which can wait without cost.
  */
 export type StepMode = "platform" | "lean";
 

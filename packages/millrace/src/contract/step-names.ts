@@ -1,21 +1,21 @@
 export const UNDO_PREFIX = "undo ";
 
-/** The name of a step on the platform, or of one of its parallel calls. */
+/** The name of a step on the platform, or of one of the step's parallel calls. */
 export function labelOf(name: string, item: string): string {
   return item ? `${name} [${item}]` : name;
 }
 
 /**
- * The data key of a step inside maps: the keys of the maps' items, outermost first, then the step's own key. Different lists of keys
- * never give the same text.
+ * The data key of a step inside maps: the keys of the maps' items, outermost first, then the step's own key. Different lists of keys never
+ * give the same data key.
  */
 export function itemOf(keys: readonly string[]): string {
   return keys.map(withoutSlash).join("/");
 }
 
 /**
- * Escapes a key for use between slashes: `/` becomes `%2f`. An existing escape gets one more `25`: `%2f` becomes `%252f`. Every other text
- * is unchanged.
+ * Escapes a key for use between slashes: `/` becomes `%2f`. An existing escape gets one more `25`: `%2f` becomes `%252f`. A key without
+ * slashes and escapes is unchanged.
  */
 export function withoutSlash(text: string): string {
   return text.replace(/\/|%((?:25)*)2f/g, (found, escapes: string) => (found === "/" ? "%2f" : `%25${escapes}2f`));
@@ -36,7 +36,7 @@ interface OwnName {
 /**
  * The names of the steps that the engine adds to a step of the code.
  * - `in_doubt`, `paused`: the wait for an operator
- * - `after_doubt`, `after_pause`: the attempt after that
+ * - `after_doubt`, `after_pause`: the attempt after the wait
  * - `signal`, `answer`: the wait for an event, or for an approval
  * - `time_over`: the check after the timeout of such a wait
  * - `read_again`: a retry of a read whose result was unavailable

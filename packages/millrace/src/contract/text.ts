@@ -1,6 +1,6 @@
 /**
- * The number of code points in a text, as schemas (zod's `max`, JSON Schema's `maxLength`) and SQL's `length` count them. All limits in
- * characters use this function: with UTF-16 units, two checks of the same limit would differ.
+ * The number of code points in a string, as schemas (zod's `max`, JSON Schema's `maxLength`) and SQL's `length` count them. All limits in
+ * characters use this function. With UTF-16 units, the check in code and the check in a schema or SQL would differ.
  */
 export function characterCount(text: string): number {
   let count = 0;
@@ -8,13 +8,13 @@ export function characterCount(text: string): number {
   return count;
 }
 
-/** The beginning of a text: at most `max` UTF-16 units, without half of a surrogate pair, which could be neither stored nor sent. */
+/** The beginning of a string: at most `max` UTF-16 units, without half of a surrogate pair, which could be neither stored nor sent. */
 export function beginning(text: string, max: number): string {
   const isWithin = text.length > max && isFirstHalf(text.charCodeAt(max - 1));
   return text.slice(0, isWithin ? max - 1 : max).toWellFormed();
 }
 
-/** A text shortened to `max` UTF-16 units for display: a shortened text ends with "…". */
+/** A string shortened to `max` UTF-16 units for display. A shortened string ends with "…". */
 export function shortened(text: string, max: number): string {
   return text.length <= max ? text.toWellFormed() : `${beginning(text, max - 1)}…`;
 }

@@ -6,7 +6,7 @@ const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 /** The part of a token that is stored. */
 interface KeptToken {
   readonly id: string;
-  /** SHA-256 of the token's secret, as hex. One round of hashing is enough, because a random secret cannot be guessed. */
+  /** SHA-256 of the token's secret, as hex. Hashing once is enough, because a random secret cannot be guessed. */
   readonly hash: string;
 }
 
@@ -24,7 +24,7 @@ export function newToken(): KeptToken & { text: string } {
   return { id, hash: hashOf(secret), text: `mr_${id}_${secret}` };
 }
 
-/** The stored part of a token with this text; undefined for any other text. */
+/** The stored part of a token with this text; undefined for a string that is no token. */
 export function keptOf(text: string): KeptToken | undefined {
   const [, id, secret] = TOKEN.exec(text) ?? [];
   return id && secret ? { id, hash: hashOf(secret) } : undefined;

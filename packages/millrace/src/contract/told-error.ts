@@ -1,12 +1,12 @@
 import type { ErrorCode } from "./errors.ts";
 
-/** The parts of a step's error that its message carries. The platform keeps only an error's message. */
+/** The parts of a step's error that the error's message contains. The platform keeps only an error's message. */
 interface Told {
   readonly message: string;
   readonly code: ErrorCode;
-  /** True for an error whose `terminal` ends its step at once. */
+  /** True for an error whose field `terminal` ends the error's step at once. */
   readonly isFinal: boolean;
-  /** The error's `unclear` field; undefined if only its code decides. */
+  /** The error's `unclear` field; undefined if only the error's code decides. */
   readonly unclear: boolean | undefined;
 }
 
@@ -37,7 +37,7 @@ export interface PlatformStepName {
 
 /**
  * The message of a platform error that ended a replay but is no failure of the run, with the step at which it occurred. The platform stores
- * this text when it marks the instance as errored, and the keeper parses it to find the step to restart from.
+ * this text when it marks the instance as errored, and the keeper parses the text to find the step from which to restart the run.
  */
 export function tellBrokenOff(said: string, { type, name }: PlatformStepName): string {
   return `${said} (millrace broke off at ${type} ${name})`;
@@ -45,7 +45,7 @@ export function tellBrokenOff(said: string, { type, name }: PlatformStepName): s
 
 const BROKEN_OFF = / \(millrace broke off at (do|sleep|waitForEvent) (.+)\)$/s;
 
-/** Parses the message that `tellBrokenOff` creates; undefined for any other text. */
+/** Parses the message that `tellBrokenOff` creates; undefined for any other message. */
 export function readBrokenOff(text: string): PlatformStepName | undefined {
   const [, type, name] = BROKEN_OFF.exec(text) ?? [];
   return name === undefined ? undefined : { type: type as PlatformStepName["type"], name };

@@ -32,14 +32,14 @@ export interface SpanUnderWay {
 const underWay = new AsyncLocalStorage<SpanUnderWay>();
 
 /**
- * Runs work as part of a span: the next messages and calls of its trace are children of that span. With an undefined span, the work runs
- * without one.
+ * Runs work as part of a span: the next messages and calls of the work's trace are children of that span. With an undefined span, the work
+ * runs outside any span.
  */
 export function duringSpan<T>(span: SpanUnderWay | undefined, work: () => T): T {
   return span === undefined ? work() : underWay.run(span, work);
 }
 
-/** The trace span in progress; undefined if none is exported. */
+/** The trace span in progress; undefined if no span is exported. */
 export function spanUnderWay(): SpanUnderWay | undefined {
   return underWay.getStore();
 }
@@ -49,8 +49,9 @@ export function newTrace(): string {
 }
 
 /**
- * The next hop of a trace: same trace id, flags and state, with the id of the span in progress, or else of a new span. Parsed as in W3C
- * Trace Context: a later version by its first fields; an invalid traceparent, also one of zeros, starts a new trace without a state.
+ * The next hop of a trace: same trace id, flags and state, with the id of the span in progress, or of a new span if no span is in progress.
+ * A later version of a traceparent is parsed by its first fields, as W3C Trace Context requires. An invalid traceparent, for example with
+ * an id of zeros, starts a new trace without a state.
  */
 export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
   const [, version, traceId, flags = "", more] = TRACEPARENT.exec(traceparent?.trim() ?? "") ?? [];

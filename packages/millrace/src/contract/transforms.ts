@@ -3,9 +3,9 @@ import type * as z from "zod";
 type Schema = z.core.$ZodType;
 
 /**
- * The path of a `transform`, `preprocess` or codec in a schema; undefined if there is none. Idempotent changes, such as a default or
- * `trim()`, do not count. Call this function after all files are loaded, because reading an object schema's fields fixes the results of
- * their getters.
+ * The path of a `transform`, `preprocess` or codec in a schema; undefined if the schema contains none of them. Idempotent changes, such as
+ * a default or `trim()`, do not count. Call this function after all files are loaded, because reading an object schema's fields fixes the
+ * results of their getters.
  */
 export function transformIn(schema: Schema, path = "payload", seen: Set<Schema> = new Set()): string | undefined {
   if (seen.has(schema)) return undefined;

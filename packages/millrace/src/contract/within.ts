@@ -1,7 +1,8 @@
 import { MillraceError } from "./errors.ts";
 
 /**
- * Time limit of each call of the platform or a queue. A call that timed out may still have its effect: callers must be able to repeat it.
+ * Time limit of each call of the platform or a queue. A call that timed out may still have its effect, so callers must be able to repeat
+ * the call.
  */
 const CALL_LIMIT_MS = 5000;
 

@@ -10,8 +10,8 @@ export type CounterEnv = object & { COUNTER?: DurableObjectNamespace<Counter> };
 
 export interface CounterOptions {
   /**
-   * Number of objects that share the adds, 1 to 1,000. Default: 32. One object handles some thousand adds per second; a read queries all of
-   * them. The number can be raised at any time and never lowered: objects beyond the number would not be read.
+   * Number of objects that share the adds, 1 to 1,000. Default: 32. One object handles a few thousand adds per second; a read queries all
+   * objects. The number can be raised at any time and never lowered, because objects beyond a lower number would not be read.
    */
   shards?: number;
 }
@@ -19,24 +19,25 @@ export interface CounterOptions {
 /** A number to which many callers add. */
 export interface SharedCounter {
   /**
-   * Adds `n` (a whole number, also below 0; default 1) by one call to one shard. With a `key` the add counts once per week however often it
-   * is repeated, and is retried without a response; returns false if the key had counted. Without a key, an error means that it may or may
-   * not have counted. Errors: `unavailable`, `config_invalid`.
+   * Adds `n` (a whole number, also below 0; default 1) by one call to one shard. With a `key` the add counts once per week, even if the
+   * call is repeated. An add with a key is retried if no response arrives. Returns false if an add with this key has counted before.
+   * Without a key, an error means that the add may or may not have counted. Errors: `unavailable`, `config_invalid`.
    */
   add(n?: number, options?: { key?: string }): Promise<boolean>;
   /**
-   * Adds several numbers, all or none, by one call to one shard, under one `key` if given. Adds with their own keys go to the shards of
-   * these keys, one call each. Returns the number of adds that counted. Errors: `unavailable`, `config_invalid`.
+   * Adds all the given numbers or none of them, by one call to one shard, with one `key` for the whole call if a key is given. Adds with
+   * their own keys go to the shards of these keys, with one call to each shard. Returns the number of adds that counted. Errors:
+   * `unavailable`, `config_invalid`.
    */
   addAll(adds: readonly (number | Add)[], options?: { key?: string }): Promise<number>;
   /**
-   * The sum of all adds that got a response, exact up to ±2^53 (9e15). With `maxAgeMs`: returns a sum that this isolate read at most that
-   * long ago, without a call.
+   * The sum of all adds that got a response, exact up to ±2^53 (9e15). With `maxAgeMs`, returns the sum of an earlier read by this isolate
+   * without a call, unless the sum is too old.
    */
   read(options?: { maxAgeMs?: number }): Promise<number>;
   /**
-   * The adds of each of the last `minutes` (default 60, at most 1,440), oldest first, the current minute last, and minutes without adds
-   * are included.
+   * The adds of each of the last `minutes` (default 60, at most 1,440), oldest first, the current minute last. Minutes without adds are
+   * included.
    */
   perMinute(minutes?: number): Promise<{ at: number; count: number }[]>;
   /** Deletes the sum, the minutes and the keys. A counter of this name then starts at 0. */
@@ -46,7 +47,7 @@ export interface SharedCounter {
 const SHARDS = 32;
 const MOST_SHARDS = 1_000;
 const MOST_AT_ONCE = 1_000;
-/** Largest number of one add: even a thousand such adds remain far below the limit of exact sums. */
+/** The largest number that one add may have: even the sum of a thousand such adds is far below the limit of exact sums. */
 const MOST_ADDED = 1e12;
 const KEY_CHARACTERS = 200;
 const NAME_CHARACTERS = 200;

@@ -14,7 +14,10 @@ export interface MinuteCount {
   n: number;
 }
 
-/** The adds of one call to a counter. The call's promise resolves after the write, with a boolean for each add: whether it counted. */
+/**
+ * The adds of one call to a counter. The call's promise resolves after the write, with a boolean for each add that is true if the add
+ * counted.
+ */
 interface Call {
   readonly adds: readonly Add[];
   counts: boolean[];
@@ -27,12 +30,12 @@ const KEY_MINUTES = 7 * DAY_MINUTES;
 /** The first add after this many minutes merges old minutes and deletes old keys. */
 const TIDY_MINUTES = 60;
 
-/** The number of the row that holds the sum of all minutes before the last day. */
+/** The minute number of the row that contains the sum of all minutes before the last day. */
 const BEFORE = 0;
 
 /**
- * One shard of a counter: a row per minute for a day, and one row for all earlier minutes. An add and its key are on disk before the
- * response.
+ * One shard of a counter. The shard has one row per minute of the last day, and one row for all earlier minutes. An add and its key are on
+ * disk before the response.
  */
 export class Counter extends DurableObject {
   #hasTables = false;
@@ -80,7 +83,7 @@ export class Counter extends DurableObject {
     return Number(this.ctx.storage.sql.exec("SELECT coalesce(sum(n), 0) AS n FROM minutes").one().n);
   }
 
-  /** The sums of the minutes from a given minute on, at most the last day's; minutes without adds are omitted. */
+  /** The sums of the minutes from a given minute on, for at most the last day. Minutes without adds are omitted. */
   minutes(from: number): MinuteCount[] {
     if (!this.#exists()) return [];
     const since = Math.max(from, Math.floor(Date.now() / MINUTE_MS) - DAY_MINUTES + 1);

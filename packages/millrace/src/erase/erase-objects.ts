@@ -16,9 +16,9 @@ type ObjectsEnv = EngineEnv & LaneEnv & LockEnv & Partial<Record<TenantObject["b
 const OBJECTS = 25;
 
 /**
- * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number of erased objects; 0 when none is left.
- * Other lanes are erased together with the instances that they started. The row that locates an object is removed after the object, so that
- * the erasure continues after a crash.
+ * Erases some of a tenant's rooms, pull queues, blocked lanes and held locks. Returns the number of erased objects, which is 0 when no
+ * object is left. A lane that is not blocked is erased together with the instances that it started. The row that locates an object is
+ * removed after the object, so that the erasure continues after a crash.
  */
 export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<number> {
   const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));

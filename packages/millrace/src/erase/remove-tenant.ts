@@ -12,7 +12,10 @@ import { removeWaits } from "../store/waits.ts";
 import { eraseLanes } from "./erase-objects.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
-/** The engine's tables with a `tenant_id`, and the other key columns of each. Instances are removed separately, with their related rows. */
+/**
+ * The engine's tables with a `tenant_id`, each with its key columns that are not the tenant. Instances are removed separately, with their
+ * related rows.
+ */
 export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   millrace_tokens: ["id"],
   millrace_sign_in_codes: ["hash"],
@@ -36,14 +39,14 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   millrace_bulk_items: ["bulk_id", "result", "n"],
 };
 
-/** Number of instances removed in one slice: each takes one or two calls of the platform. */
+/** Number of instances removed in one slice. The removal of each instance takes one or two calls of the platform. */
 const INSTANCES = 50;
 /** Maximum number of rows removed by one statement. */
 const ROWS = 1000;
 
 /**
- * Ends some of a tenant's instances in progress, except one, so that none starts or retries later. Returns the number of ended
- * instances.
+ * Ends some of a tenant's instances in progress, so that none of the ended instances starts or retries later. Never ends the instance
+ * `except`. Returns the number of ended instances.
  */
 export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & Record<string, unknown>>(
@@ -58,8 +61,8 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
 }
 
 /**
- * Removes some of a tenant's instances, except one, with all related data in the database and on the platform, and the lanes of those
- * instances. Returns the number of removed instances.
+ * Removes some of a tenant's instances with all related data in the database and on the platform, and with their lanes. Never removes the
+ * instance `except`. Returns the number of removed instances.
  */
 export async function removeInstances(env: EngineEnv & LaneEnv, tenantId: string, except: string): Promise<number> {
   const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(

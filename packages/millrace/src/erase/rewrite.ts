@@ -5,20 +5,20 @@ import { atomically, query } from "../store/d1/retry.ts";
 import { OVER } from "../store/instances/status.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
-/** A table with texts that callers or upstreams have sent. */
+/** A table with strings that callers or upstreams have sent. */
 export interface TextTable {
   readonly table: string;
   /** The key columns of a row within its tenant. */
   readonly key: readonly string[];
-  /** Columns with any text or JSON. */
+  /** Columns that contain strings or JSON. */
   readonly texts: readonly string[];
   /** The columns of an index after `tenant_id`, in whose order rows are scanned. `instance` scans in the order of the rows' instances. */
   readonly order: readonly string[] | "instance";
 }
 
 /**
- * The engine's tables with texts of callers or upstreams. Messages in the outbox are about to be sent, so they are only counted
- * (`unsentSaying`).
+ * The engine's tables with strings that callers or upstreams have sent. Messages in the outbox will soon be sent, so these messages are
+ * only counted (`unsentSaying`).
  */
 export const ENGINE_TEXTS: readonly TextTable[] = [
   {
@@ -53,18 +53,21 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "millrace_schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
 ];
 
-/** How texts in rows are replaced. */
+/** How strings in rows are replaced. */
 export interface Rewriter {
-  /** Lower-case texts to search for. A row without any of these texts is skipped. */
+  /** Lower-case strings to search for. A row without any of these strings is skipped. */
   readonly mentions: readonly string[];
-  /** Returns the new text, or the same text if nothing matches. `row` has further columns of the row. */
+  /** Returns the new string, or the same string if no searched string occurs. `row` has further columns of the row. */
   rewrite(column: string, text: string, row: Readonly<Record<string, unknown>>): string;
 }
 
 export interface Rewritten {
   /** Number of rows that changed, or would change. */
   changed: number;
-  /** Number of rows of instances in progress. These rows are not changed, because the running code would write them again. */
+  /**
+   * Number of rows of instances in progress. Rows of instances in progress are not changed, because the running code would write the old
+   * strings again.
+   */
   waiting: number;
   /** The position where the next slice of the table starts; null at the end of the table. */
   next: string | null;
@@ -80,14 +83,14 @@ interface Walk {
   table: TextTable;
   by: Rewriter;
   from: string | null;
-  /** True changes the matching rows; false only counts them. */
+  /** True changes the matching rows; false only counts the matching rows. */
   apply: boolean;
 }
 
 /**
- * Rewrites the texts in one slice of a tenant's rows. Where an instance matches, its copy on the platform is deleted first, because it
- * cannot be rewritten. The call is safe to repeat. The statements are built from a constant list, and scan a table in the order of an
- * index.
+ * Rewrites the strings in one slice of a tenant's rows. If an instance has matching strings, the instance's copy on the platform is deleted
+ * first, because the copy cannot be rewritten. The call is safe to repeat. The statements are built from a constant list, and scan a table
+ * in the order of an index.
  */
 export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
   const { key, texts, order } = table;
@@ -177,7 +180,7 @@ function updateRow(
   return statement(["UPDATE OR REPLACE", table, "SET", set, "WHERE", where.join(" AND ")], values);
 }
 
-/** The number of a tenant's unconfirmed messages that contain one of the texts. */
+/** The number of a tenant's unconfirmed messages that contain at least one of the strings. */
 export async function unsentSaying(env: EngineEnv, tenantId: string, mentions: readonly string[]): Promise<number> {
   const said = "EXISTS (SELECT 1 FROM json_each(?2) m WHERE instr(lower(body), m.value) > 0)";
   const count = statement(

@@ -17,7 +17,7 @@ type Settled = { outcome: StepOutcome } | { confirmed: Entry };
 /** A claimed effect. `repeats` means that an earlier attempt may have reached the upstream. */
 type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | Settled;
 
-/** Claims the key before the effect. Waits while another attempt holds the claim and extends its lease. */
+/** Claims the key before the effect. Waits as long as another attempt holds the claim and extends the claim's lease. */
 export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Output>): Promise<Claimed> {
   const { pass, step } = own;
   let { attempt } = own;
@@ -26,7 +26,7 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
     const beganAt = pass.lean.beganAt(step.label);
     const { mine, entry, standing } = await pass.recorder.claim({ ...attempt, beganAt }, LEASE_MS, shownInput(own));
     if (entry === null) {
-      // Another replay of the run has written records since this replay started: read those records first.
+      // Another replay of the run has written records since this replay started, so this replay reads those records first.
       await pass.inbox.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
@@ -40,8 +40,8 @@ export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Outpu
 }
 
 /**
- * Settles a claim from an earlier deployment, in which the step's class required claims. Waits while the holder extends its lease; after
- * that the outcome is unknown. Returns undefined if the attempt may run its effect.
+ * Settles a claim from an earlier deployment, in which the step's class required claims. Waits as long as the holder extends the claim's
+ * lease. If the lease expires, the outcome is unknown. Returns undefined if the attempt may run its effect.
  */
 export async function settleClaim(own: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">): Promise<Settled | undefined> {
   const { pass, step, attempt } = own;
@@ -61,8 +61,8 @@ export function isToSettle(entry: Entry | undefined): boolean {
 }
 
 /**
- * Reads the outcome from the inbox entry of another attempt. Returns undefined if there is no outcome; for a claim, only after a pause
- * of at most 1 s.
+ * Reads the outcome from the inbox entry of another attempt. Returns undefined if the entry has no outcome. For a claim, returns undefined
+ * only after a pause of at most 1 s.
  */
 async function settledIn(
   { pass, step, attempt }: Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt">,

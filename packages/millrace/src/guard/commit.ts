@@ -12,15 +12,15 @@ import { asWrites } from "./writes.ts";
 interface CommitStep {
   readonly pass: Pass;
   readonly step: StepCall;
-  /** Makes the writes for a commit that an operator skipped. Default: no writes. */
+  /** Returns the writes for a commit that an operator skipped. Default: no writes. */
   readonly skipped?: () => Writes;
 }
 
 /**
- * Attempts a commit: rows, messages and output in one write. The write is the effect, so it needs no claim, and reads in `make` may
- * repeat. After the platform has given up an attempt, the attempt writes nothing, because the code may have continued without it (see
+ * Attempts a commit: rows, messages and output in one write. The write is the effect, so it needs no claim, and reads in `make` may repeat.
+ * After the platform has given up an attempt, the attempt writes nothing, because the code may have continued without that attempt (see
  * `fenceCommit`). A step that was an effect before a deployment settles its claim first; an output that an operator gave for that effect
- * replaces the commit's own.
+ * replaces the commit's own output.
  */
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,

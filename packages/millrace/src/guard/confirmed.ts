@@ -11,15 +11,15 @@ import { record } from "./record.ts";
 import type { Writes } from "./step.ts";
 
 /**
- * Records the output that an operator confirmed, with its rows and messages, as an attempt would. If the rows or messages cannot be made
- * or written, the effect returns to `in_doubt` with the reason.
+ * Records the output that an operator confirmed, with its rows and messages, as an attempt would. If the rows or messages cannot be
+ * computed or written, the effect returns to `in_doubt` with the reason.
  */
 export async function recordConfirmed<Input, Output>(own: EffectAttempt<Input, Output>, entry: Entry): Promise<StepOutcome> {
   const { pass, step, definition, writes } = own;
   const { generation, token, epoch } = entry;
   const confirmed = { ...own, attempt: { ...own.attempt, key: { ...own.attempt.key, generation }, token, epoch } };
   const given = (await unpackOutput(pass.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
-  // An output that the engine recorded itself is kept, whatever the operator confirmed.
+  // An output that the engine has recorded remains, even if the operator confirmed a different output.
   const answered = entry.error === null ? undefined : (JSON.parse(entry.error) as Failure).answered;
   const again = (said: string) => putInDoubt(confirmed, said, answered);
   let output: Output;

@@ -32,8 +32,8 @@ export function isDoubtEvent(type: string): boolean {
 }
 
 /**
- * Sets an effect to `in_doubt` again if its entry was deleted or lost with a restored backup: an unknown outcome is not repeated
- * automatically. Returns undefined if the effect's entry, or a later one, exists.
+ * Sets an effect to `in_doubt` again if its entry was deleted or lost with a restored backup, because an effect with an unknown outcome is
+ * not repeated automatically. Returns undefined if the effect's entry, or a later entry, exists.
  */
 export async function putBackInDoubt<Input, Output>(
   { pass, step, definition, input }: Effect<Input, Output>,
@@ -49,7 +49,7 @@ export async function putBackInDoubt<Input, Output>(
 }
 
 /**
- * Sets a `once` effect to `in_doubt` if a run had reached it before the database was restored: no record says whether the effect
+ * Sets a `once` effect to `in_doubt` if a run had reached it before the database was restored, because no record shows whether the effect
  * happened.
  */
 export function doubtLost<Input, Output>(own: Doubted<Input, Output>): Promise<StepOutcome> {
@@ -90,7 +90,7 @@ export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: st
 
 /**
  * Sets a `once` effect whose rows and messages cannot be written to `in_doubt`, with its output and the error, so that an operator can
- * confirm it after the fix. The effect can no longer be rejected.
+ * confirm the effect after the fix. The effect can no longer be rejected.
  */
 export async function doubtUnwritten(holding: Holding, output: unknown, cause: unknown): Promise<StepOutcome> {
   const { packed, problem } = await pack(holding.pass, holding.attempt, output);
@@ -112,5 +112,7 @@ export function saysOfWrites(error: unknown): boolean {
   return !isSimulatedDeath(error) && !PASSING.has(codeOf(error));
 }
 
-/** Codes of errors of recording that the rows and messages have not caused, or that were recorded themselves. */
+/**
+ * Codes of errors that occur during recording, but not because of the rows and messages, and of errors that are recorded as the outcome.
+ */
 const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);

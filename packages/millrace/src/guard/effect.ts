@@ -53,7 +53,7 @@ async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Pr
   try {
     return await record(own, output, own.writes);
   } catch (error) {
-    // A concurrent attempt, made with another effect class of the step, has claimed the effect: a retry must not send the effect again.
+    // A concurrent attempt, made with another effect class of the step, has claimed the effect, so a retry must not send the effect again.
     const settled = codeOf(error) === "lease_lost" ? await settledBefore(own) : undefined;
     if (settled) return settled;
     throw error;

@@ -19,7 +19,7 @@ export function addressEmitted(
   const causes = causesOf(entry, drafts);
   return Promise.all(
     drafts.map(async (draft, index) => {
-      // A message that no queue accepts is refused before it is stored: in the outbox it would never be sent.
+      // A message that no queue accepts is refused before it is stored, because it would remain in the outbox forever.
       assertSendable(env, draft.queue);
       const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,
@@ -41,8 +41,8 @@ export function addressEmitted(
 }
 
 /**
- * The cause of each message. Two commands with one key and different payloads get different causes, so that the consumer receives both and
- * captures the later one.
+ * The cause of each message. Two commands with one key and different payloads get different causes, so that the consumer receives both
+ * commands and captures the later command as a dead letter.
  */
 function causesOf({ instanceId, step, item, generation }: EntryKey, drafts: readonly Draft[]): string[] {
   const cause = `${instanceId}/${labelOf(step, item)}${generation === 1 ? "" : ` · generation ${generation}`}`;

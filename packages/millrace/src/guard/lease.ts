@@ -25,9 +25,9 @@ interface Lease {
 }
 
 /**
- * Runs an effect and extends the claim's lease meanwhile. If the effect throws, its claim ends as `failed` after a definite refusal,
- * which frees the key. After any other error the claim of a `lookup` ends as `expired`, and the next attempt asks the upstream; the
- * claim of a `once` ends as `in_doubt`.
+ * Runs an effect and extends the claim's lease meanwhile. If the effect throws a definite refusal, the effect's claim ends as `failed`,
+ * which frees the key. After any other error the claim of a `lookup` ends as `expired`, and the next attempt asks the upstream. After such
+ * an error the claim of a `once` ends as `in_doubt`.
  */
 export async function underLease<Input, Output>(
   { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
@@ -58,7 +58,7 @@ export async function underLease<Input, Output>(
   }
 }
 
-/** A refusal proves that the effect did not happen only if the effect itself was refused, not its look-up. */
+/** A refusal proves that the effect did not happen only if the upstream refused the effect itself, and not the look-up of the effect. */
 function endingOf<Input, Output>(
   { effect }: StepDefinition<Input, Output>,
   error: unknown,
@@ -68,7 +68,7 @@ function endingOf<Input, Output>(
   return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
 }
 
-/** Extends a claim's lease at most for the step's timeout and 5 s: an effect that hangs must not hold its key for ever. */
+/** Extends a claim's lease at most for the step's timeout and 5 s, because an effect that hangs must not hold its key forever. */
 function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
   const lost = new AbortController();
   const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;

@@ -5,7 +5,7 @@ import type { PackedOutput } from "./output.ts";
 
 /**
  * The result of an attempt: an output; an unknown outcome, named by its entry's key; or not started, because an operator holds the run.
- * `appRows`: rows that the app's own statements wrote, as D1 bills them.
+ * `appRows`: the number of rows that the app's own statements wrote, as D1 counts rows for billing.
  */
 export type StepOutcome = (PackedOutput & { readonly appRows?: number }) | { readonly inDoubt: string } | { readonly held: true };
 

@@ -7,7 +7,7 @@ import { beginning, shortened } from "../contract/text.ts";
 /** A larger output is stored in R2 and referenced. The platform allows 1 MiB per step result, and 2 MB per D1 value. */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
 
-/** Maximum size of an output, because every replay parses it, in the 128 MB of memory that an isolate shares. */
+/** Maximum size of an output. The size is limited because every replay parses the output in the 128 MB of memory that an isolate shares. */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /** A stored output: JSON, or a reference to JSON in R2. Both fields are null for the output `undefined`. */
@@ -17,9 +17,9 @@ export interface PackedOutput {
 }
 
 /**
- * Serializes an output; a large one is stored in R2 under this path. Errors: `output_not_serializable`, also for values that JSON would
- * change silently: a later replay would get another value than its type promises. `output_too_large`. `unavailable` if R2 fails after all
- * retries.
+ * Serializes an output. A large output is stored in R2 under the given path. Errors: `output_not_serializable`, also for values that JSON
+ * would change silently, because a later replay would otherwise get a value that does not match its type. `output_too_large`. `unavailable`
+ * if R2 fails after all retries.
  */
 export async function packOutput(bucket: R2Bucket, path: () => string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };

@@ -37,7 +37,7 @@ export async function record<Output>(
   });
   let answer = await pass.recorder.record(now(), outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
-    // Another replay of the run has written records since this replay started: read those records first.
+    // Another replay of the run has written records since this replay started, so this replay reads those records first.
     await inbox.assertSameSteps(step);
     answer = await pass.recorder.record({ ...now(), aloneAs: null }, outcome);
   }

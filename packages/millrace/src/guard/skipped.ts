@@ -25,8 +25,8 @@ interface SkippedStep {
 
 /**
  * Records the output that an operator gave for a failed step, with its rows and messages. The step is not undoable, because the effect did
- * not happen. Errors: `invalid_payload` if the output does not match, or its writes are refused. The step then keeps its earlier status and
- * can be skipped again, retried or undone.
+ * not happen. Errors: `invalid_payload` if the output does not match the schema, or the writes of the output are refused. The step then
+ * keeps its earlier status and can be skipped again, retried or undone.
  */
 export async function recordSkipped(
   { pass, step }: { pass: Pass; step: StepCall },

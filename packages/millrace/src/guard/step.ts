@@ -15,8 +15,8 @@ export type EffectClass = Exclude<RecordedClass, "commit">;
 /** Argument of the functions of all steps. */
 export interface Reporting {
   /**
-   * Reports the progress of this attempt, for operators. It returns at once and never fails. At most one report a second is stored; the
-   * newest one wins.
+   * Reports the progress of this attempt, for operators. The call returns at once and never fails. At most one report a second is stored:
+   * the newest report.
    */
   progress(report: Progress): void;
 }
@@ -49,7 +49,7 @@ export interface Retries {
 interface Common<Input, Output> {
   /** How failed attempts are repeated. Default: 5 retries from 10 seconds, exponential. */
   retries?: Retries;
-  /** Timeout of one attempt. Default 30 seconds, at most 10 minutes. */
+  /** Timeout of one attempt. The default is 30 seconds, the maximum is 10 minutes. */
   timeout?: Duration;
   /** Executes the effect and returns the upstream's answer, as JSON values. */
   run: (call: EffectCall<Input>) => Promise<Output>;
@@ -58,7 +58,7 @@ interface Common<Input, Output> {
    * it). The input is not validated.
    */
   input?: z.ZodType;
-  /** Schema of the output. An output that an operator confirms is validated with it; a mismatch leaves the effect `in_doubt`. */
+  /** Schema of the output. An output that an operator confirms is validated with this schema; a mismatch leaves the effect `in_doubt`. */
   output?: z.ZodType<Output>;
   /**
    * Undoes the effect when an operator undoes the instance. The undo is a step with its own class, `retries` and `timeout`, and gets the
@@ -67,7 +67,7 @@ interface Common<Input, Output> {
   undo?: StepDefinition<Done<Input, Output>, unknown>;
 }
 
-/** The input and output of an effect that happened, as its `undo` gets them. */
+/** The input and output of an effect that happened, which are the arguments of the effect's `undo`. */
 export interface Done<Input, Output> {
   readonly input: Input;
   readonly output: Output;
@@ -129,8 +129,8 @@ export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIM
 }
 
 /**
- * Refuses `undo` for a step with its own `key`: repeated after an undo, it would send the same key and the upstream would do nothing.
- * Errors: `config_invalid`.
+ * Refuses `undo` for a step with its own `key`. After an undo, a repeated effect would send the same key, and the upstream would do
+ * nothing. Errors: `config_invalid`.
  */
 export function assertWayBack(definition: object, undoable: boolean): void {
   if (!undoable || !("key" in definition && definition.key)) return;
@@ -172,7 +172,9 @@ function assertStep(definition: unknown): void {
   assertUndo(definition as { undo?: unknown });
 }
 
-/** Validates `undo` at declaration: otherwise the error would appear only when an effect has to be undone. Errors: `config_invalid`. */
+/**
+ * Validates `undo` at declaration, because the error would otherwise appear only when an effect has to be undone. Errors: `config_invalid`.
+ */
 export function assertUndo({ undo }: { readonly undo?: unknown }): void {
   if (undo === undefined) return;
   try {
@@ -200,7 +202,7 @@ export interface Writes {
   emit?: readonly Draft[];
 }
 
-/** The writes of a commit, and the output that it returns to the workflow. */
+/** The writes of a commit, and the output that the commit returns to the workflow. */
 export interface Commit<Output> extends Writes {
   output?: Output;
 }
@@ -220,8 +222,8 @@ function platformTimeoutMs(timeout: Duration): number {
 }
 
 /**
- * Refuses to start an effect after the platform's timeout, for instance in a process that was paused: the workflow may have continued
- * without it. Errors: `step_timeout`.
+ * Refuses to start an effect after the platform's timeout, for instance in a process that was paused, because the workflow may have
+ * continued without the effect. Errors: `step_timeout`.
  */
 export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIMEOUT): void {
   if (Date.now() - since <= platformTimeoutMs(timeout)) return;

@@ -1,7 +1,7 @@
 /**
- * The type of an output after JSON. A type that JSON changes becomes a literal type with the compiler's error message. `packOutput`
- * refuses at run time the values that a type does not show. A generic function that wraps a step declares `Stored<T>` for its type
- * parameter `T`.
+ * The type of an output after JSON. A type that JSON changes becomes a literal type with the compiler's error message. `packOutput` refuses
+ * at run time the values that the compiler cannot detect by their type. A generic function that wraps a step declares `Stored<T>` for its
+ * type parameter `T`.
  */
 export type Stored<T> = unknown extends T
   ? T

@@ -5,7 +5,7 @@ import type { Commit, Writes } from "./step.ts";
 
 /**
  * Validates the writes that `record`, `undo` or a commit returned. Errors: `config_invalid` for anything but lists of statements and
- * messages, such as a promise, a single statement or a misspelled name. Text that is not well-formed Unicode has the same error.
+ * messages, such as a promise, a single statement or a misspelled name. Text that is not well-formed Unicode causes the same error.
  */
 export function asWrites<Output>(given: Commit<Output>, label: string): Writes & { output?: Output } {
   const { statements = [], emit = [], output, ...others } = isPlain(given) ? given : refuse(label, given);

@@ -34,7 +34,7 @@ export function acceptedView({ instanceId, replayed, status, dueAt, correlationI
   return { instance_id: instanceId, replayed, instance_status: status, due_at: isoOrNull(dueAt), correlation_id: correlationId };
 }
 
-/** Headers of the response to an accepted command: the instance's location, and `Idempotency-Replayed` for a repeat. */
+/** Headers of the response to an accepted command: the instance's location, and `Idempotency-Replayed` for a repeated command. */
 export function acceptedHeaders({ instanceId, replayed }: Accepted): Record<string, string> {
   return { location: `/v1/instances/${instanceId}`, ...replayedHeader({ replayed }) };
 }

@@ -16,7 +16,8 @@ const INVALID_TOKEN = 'Bearer realm="millrace", error="invalid_token"';
 
 /**
  * Authenticates a request by its token or, without one, by Cloudflare Access. The caller alone determines the tenant of the data that the
- * request reads and writes. `own`: scopes of the app. If migrations are missing, the error names them, because no token can be checked.
+ * request reads and writes. `own`: scopes of the app. If migrations are missing, the error names the missing migrations, because no token
+ * can be checked.
  */
 export const authenticate =
   (own: readonly string[], schema: Schema): MiddlewareHandler<HttpEnv> =>
@@ -69,7 +70,7 @@ const OPENS_NOTHING = {
   foreign: "The stream token is for another stream. Mint one for this path with POST /v1/stream-tokens.",
 } as const;
 
-/** True while the caller of an open stream may read: its token, or the token that minted its stream token, is valid. */
+/** True while the caller of an open stream may read: the caller's token, or the token by which the stream token was created, is valid. */
 export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var">): Promise<boolean> {
   const { caller } = context.var;
   if (isPersonId(caller.id)) return true;
@@ -79,17 +80,17 @@ export async function mayStillRead(context: Asked & Pick<Context<HttpEnv>, "var"
     : (await callerOf(context)) !== undefined;
 }
 
-/** Requires all of these scopes, in the router and in the OpenAPI document. */
+/** Requires all given scopes, in the router and in the OpenAPI document. */
 export function needs(...scopes: Scope[]) {
   return needing([scopes]);
 }
 
-/** Requires one of these scopes. */
+/** Requires at least one of the given scopes. */
 export function needsOneOf(...scopes: Scope[]) {
   return needing(scopes.map((scope) => [scope]));
 }
 
-/** Requires one of several lists of scopes: a token needs every scope of one list. */
+/** Requires one of several lists of scopes: a token needs every scope of at least one list. */
 function needing(alternatives: readonly Scope[][]): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
   return {
     security: alternatives.map((scopes) => ({ bearer: scopes })),

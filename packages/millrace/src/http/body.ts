@@ -6,9 +6,9 @@ import { type Items, parseBounded } from "../contract/limits.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { mediaTypeOf, notTaken } from "./media-type.ts";
 
-/** Default size limit of a request body: small enough for many concurrent bodies in an isolate's memory. */
+/** Default size limit of a request body. Many concurrent bodies of this size fit in an isolate's memory. */
 const USUAL_MAX_BYTES = 64 * 1024;
-/** Bytes and time for which a refused body is still read: a client that is sending does not receive the response. */
+/** Maximum bytes and time for reading the rest of a refused body: a client receives the response only after it has sent the body. */
 const MAX_DRAINED_BYTES = 8 * 1024 * 1024;
 const MAX_DRAINING_MS = 5000;
 /** Default time for a request body to arrive: enough for 4 MB at 1.1 Mbit/s. The received part of the body is in memory meanwhile. */
@@ -27,8 +27,8 @@ interface BodyOptions {
 }
 
 /**
- * Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. Handlers call this function themselves,
- * because the router's own validator would parse a body of any size and depth.
+ * Reads a JSON body. Checks media type, size, depth, then schema, in the order of their cost. Handlers must call this function, because the
+ * router's own validator would parse a body of any size and depth.
  */
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,

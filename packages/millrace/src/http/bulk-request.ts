@@ -13,9 +13,9 @@ import { reasoned } from "./actions.ts";
 
 const OF_INSTANCES = INSTANCE_VERBS.map(({ name }) => `\`${name}\``).join(", ");
 
-/** Limit of ids in one request. Use a filter for more. */
+/** Maximum number of ids in one request. Use a filter for more instances. */
 const MAX_IDS = 10_000;
-/** Size limit of the request body: enough for 10,000 ids of the longest kind, as JSON. */
+/** Size limit of the request body: enough for 10,000 ids of the maximum length, as JSON. */
 export const MAX_BULK_BYTES = 1_500_000;
 
 export const bulkSchema = reasoned.extend({

@@ -16,7 +16,9 @@ import type { Described } from "./router.ts";
 export const CLOUD_EVENT = "application/cloudevents+json";
 export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
 
-/** CloudEvents 1.0. Of a CloudEvent's extensions, those named here are read; other extensions and `subject` are ignored. */
+/**
+ * CloudEvents 1.0. The schema names the extensions of a CloudEvent that the engine reads; all other extensions and `subject` are ignored.
+ */
 const cloudEventSchema = z.looseObject({
   specversion: z.literal("1.0"),
   id: chosenName(MAX_KEY_CHARACTERS),
@@ -67,8 +69,8 @@ function eventDocument(): Record<string, unknown> {
 }
 
 /**
- * Documents a body that may also be a CloudEvent in binary or structured mode. Because a binary body is any object, the schema of the
- * JSON body is referenced by name: a generated client has a type for it and detects misspelt fields.
+ * Documents a body that may also be a CloudEvent in binary or structured mode. Because a binary body is any object, the schema of the JSON
+ * body is referenced by name. Therefore a generated client has a type for the JSON body and detects misspelt fields.
  */
 export function orCloudEvent(name: NamedBody) {
   return {
@@ -95,7 +97,7 @@ export function nameBodies(described: Described, bodies: Record<Exclude<NamedBod
 
 export type CloudEvent = z.output<typeof identified>;
 
-/** The required attributes of a CloudEvent: a `ce-` header with such a name marks binary mode. */
+/** The required attributes of a CloudEvent. A `ce-` header with the name of a required attribute marks binary mode. */
 const REQUIRED = ["specversion", "id", "source", "type"];
 
 /** True for a request with one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
@@ -178,7 +180,7 @@ function attributesOf(request: HonoRequest): Record<string, string> {
 const QUOTED = /^"((?:[^"\\]|\\.)*)"$/;
 
 /**
- * Decodes the header of a CloudEvent's attribute: percent-encoded UTF-8. Ambiguous values are refused: the runtime replaces bytes
+ * Decodes the header of a CloudEvent's attribute: percent-encoded UTF-8. Ambiguous values are refused, because the runtime replaces bytes
  * outside ASCII by one replacement character, and joins a repeated header with a comma.
  */
 function attributeIn(header: string, value: string): string {

@@ -80,7 +80,7 @@ function parametersIn(place: "path" | "query" | "header", of: z.ZodObject | unde
   });
 }
 
-/** Converts a zod schema to JSON Schema, and separates the schemas in it that have an `id`. */
+/** Converts a zod schema to JSON Schema, and separates the contained schemas that have an `id`. */
 function converting(schema: z.ZodType): { schema: Json; named: Record<string, Json> } {
   const text = JSON.stringify(z.toJSONSchema(schema, { io: "input", unrepresentable: "any", override: asPeopleReadIt }));
   const {
@@ -103,7 +103,7 @@ function asPeopleReadIt({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
   if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
   const { def } = zodSchema._zod;
-  // JSON has no undefined, so a field whose schema accepts any value may be absent.
+  // JSON has no undefined, so a field may be absent if its schema accepts any value.
   if (def.type === "object" && Array.isArray(jsonSchema.required)) {
     jsonSchema.required = jsonSchema.required.filter((name: string) => def.shape[name]?._zod.def.type !== "unknown");
   }

@@ -61,20 +61,23 @@ import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 /** Additions of an app to the engine's routes. */
 export interface EngineRoutesOptions {
   /**
-   * Routes of the app, or a function that returns them. They are in the engine's OpenAPI document. Routes under /v1 require the same
-   * tokens.
+   * Routes of the app, or a function that returns these routes. The engine's OpenAPI document contains the app's routes. Routes of the app
+   * under /v1 require the same tokens as the engine's routes.
    */
   // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
   routes?: readonly (Routes<any, any> | ((catalog: Catalog) => Routes<any, any>))[];
   /** Groups of the app's routes in the OpenAPI document. */
   groups?: readonly Group[];
-  /** All problem codes of the deployment. Default: the engine's. */
+  /** All problem codes of the deployment. Default: the engine's problem codes. */
   problems?: Problems;
-  /** Scopes of the app, which tokens can have besides the engine's. */
+  /** Scopes of the app, which tokens can have in addition to the engine's scopes. */
   scopes?: readonly string[];
-  /** Verbs of the app, which the audit stores besides the engine's. */
+  /** Verbs of the app, which the audit stores in addition to the engine's verbs. */
   verbs?: readonly string[];
-  /** First path segments outside /v1 whose routes authenticate their callers. They are exempt from the limit per address. */
+  /**
+   * First path segments outside /v1 whose routes authenticate their callers. Requests to these routes are exempt from the limit per
+   * address.
+   */
   knowsCallers?: readonly string[];
   /** Finders of the app's items for GET /v1/search. */
   finders?: readonly Finder[];
@@ -89,13 +92,16 @@ export interface EngineRoutesOptions {
   schema?: Schema;
   /** False removes the console at /console and its sign-in. Default true. */
   console?: boolean;
-  /** Serves the API as tools of the Model Context Protocol at /mcp: a function that imports `millrace/mcp`. Default: not served. */
+  /**
+   * A function that imports `millrace/mcp`, which serves the API as tools of the Model Context Protocol at /mcp. Default: the tools are not
+   * served.
+   */
   mcp?: () => Promise<McpServing>;
   /** The command that an empty console suggests on a development machine. Default: none. */
   firstCommand?: FirstCommand;
 }
 
-/** Builds the engine's routes. A request without a route is added to `unmatched`, and its body is left unread. */
+/** Builds the engine's routes. A request for which no route exists is added to `unmatched`, and the body of this request is not read. */
 export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unmatched: WeakSet<Request>): Routes<HttpEnv> {
   const {
     routes: given = [],
@@ -121,7 +127,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
     return answer(refusalOf(api, context), context);
   });
   const beforeRoute: BeforeRoute = (route, request) => {
-    // Senders of webhooks choose their own headers, so `Idempotency-Key` is not refused on their routes.
+    // Senders of webhooks choose their own headers, so `Idempotency-Key` is not refused on the routes of webhooks.
     if (!route.path.startsWith("/inbound/")) refuseKey(route, request, namedBy);
     if (route.path.startsWith("/v1/")) refuseParameters(route, request);
   };
@@ -141,7 +147,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
 
   const asked = [commands(catalog), statedEvents(catalog), callbacks()];
   const nouns = [
-    // These routes come before the routes with an id at the same position of the path.
+    // These routes are registered before the routes with an id at the same position of the path.
     causes(catalog, Object.keys(problems)),
     instances(catalog),
     steps(catalog),
@@ -166,7 +172,7 @@ export function builtRoutes(catalog: Catalog, options: EngineRoutesOptions, unma
   return api;
 }
 
-/** Makes every response report a missing binding or variable of `wrangler.jsonc`. */
+/** Replaces every response by an error if a binding or variable of `wrangler.jsonc` is missing. */
 const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
   assertReady(context.env);
   return next();
@@ -180,7 +186,7 @@ const marked: MiddlewareHandler<HttpEnv> = async (context, next) => {
   if (!context.res.headers.has("cache-control")) context.header("cache-control", "no-cache");
 };
 
-/** Reads the rest of a refused body, within bounds: otherwise a client that is still sending does not receive the response. */
+/** Reads the rest of a refused body, within bounds, because a client that is still sending does not receive the response otherwise. */
 const drained =
   (unmatched: WeakSet<Request>): MiddlewareHandler<HttpEnv> =>
   async (context, next) => {

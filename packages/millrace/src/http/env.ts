@@ -10,13 +10,13 @@ import type { BeforeRoute } from "./router.ts";
 
 /** The bindings and variables that limit requests. Without these bindings, requests are not limited. */
 interface RequestLimits {
-  /** Counts requests per token; also per address, unless the platform counts those. */
+  /** Counts requests per token; also requests per address, unless the platform counts requests per address. */
   RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
   /** Requests per token and 10 s. Default 2,000; 0 for no limit. */
   REQUESTS_PER_TOKEN?: string | number;
   /** The platform's counter per address, for requests without a token. */
   STRANGER_REQUESTS?: RateLimit;
-  /** Requests per address and 10 s, unless the platform counts. Default 200; 0 for no limit. */
+  /** Requests per address and 10 s, unless the platform counts these requests. Default 200; 0 for no limit. */
   REQUESTS_PER_ADDRESS?: string | number;
 }
 
@@ -33,7 +33,7 @@ export interface Needed {
 export interface HttpEnv {
   Bindings: EngineEnv & RequestLimits & AccessEnv & LockEnv;
   Variables: {
-    /** The caller of the request; set for every route under /v1. */
+    /** The caller of the request. This variable is set for every route under /v1. */
     caller: Caller;
     /** The scopes that a route needs. Set when the scope check of the route begins. */
     needed: Needed;
@@ -43,5 +43,5 @@ export interface HttpEnv {
   };
 }
 
-/** A request with its bindings, independent of the rest of the app's context. */
+/** A request with its bindings, but without the context's variables. */
 export type Asked = Pick<Context<HttpEnv>, "env" | "req">;

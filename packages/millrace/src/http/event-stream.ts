@@ -22,32 +22,34 @@ export interface Look {
 
 /** A source of events, and its poll interval. */
 export interface Followed {
-  /** Polls for events since the last poll. */
+  /** Polls for the events since the previous poll. */
   look(): Promise<Look>;
   /** Called before each poll except the first. Returns false if the caller may no longer read the stream. */
   mayRead(): Promise<boolean>;
-  /** Resolves when a poll is worthwhile before a longer pause ends. A pause is never shorter than the first value of `pausesMs`. */
+  /**
+   * Resolves when a poll is worthwhile before the end of the current pause. A pause is never shorter than the first value of `pausesMs`.
+   */
   sooner?(): Promise<unknown>;
   /** Releases resources at the end of the stream. */
   close?(): void;
   /** Poll interval in ms: the first value after events, then 50 % longer each time, up to the longest. */
   readonly pausesMs: readonly [first: number, longest: number];
-  /** Duration of the stream; the client reconnects afterwards. */
+  /** Duration of the stream. The client reconnects after the end of the stream. */
   readonly lastsMs: number;
   /** Limit of the stream as a number of polls with events. Default: no limit. */
   readonly mostNews?: number;
 }
 
-/** Pace of the engine's own streams: at most 120 polls a minute with events, 30 without. */
+/** Pace of the engine's own streams: at most 120 polls a minute with events, and 30 polls a minute without events. */
 export const STREAM_PACE = { pausesMs: [500, 2000], lastsMs: 180_000, mostNews: 100 } as const;
 
-/** Interval of keep-alive comments: proxies close idle connections. */
+/** Interval of keep-alive comments, which are sent because proxies close idle connections. */
 const SIGN_OF_LIFE_MS = 15_000;
 /** Delay after which a client reconnects. */
 const RETRY_MS = 1000;
 const RETRY = `retry: ${RETRY_MS}\n\n`;
 
-/** Query of a stream for browsers: an EventSource sends no custom headers, and a new EventSource sends no `Last-Event-ID`. */
+/** Query of a stream for browsers, because an EventSource sends no custom headers, and a new EventSource sends no `Last-Event-ID`. */
 export const streamQuery = {
   token: z.string().max(2000).optional().meta({
     description: "A stream token for this path (`POST /v1/stream-tokens`), instead of `Authorization`.",
@@ -62,7 +64,7 @@ export const streamHeaders = z.object({
 /** Documents the response of a stream. */
 export const streamed = (description: string) => ({ description, content: { [EVENT_STREAM]: { schema: z.string() } } });
 
-/** The id of the last stream event that the client received; undefined on its first connection. */
+/** The id of the last stream event that the client received; undefined on the client's first connection. */
 export function heardLast({ req }: Pick<Context, "req">): string | undefined {
   return req.header("last-event-id") || req.query("last_event_id") || undefined;
 }
@@ -71,8 +73,8 @@ type Opening = Pick<Context<HttpEnv>, "req" | "var" | "body">;
 
 /**
  * Responds with server-sent events. Polls, sends events, pauses and sends keep-alive comments. Ends when the source is complete, the
- * duration is over, the caller may no longer read, or the connection closes; no poll starts afterwards. A HEAD request gets the headers
- * only. Errors: `rate_limited` if the caller or its tenant has too many open streams.
+ * duration is over, the caller may no longer read, or the connection closes. No poll starts after such an end. A HEAD request gets the
+ * headers only. Errors: `rate_limited` if the caller or its tenant has too many open streams.
  */
 export function answerEvents(context: Opening, follow: () => Followed): Response {
   const headers = { "content-type": EVENT_STREAM };

@@ -29,7 +29,7 @@ type Content = Record<string, { schema: object; example?: unknown }>;
 
 type Paths = Readonly<Record<string, Readonly<Record<string, { requestBody?: unknown; responses: Record<string, object> }>>>>;
 
-/** Adds an example to each JSON body and each JSON response of status 2xx whose schema has none. */
+/** Adds an example to each JSON body and each JSON response of status 2xx if the schema has no example. */
 export function addExamples(paths: Paths, schemas: Readonly<Record<string, Json>>): void {
   for (const { requestBody, responses } of Object.values(paths).flatMap((item) => Object.values(item))) {
     for (const one of [requestBody, ...good(responses)] as ({ content?: Content } | undefined)[]) ofContent(one?.content ?? {}, schemas);
@@ -44,7 +44,7 @@ function ofContent(content: Content, schemas: Readonly<Record<string, Json>>): v
   }
 }
 
-/** Makes an example of a schema: from its own examples, constants and choices, otherwise from the names of its fields. */
+/** Makes an example for a schema: from the schema's own examples, constants and choices, otherwise from the names of its fields. */
 function exampleOf(schema: Schema, schemas: Readonly<Record<string, Json>>, name = "", depth = 0): unknown {
   const again = (one: Schema, as = name) => exampleOf(one, schemas, as, depth + 1);
   if (schema.$ref !== undefined) return depth > DEEPEST ? {} : again((schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {}) as Schema);
@@ -64,8 +64,8 @@ function exampleOf(schema: Schema, schemas: Readonly<Record<string, Json>>, name
 }
 
 /**
- * An example of an object: required fields, fields with an example, and known fields of any value, which the document never requires. A
- * map gets one entry.
+ * An example of an object: required fields, fields with an example, and known fields of any value, which the document never requires. The
+ * example of a map has one entry.
  */
 function ofObject(
   { properties = {}, required = [], additionalProperties, propertyNames }: Schema,

@@ -3,8 +3,8 @@ import type { Catalog } from "../topology/catalog.ts";
 import { messagesIn } from "../topology/described.ts";
 
 /**
- * The command that the console suggests to a new user. Best is a command that fails once on a development machine, because its retry
- * shows most.
+ * The command that the console suggests to a new user. The best choice is a command that fails once on a development machine, because a
+ * retry shows more of the engine than a success.
  */
 export interface FirstCommand {
   readonly type: string;

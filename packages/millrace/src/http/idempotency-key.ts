@@ -5,10 +5,10 @@ import { invalidRequest } from "./invalid-request.ts";
 export const MAX_KEY_CHARACTERS = 500;
 /** An idempotency key as a string of RFC 8941: printable ASCII in quotes, with `\` before a quote or a backslash. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
-/** An idempotency key without quotes. It has no commas, because a comma joins repeated headers. */
+/** An idempotency key without quotes. An unquoted key has no commas, because a comma joins repeated headers. */
 const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
 
-/** Documents the header `Idempotency-Key` for a route that reads it. Other routes that change data refuse the header. */
+/** Documents the header `Idempotency-Key` for a route that reads it. All other routes that change data refuse the header. */
 export function keyHeader(description: string) {
   return {
     "idempotency-key": z
@@ -42,7 +42,7 @@ export const replayedHeaderSchema = {
   },
 };
 
-/** The header `Idempotency-Replayed` for the response to a repeat; no header for a new request. */
+/** The header `Idempotency-Replayed` for the response to a repeated request; no header for a new request. */
 export function replayedHeader({ replayed }: { replayed: boolean }): Record<string, string> {
   return replayed ? { [REPLAYED]: "true" } : {};
 }

@@ -1,4 +1,4 @@
-// Entry point `millrace/http`: the engine's routes to mount, and the parts to build an app's own routes from.
+// Entry point `millrace/http`: the engine's routes to mount, and the parts from which an app builds its own routes.
 
 export type { Schema } from "../store/schema.ts";
 export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";

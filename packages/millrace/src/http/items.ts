@@ -6,7 +6,7 @@ import { problemOf } from "./problem.ts";
 import type { Problems } from "./problems.ts";
 import { traceOf } from "./trace.ts";
 
-/** Limits of a batch in one request, because D1 commits its messages as one value, of at most 2 MB. */
+/** Limits of a batch in one request. A batch is limited because D1 commits its messages as one value of at most 2 MB. */
 export const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
 type Said = ReturnType<typeof commandOf>;
@@ -47,7 +47,7 @@ export async function answerEach<Item, Answer>(
   return items.map((one) => (one instanceof MillraceError ? one : answers.shift()));
 }
 
-/** The response to one item of a batch: its result, or the problem. */
+/** The response to one item of a batch: the item's result, or the problem. */
 export function itemResult<Answer extends object, View>(
   result: Answer | MillraceError | undefined,
   problems: Problems,

@@ -13,8 +13,8 @@ const NAMED_BY: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses `Idempotency-Key` on a route that does not document it, other than a GET: the sender of that header expects that the request
- * can be repeated. `namedBy` has the reasons of the app's routes. Errors: `invalid_payload`.
+ * Refuses `Idempotency-Key` on a route that does not document it, other than a GET, because a sender of this header expects that the
+ * request can be repeated. `namedBy` has the reasons of the app's routes. Errors: `invalid_payload`.
  */
 export function refuseKey({ method, path, request }: Route, asked: HonoRequest, namedBy: Readonly<Record<string, string>>): void {
   if (method === "get" || asked.header("idempotency-key") === undefined) return;

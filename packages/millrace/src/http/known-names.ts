@@ -8,9 +8,9 @@ interface NameFilter {
 }
 
 /**
- * Refuses an empty list for an unknown name: a caller who misspells the name would read it as "there are none". A list with rows is
- * returned, because rows of removed names remain; every page after the first is returned too. Errors: `invalid_payload`, with the name
- * that was probably meant.
+ * Refuses an empty list for an unknown name, because a caller who misspells the name would conclude that no items exist. A list with rows
+ * is returned, because rows of removed names remain. Every page after the first page is returned too. Errors: `invalid_payload`, with the
+ * name that was probably meant.
  */
 export function refuseUnknownNames({ items, next }: Page<unknown>, filters: Readonly<Record<string, NameFilter>>, cursor?: string): void {
   if (items.length > 0 || next !== null || cursor !== undefined) return;

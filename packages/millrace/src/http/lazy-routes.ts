@@ -7,16 +7,16 @@ import { assertOpen } from "./first-command.ts";
 
 let builder: typeof import("./engine-routes.ts").builtRoutes | undefined;
 
-/** Loads the code of the routes on the first request. Requests must not share a promise, because each has its own context. */
+/** Loads the code of the routes on the first request. Requests must not share a promise, because each request has its own context. */
 export async function loadRoutes(): Promise<NonNullable<typeof builder>> {
   builder ??= (await import("./engine-routes.ts")).builtRoutes;
   return builder;
 }
 
 /**
- * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. Use them as a
- * Worker's `fetch`, or mount them at the root of a Hono app: `app.route("/", engineRoutes(catalog))`. The first request builds the
- * routes, so that a Worker starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
+ * The engine's routes under /v1, /metrics, /healthz, /problems and /openapi.json, with tokens, limits and problem details. Use the routes
+ * as a Worker's `fetch`, or mount the routes at the root of a Hono app: `app.route("/", engineRoutes(catalog))`. The first request builds
+ * the routes, so that a Worker starts without them. Errors: `config_invalid` for a `firstCommand` that is not open.
  */
 export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): Hono<HttpEnv> {
   if (options.firstCommand) assertOpen(catalog, options.firstCommand);
@@ -24,7 +24,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const refusals = new WeakMap<Request, Response>();
   let built: Pick<Hono<HttpEnv>, "fetch"> | undefined;
   const routes = new Hono<HttpEnv>();
-  // Uses a separate Hono app: the outer app may come from another copy of Hono, and contexts of two copies do not mix.
+  // Uses a separate Hono app, because the outer app may come from another copy of Hono, and contexts of two copies do not mix.
   routes.use(async (context, next) => {
     const build = builder ?? (await loadRoutes());
     built ??= build(catalog, options, unmatched);

@@ -24,8 +24,8 @@ export function notTaken(sent: string, ...taken: string[]): HttpRefusal {
 }
 
 /**
- * Refuses a body that is compressed or not in UTF-8, because it would be misread. Requests without a body, GET and DELETE are not checked:
- * no route reads their body. Errors: `unsupported_media_type`.
+ * Refuses a body that is compressed or not in UTF-8, because such a body would be misread. Requests without a body, GET and DELETE are not
+ * checked, because no route reads their body. Errors: `unsupported_media_type`.
  */
 export const readable: MiddlewareHandler<HttpEnv> = async ({ req }, next) => {
   if (req.raw.body === null || req.method === "GET" || req.method === "DELETE") return next();

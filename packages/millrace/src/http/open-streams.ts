@@ -8,7 +8,7 @@ const BOUNDS: readonly { most: number; of: (caller: Token) => string; holder: st
   { most: 60, of: ({ tenantId }) => `tenant ${tenantId}`, holder: "The tokens of this tenant hold" },
 ];
 
-/** After this time a stream is no longer counted, in case its connection closed without a signal. No stream lasts longer. */
+/** After this time a stream is no longer counted, in case its connection closed without a signal. No stream lasts longer than this time. */
 const FORGOTTEN_AFTER_MS = 300_000;
 const FULL_MS = 10_000;
 

@@ -66,7 +66,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Deployment", paths: ["/"], description: "The API document, the health check and the problem reference." },
 ];
 
-/** The name of the group for a path: the longest matching prefix decides. */
+/** The name of the group with the longest prefix that matches a path. */
 export function tagOf(path: string, groups: readonly Group[]): string {
   const fitting = groups
     .flatMap(({ name, paths }) => paths.map((start) => ({ name, start })))

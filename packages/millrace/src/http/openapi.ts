@@ -38,7 +38,7 @@ interface Beside {
   scopes: readonly string[];
 }
 
-/** Serves the OpenAPI document of the `described` routes. The first request builds it. */
+/** Serves the OpenAPI document of the `described` routes. The first request builds the document. */
 export function openApi(described: Described, { groups, problems: known, scopes }: Beside) {
   let document: object | undefined;
   const named = [...new Set(["enqueue", "read", "operate", ...scopes, "pull", "observe", "tokens"])].map((scope) => `\`${scope}\``);

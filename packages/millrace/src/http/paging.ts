@@ -14,7 +14,7 @@ function pageLimit(usual: number, most: number) {
   return wholeNumber(1, most).default(usual).meta({ type: "integer", minimum: 1, maximum: most, default: usual });
 }
 
-/** The latest time in a valid cursor: no list contains later times. */
+/** The latest time that a valid cursor may contain, because no list contains later times. */
 const FARTHEST_MS = 3660 * 86_400_000;
 
 export const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the previous page, or omit it";
@@ -52,7 +52,7 @@ export function nameQuery(usual: number, most: number) {
   };
 }
 
-/** Encodes a name as a cursor: a plain name could equal `null` or `undefined`, which programs send by mistake. */
+/** Encodes a name as a cursor, because a plain name could equal `null` or `undefined`, which programs send by mistake. */
 function nameCursor(name: string): string {
   return `~${Buffer.from(name).toString("base64url")}`;
 }
@@ -79,7 +79,7 @@ export function pageByName<Row, Item = Row>(
   return { items: rows.map(view), next_cursor: last === undefined ? null : nameCursor(nameOf(last)) };
 }
 
-/** A page of a list in the order of names, for a query that returns the last name that it scanned. */
+/** A page of a list in the order of names, for a query that returns the last name that the query scanned. */
 export function pageBehind<Row, Item = Row>({ items, next }: Page<Row>, view: View<Row, Item> = same as never) {
   return { items: items.map(view), next_cursor: next === null ? null : nameCursor(next) };
 }

@@ -7,8 +7,8 @@ import type { Asked } from "./env.ts";
 import { countStranger } from "./request-limits.ts";
 
 /**
- * The header with the assertion of Cloudflare Access. The cookie of Access is not read: browsers send cookies with requests of other
- * sites too.
+ * The header with the assertion of Cloudflare Access. The cookie of Access is not read: browsers also send cookies with requests that pages
+ * of other sites make.
  */
 const HEADER = "cf-access-jwt-assertion";
 

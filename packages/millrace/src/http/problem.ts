@@ -10,7 +10,7 @@ import { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 
 /** Path of the page that explains all codes. */
 export const PROBLEMS_PATH = "/problems";
-/** The `Retry-After` in seconds if the database is unavailable and names no time. */
+/** The `Retry-After` in seconds if the database is unavailable and the error names no delay. */
 const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
 const MAX_LOGGED_FRAMES = 10;
@@ -50,7 +50,7 @@ export class HttpRefusal extends Error {
   }
 }
 
-/** The `type` of a problem document: a relative URI (RFC 9457), so that it resolves to this deployment. */
+/** The `type` of a problem document, which is a relative URI (RFC 9457), so that the URI resolves to this deployment. */
 function typeOf(code: string): string {
   return `${PROBLEMS_PATH}#${code}`;
 }
@@ -80,8 +80,8 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
 }
 
 /**
- * Responds to an error in a given format. Errors with a status from 500 on are logged with code and message; a bug also with the frames
- * of its stack.
+ * Responds to an error in a given format. Errors with a status of 500 or higher are logged with code and message. A bug is also logged with
+ * the frames of its stack.
  */
 export function answerFailure(
   error: unknown,
@@ -94,7 +94,7 @@ export function answerFailure(
     const stack = problem.code === "invariant" ? framesOf(error) : undefined;
     logLine("error", { log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path, stack });
   }
-  // The response is made by the context, which adds the headers that were set before the error.
+  // The context creates the response, because the context adds the headers that were set before the error.
   return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {
     "content-type": type,
     ...headersOf(error, problem),
@@ -127,8 +127,8 @@ const LIMIT_HEADERS = Object.fromEntries(
 );
 
 /**
- * Documents the problems of a route, by their codes in `table`. Adds those that every route can return: `rate_limited`, `unavailable`,
- * `invariant`.
+ * Documents the problems of a route, by their codes in `table`. Adds the problems that every route can return: `rate_limited`,
+ * `unavailable`, `invariant`.
  */
 export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: Table): (...codes: (keyof Table)[]) => Record<never, never> {
   const of: Problems = table;
@@ -154,7 +154,7 @@ const UNNAMED = {
   invariant: "This is a bug in the server, not in your request. Report the route and the time; see the page under `type`.",
 } as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
 
-/** SQLite's codes for wrong statements. Other errors of D1 are temporary. */
+/** SQLite's codes for wrong statements. All other errors of D1 are temporary. */
 const WRONG_STATEMENT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/;
 
 function unnamed(error: unknown): { code: string; message: string } {

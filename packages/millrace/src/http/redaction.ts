@@ -19,9 +19,9 @@ export const revealQuery = {
 const MINUTE_MS = 60_000;
 
 /**
- * The redaction of a view: hides the fields that definitions mark, unless the caller reveals them. A reveal is audited before the
- * response, once per token, path and minute. Call this function after the data was found, so that a 404 is not audited. Errors:
- * `forbidden` without the scope `reveal`.
+ * The redaction of a view. Hides the fields that definitions mark as sensitive, unless the caller reveals these fields. A reveal is audited
+ * before the response, once per token, path and minute. Call this function only after the data was found, because a request that gets a 404
+ * must not be audited as a reveal. Errors: `forbidden` without the scope `reveal`.
  */
 export async function redactionFor(context: Context<HttpEnv>, catalog: Catalog): Promise<Redaction> {
   if (!asksToReveal(context)) return redactionOf(catalog);

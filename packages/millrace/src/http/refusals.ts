@@ -11,8 +11,9 @@ const REFUSED: ReadonlySet<number> = new Set([403, 404, 409, 422]);
 const SAYS: ReadonlySet<string> = new Set(["enqueue", "pull", "read"]);
 
 /**
- * Audits refused requests before the response is sent. A refused action is audited for any reason, another change only if a scope is
- * missing. An action that is in the audit already is not added again. If the database is unavailable, the response is sent all the same.
+ * Audits refused requests before the response is sent. A refused action is audited whatever the reason of the refusal. A refused change
+ * that is no action is audited only if a scope is missing. An action that is in the audit already is not added again. If the database is
+ * unavailable, the response is still sent, without an audit row.
  */
 export const auditRefusals: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();

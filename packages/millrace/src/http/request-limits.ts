@@ -19,8 +19,8 @@ const refusedUntil = new Map<string, number>();
 const MOST_REFUSED = 10_000;
 
 /**
- * Limits requests per address to public routes, before any access to D1 or R2. Each first path segment has its own count: readers of
- * pages do not use up the limit of /healthz. Paths below `knowing` are not limited, because they authenticate their callers by a token
+ * Limits requests per address to public routes, before any access to D1 or R2. Each first path segment has its own count, so that readers
+ * of pages do not use up the limit of /healthz. Paths below `knowing` are not limited, because their routes authenticate callers by a token
  * or a signature. Errors: `rate_limited`.
  */
 export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<HttpEnv> {
@@ -32,7 +32,7 @@ export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<Ht
 }
 
 /**
- * Counts a costly operation for the address of its request, if the address is known. Uses the platform's binding if there is one,
+ * Counts a costly operation for the address of its request, if the address is known. Uses the platform's binding if the binding exists,
  * otherwise the engine's counter. Errors: `rate_limited`.
  */
 export async function countStranger({ env, req }: Asked, what: string): Promise<void> {
@@ -51,8 +51,8 @@ export async function countStranger({ env, req }: Asked, what: string): Promise<
 }
 
 /**
- * Refuses an address that this isolate knows to be over its limit. The request is not counted, for a route that counts only refusals.
- * Errors: `rate_limited`.
+ * Refuses an address that this isolate knows to be over its limit. The function does not count the request: it is for routes that count
+ * only refusals. Errors: `rate_limited`.
  */
 export function refuseCountedStranger({ env, req }: Asked, what: string): void {
   const address = req.header("cf-connecting-ip");
@@ -74,8 +74,8 @@ export function refuseCounted({ env, req }: Asked): void {
 }
 
 /**
- * Counts a request for the first token of its token's chain, so that all descendants share the limit. Returns the headers that report
- * the remainder, as far as this isolate knows it. Errors: `rate_limited`.
+ * Counts a request for the first token of its token's chain, so that all descendants share the limit. Returns the headers that report the
+ * remainder, as far as this isolate knows the remainder. Errors: `rate_limited`.
  */
 export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<Record<string, string>> {
   const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);

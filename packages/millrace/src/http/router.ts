@@ -25,18 +25,21 @@ interface Answer {
   readonly content?: Content;
 }
 
-/** A route of the OpenAPI document. The schemas of `request` also parse the route's parameters; the route's handler reads the body. */
+/** A route of the OpenAPI document. The schemas of `request` also parse the route's parameters. The route's handler reads the body. */
 export interface Route {
   readonly method: "get" | "post" | "put" | "patch" | "delete";
   /** The path, with names in braces: `/v1/instances/{id}`. */
   readonly path: string;
   readonly operationId: string;
-  /** The noun and the verb of the route on the command line: `schedules pause`. The OpenAPI document contains them as `x-command`. */
+  /**
+   * The noun and the verb of the route on the command line: `schedules pause`. The OpenAPI document contains the noun and the verb as
+   * `x-command`.
+   */
   readonly command?: string;
   readonly summary: string;
   readonly description?: string;
   readonly tags?: readonly string[];
-  /** Alternative security schemes, each with its scopes. A request needs one of the schemes. */
+  /** Alternative security schemes, each with its scopes. A request must satisfy at least one of the schemes. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   // biome-ignore lint/suspicious/noExplicitAny: a route says nothing of the bindings that its middleware reads
   readonly middleware?: MiddlewareHandler<any> | readonly MiddlewareHandler<any>[];
@@ -159,7 +162,7 @@ const PARTS = [
   { part: "headers", where: "header", sent: (request: HonoRequest) => request.header() },
 ] as const;
 
-/** A query parameter sent once is a string. Sent twice it is a list, which the schemas refuse. */
+/** A query parameter that is sent once is a string. A query parameter that is sent twice is a list, which the schemas refuse. */
 function mapped(queries: Record<string, string[]>): Record<string, string | string[] | undefined> {
   return Object.fromEntries(Object.entries(queries).map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }

@@ -38,12 +38,12 @@ const showBelow = createRoute({
   },
 });
 
-/** The console's page and files. They need no token, because they contain no data. */
+/** The console's page and files, which need no token, because they contain no data. */
 export function consolePage(): Routes<HttpEnv> {
   const routes = new Routes<HttpEnv>();
   routes.route("/", consoleSignIn());
   routes.openapi(show, answerShell);
-  // This route is added by hand, because OpenAPI cannot describe a parameter with slashes.
+  // This route is described separately from its handler, because OpenAPI cannot describe a parameter with slashes.
   routes.described.routes.push(showBelow);
   routes.get(`${CONSOLE_PATH}/:path{.*}`, (context) => (context.req.path.startsWith(ASSETS) ? answerAsset(context) : answerShell(context)));
   return routes;
@@ -65,7 +65,7 @@ const FILES = new Map([
 function answerAsset(context: Context<HttpEnv>): Response {
   const [type, text] = FILES.get(context.req.path.slice(ASSETS.length)) ?? [];
   if (type === undefined) throw new HttpRefusal("route_not_found", "The console was updated. Reload the page.");
-  // The platform serves static assets before the Worker: a request that arrives here found none.
+  // The platform serves static assets before the Worker, so a request for an existing asset never reaches this code.
   if (text === undefined) throw new HttpRefusal("route_not_found", `${NOT_DEPLOYED} Add to wrangler.jsonc: ${ASSETS_LINE}.`);
   context.header("content-type", `${type}; charset=utf-8`);
   context.header("cache-control", "public, max-age=31536000, immutable");

@@ -73,7 +73,10 @@ const ratePerSecond = z
   .max(MAX_RATE_PER_SECOND)
   .optional()
   .meta({ description: "Commands of this batch that start per second, in list order. Default: all at once." });
-/** The documented body of a batch of commands. Its items are read one by one, so that an invalid item refuses only itself. */
+/**
+ * The documented body of a batch of commands. The items of the batch are read separately, so that an invalid item does not affect the valid
+ * items.
+ */
 const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most), rate_per_second: ratePerSecond });
 const unreadBatchSchema = z.strictObject({
   commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most),

@@ -84,7 +84,7 @@ const show = createRoute({
   },
 });
 
-/** Lists of the app with members of a job: the kind, and the path of the list. */
+/** Lists of the app with members of a job. Each entry has the kind of the members and the path of the list. */
 export type Elsewhere = (job: string) => { kind: string; url: string }[];
 
 export function correlations({ workflows }: Catalog, elsewhere: Elsewhere) {

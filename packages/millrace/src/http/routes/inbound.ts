@@ -24,11 +24,11 @@ import { keyOf, type WebhookScheme } from "../webhook-schemes.ts";
 
 /** A webhook whose signature was verified. */
 export interface InboundWebhook {
-  /** The id that the sender gave the webhook: the same in each of its attempts. */
+  /** The id that the sender gave the webhook, which is the same in each attempt of the webhook. */
   readonly id: string;
   /** The sender's type of the webhook, such as `invoice.paid`; "" for a webhook without a type. */
   readonly type: string;
-  /** The parsed body of the webhook. For a form: its fields, or the JSON in its field `payload`. */
+  /** The parsed body of the webhook. For a form: the form's fields, or the JSON in the form's field `payload`. */
   readonly body: unknown;
   readonly headers: Headers;
 }
@@ -57,13 +57,15 @@ export interface InboundSource {
   /** Names of the Worker's secrets. A webhook signed with any of these secrets is accepted; variables without a value are ignored. */
   readonly secrets: readonly string[];
   readonly tenantId: string;
-  /** Returns the message for a webhook, or undefined to acknowledge and ignore it. */
+  /** Returns the message for a webhook, or undefined to acknowledge and ignore the webhook. */
   map(webhook: InboundWebhook): InboundMessage | undefined | Promise<InboundMessage | undefined>;
-  /** Largest body of a webhook in bytes; default 1 MiB, at most 4 MiB. */
+  /** Maximum size of a webhook's body in bytes; default 1 MiB, at most 4 MiB. */
   readonly maxBytes?: number;
 }
 
-/** Maximum length of a webhook's id: an idempotency key has at most 500 characters, with the name of the source. */
+/**
+ * Maximum length of a webhook's id, because an idempotency key consists of the source's name and this id, and has at most 500 characters.
+ */
 const MAX_ID_CHARACTERS = 400;
 
 const FORM = "application/x-www-form-urlencoded";
@@ -79,7 +81,7 @@ const TakenSchema = z
 /**
  * Receives webhooks of other services: `engineRoutes(catalog, { routes: [inboundRoutes([source])] })`. Each source has the route
  * `POST /inbound/{name}`. A signed webhook becomes one command or event, with the sender's id as its idempotency key, and is acknowledged
- * after it is committed. Errors: `config_invalid` for an invalid source.
+ * after the command or event is committed. Errors: `config_invalid` for an invalid source.
  */
 export function inboundRoutes(sources: readonly InboundSource[]): (catalog: Catalog) => Routes<HttpEnv> {
   const names = sources.map((source) => checkedSource(source).name);

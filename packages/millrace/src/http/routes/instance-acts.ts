@@ -36,7 +36,7 @@ const PlanSchema = z
   })
   .meta({ id: "ActionPlan" });
 
-/** An accepted action. If the platform is unavailable now, the keeper executes the action later. */
+/** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */
 const action_id = z.string();
 const dry_run = z
   .boolean()

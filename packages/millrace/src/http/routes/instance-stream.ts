@@ -108,7 +108,7 @@ function idOf({ at, eventId, lean }: StepPlace, stand: string): string {
   return `${at}.${eventId}.${lean.at}.${lean.nth}.${stand}`;
 }
 
-/** Identifies the end of a run, so that the end of another run differs, even with the same status. */
+/** Identifies the end of a run, so that the ends of two runs differ, even if both have the same status. */
 function endOf({ run, status, undo }: Instance): string {
   return digest("end", String(run), status, String(undo)).slice(0, 16);
 }

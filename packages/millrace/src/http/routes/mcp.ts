@@ -8,7 +8,7 @@ import { HttpRefusal, problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** A request of the Model Context Protocol, and the API that answers it. */
+/** A request of the Model Context Protocol, and the API that answers the request. */
 export interface McpCall {
   readonly request: Request;
   /** The parsed body of the protocol request. */
@@ -63,7 +63,7 @@ export function mcp(load: () => Promise<McpServing>, ask: Ask) {
     const { env, var: known, req } = context;
     const { origin } = new URL(req.url);
     const from = req.header("origin");
-    // The protocol requires this check: a page of another site must not reach the server by the browser of a user.
+    // The protocol requires this check: a page of another site must not send requests to the server through the browser of a user.
     if (from !== undefined && from !== origin) {
       throw new HttpRefusal("forbidden", `A page of ${from} cannot use the tools. Call them without a browser, or from ${origin}.`);
     }

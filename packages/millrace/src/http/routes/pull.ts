@@ -25,7 +25,7 @@ const BASE = "/client/v4";
 const DEFAULT_BATCH_SIZE = 5;
 const MAX_SETTLED = 1000;
 const MAX_ACK_BYTES = 256 * 1024;
-/** An error code in the envelope of Cloudflare's API is this number plus the HTTP status. */
+/** An error code in the envelope of Cloudflare's API is the sum of this number and the HTTP status. */
 const ERROR_CODES_FROM = 10_000;
 
 const PROBLEMS = {

@@ -18,7 +18,7 @@ import { iso, timestamp } from "../time.ts";
 import { PausedSchema, pausedView } from "./workflows.ts";
 
 const RATE_MINUTES = 5;
-/** Hours of `span=hour`. */
+/** Number of hours that `span=hour` covers. */
 const WINDOW_HOURS = 48;
 
 const minutesOf = (usual: number) =>
