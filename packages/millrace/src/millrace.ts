@@ -16,34 +16,37 @@ import { missingIn } from "./topology/missing.ts";
 import { type RunsClass, runs } from "./workflow/entrypoint.ts";
 import type { AnyWorkflow } from "./workflow/workflow.ts";
 
-/** Methods, so that a handler of a narrower `Env` or `Request` is accepted. */
+/** The handlers are declared as methods, so that TypeScript accepts a handler with a narrower `Env` or `Request`. */
 interface OwnHandlers<Env> {
   fetch(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response>;
   queue(batch: MessageBatch, env: Env, ctx: ExecutionContext): unknown;
   scheduled(controller: ScheduledController, env: Env, ctx: ExecutionContext): unknown;
 }
 
-/** The parts of a Worker. Each option has a default. */
+/** The options of `millrace`. Each option has a default. */
 export interface MillraceOptions<Env = Cloudflare.Env> extends Omit<Definition, "consumers">, Omit<Duties, "catalog"> {
-  /** The workflows that perform commands. A queue of these workflows without an entry in `consumers` gets a consumer with the defaults. */
+  /**
+   * The workflows that perform commands. A queue of these workflows that has no entry in `consumers` gets a consumer with the default
+   * settings.
+   */
   readonly workflows?: readonly AnyWorkflow[] | undefined;
-  /** Consumers of queues: with numbers other than the defaults, or with routes of events. */
+  /** The consumers that need settings other than the defaults, or routes of events. */
   readonly consumers?: readonly ConsumerDefinition[] | undefined;
   /** Options of the engine's HTTP API and console. */
   readonly http?: EngineRoutesOptions | undefined;
   /**
-   * Handles each request that matches no route of the engine. Default: the engine answers 404. Annotate its return type if it uses the
-   * `catalog` of the same call: `fetch(request, env): Promise<Response> { … }`.
+   * Handles each request that matches no route of the engine. Default: the engine answers 404. Annotate the handler's return type if the
+   * handler uses the `catalog` that the same call of `millrace` returns: `fetch(request, env): Promise<Response> { … }`.
    */
   fetch?: OwnHandlers<Env>["fetch"] | undefined;
   /**
-   * Handles the batches of queues that are not in the catalog. By default the messages of such batches return to the queue, with an error
-   * in the log.
+   * Handles the batches of queues that are not in the catalog. By default the messages of such batches return to the queue, and an error is
+   * logged.
    */
   queue?: OwnHandlers<Env>["queue"] | undefined;
-  /** Runs at each cron trigger, beside the engine's schedules. */
+  /** Runs at each cron trigger, in addition to the engine's schedules. */
   scheduled?: OwnHandlers<Env>["scheduled"] | undefined;
-  /** A cron trigger that is only for the engine's schedules: `scheduled` does not run at that trigger. */
+  /** The cron expression of a trigger that is only for the engine's schedules. `scheduled` does not run at that trigger. */
   readonly engineCron?: string | undefined;
 }
 
@@ -59,7 +62,7 @@ export interface Millrace<Env = Cloudflare.Env> {
   readonly handler: Handler<Env>;
   /** The catalog, for `enqueueOne` and similar functions. */
   readonly catalog: Catalog;
-  /** The only Workflow class, for all workflows. */
+  /** The Workflow class that the platform runs for every workflow of the catalog. */
   readonly Runs: RunsClass;
   readonly Recorder: typeof Recorder;
   readonly Keeper: ReturnType<typeof keeper>;
@@ -72,7 +75,7 @@ export interface Millrace<Env = Cloudflare.Env> {
 const ENGINE_PATHS = /^\/(?:v1|inbound|console|mcp|metrics|healthz|problems|openapi\.json)(?:\/|$)/;
 
 /**
- * Makes a Worker of workflows: `export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] })`, and
+ * Makes a Worker from its workflows: `export const { handler, Runs, Recorder, Keeper } = millrace({ workflows: [greet] })`, and
  * `export default handler`. Errors: `config_invalid`, as `catalog`.
  */
 export function millrace<Env extends object = Cloudflare.Env>(options: MillraceOptions<Env>): Millrace<Env> {
@@ -144,7 +147,7 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /** True for a route, false for middleware. */
 const isRoute = ([[, { method }]]: readonly [readonly [unknown, { method: string }], ...unknown[]]): boolean => method !== "ALL";
 
-/** Adds each workflow to the `starts` of its queue's consumer, and creates a consumer for a queue without one. */
+/** Adds each workflow to the `starts` of its queue's consumer, and creates a consumer for each queue without a consumer. */
 function withStarts(consumers: readonly ConsumerDefinition[], workflows: readonly AnyWorkflow[]): ConsumerDefinition[] {
   const isDefined = workflows.every((workflow) => workflow?.on?.queue !== undefined);
   assertDeclared(

@@ -1,4 +1,5 @@
-// Entry point `millrace/operate`: inspect instances, and act on them. The functions are grouped by the item that they read or change.
+// Entry point `millrace/operate`: functions that inspect instances and act on instances. The functions are grouped by the kind of item that
+// a function reads or changes.
 
 import { findToken } from "./access/find-token.ts";
 import { issueToken, listTokens, mintToken, revokeToken } from "./access/tokens.ts";
@@ -111,7 +112,7 @@ export const schedules = {
 /** Tokens of callers. */
 export const tokens = { find: findToken, issue: issueToken, mint: mintToken, list: listTokens, revoke: revokeToken };
 
-/** Lanes: messages in order, one at a time. */
+/** Lanes, which process their messages in order, one at a time. */
 export const lanes = { list: listLanes, describe: describeLane, steer: steerLane, objectOf: laneObjectOf };
 
 /** Queues that external programs pull from. */
@@ -123,7 +124,7 @@ export const rooms = { objectOf: roomObjectOf };
 /** Rate limits. */
 export const limits = { list: listLimits };
 
-/** Locks that keep work exclusive. */
+/** Locks, which ensure that one piece of work runs at a time. */
 export const locks = { list: listLocks, get: getLock, break: breakLock };
 
 /** Actions on many items at once. */
@@ -146,8 +147,8 @@ export const erasure = {
   texts: ENGINE_TEXTS,
 };
 
-/** Parts of an app's finders, which the search asks. */
+/** Functions for the finders of an app, which the console's search calls. */
 export const search = { beginningWith, matchOf, titleOf };
 
-/** Sets of statuses of an instance. */
+/** Groups of the statuses of instances. */
 export const statuses = { over: OVER, refused: REFUSED, settled: SETTLED, stopped: STOPPED, underWay: UNDER_WAY, all: INSTANCE_STATUSES };

@@ -9,7 +9,7 @@ interface WatchedStep {
   readonly name: string | undefined;
 }
 
-/** One attempt at a step, from start to outcome: one log line, one span, one count. */
+/** One attempt at a step, from start to outcome. An attempt has one log line, one span and one count. */
 export class WatchedAttempt {
   readonly #beganAt = Date.now();
   readonly #span: SpanUnderWay | undefined;
@@ -26,7 +26,7 @@ export class WatchedAttempt {
   /** Runs the attempt. The attempt's outgoing requests and messages are children of its span. */
   async make<T>(work: () => Promise<T>): Promise<T> {
     const result = await duringSpan(this.#span, work);
-    // An unknown outcome logs its own line, with the key that resolves it.
+    // An unknown outcome is logged elsewhere, with the effect's key by which an operator resolves the outcome.
     if (isDoubt(result))
       this.#tell("in_doubt", { code: "in_doubt", message: "The outcome of its effect is unknown: an operator must confirm or reject it." });
     else {
@@ -36,7 +36,9 @@ export class WatchedAttempt {
     return result;
   }
 
-  /** Records a failure. An attempt that hung may fail a second time when it ends; it is counted and its span exported once. */
+  /**
+   * Records a failure. An attempt that hung may fail a second time when it ends. Only the first failure is counted and exported as a span.
+   */
   failed(failure: LoggedFailure, outcome: "retried" | "failed", error: unknown): void {
     const shown = withheldBy(this.run, failure);
     duringSpan(this.#span, () => logFailed(this.run, this.#took(), shown, outcome, error));

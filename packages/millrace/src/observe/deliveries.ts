@@ -18,17 +18,20 @@ export function noteTaken(env: object, messages: readonly Delivered[]): void {
   }
 }
 
-/** The span of a message's delivery, the parent of all spans of its handling. Returns undefined if the span is not exported. */
+/**
+ * The span of a message's delivery, which is the parent of all spans of the message's processing. Returns undefined if the span is not
+ * exported.
+ */
 export function spanOfDelivery(message: Delivered): SpanUnderWay | undefined {
   return spans.get(message);
 }
 
-/** The outcome of a delivery, and the start of its processing, in milliseconds since 1970. */
+/** The outcome of a delivery, and the time when its processing began, in milliseconds since 1970. */
 interface Noted extends Omit<Delivery, "waitedMs" | "ms"> {
   readonly takenAt: number | undefined;
 }
 
-/** Records the outcome of a delivery: one log line, its spans, and a count if it became a dead letter. */
+/** Records the outcome of a delivery as one log line and as spans. A message that became a dead letter is also counted. */
 export function noteDelivery(env: object, { takenAt: at, ...said }: Noted): void {
   const span = spanOfDelivery(said.message);
   const madeAt = Date.parse(String(fieldsOf(said.message).created_at));

@@ -18,6 +18,6 @@ export interface Delivery {
   readonly code?: string | undefined;
   readonly upstreamStatus?: number | undefined;
   readonly error?: string;
-  /** Redacts the payload's sensitive values in the message's names. */
+  /** Redacts the payload's sensitive values where the message's key, subject or source repeats them. */
   readonly hide: Hide;
 }

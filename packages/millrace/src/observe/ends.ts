@@ -11,8 +11,8 @@ interface EndedRun extends LoggedRun {
 }
 
 /**
- * Records the end of a run: one log line, one count, and the span of the instance. The start of a retry or undo is known only to this
- * replay.
+ * Records the end of a run: one log line, one count, and the span of the instance. Only this replay has recorded when a retry or undo
+ * started.
  */
 export function noteEnd(run: EndedRun, number: number, status: string, failure: LoggedFailure | null): void {
   const beganAt = number === 1 ? (run.createdAt?.getTime() ?? Date.parse(run.envelope.created_at)) : run.beganAt;

@@ -7,16 +7,20 @@ import type { Row } from "../store/d1/retry.ts";
 import { applyAction } from "./carry-out/carry-out.ts";
 
 interface Writes<Name extends string> {
-  /** The statement of the action, or a list that ends with it. The audit records whether this statement changed a row. */
+  /**
+   * The statement of the action, or a list of statements that ends with this statement. The audit records whether the statement changed a
+   * row.
+   */
   change: Part;
   also?: Readonly<Record<Name, Part>> | undefined;
-  /** True: the action remains open until the platform is notified. Default: false. */
+  /** If true, the action remains open until the platform is notified. Default: false. */
   tellsPlatform?: boolean;
 }
 
 /**
- * Commits an operator's action in one batch: the change, its audit row directly after it, and the statements that depend on both.
- * `isApplied` is false when no row changed, which the audit records too. `answers` has the rows of the statements under `also`.
+ * Commits an operator's action in one batch: the change, the audit row directly after the change, and the statements that depend on both.
+ * `isApplied` is false if no row changed. The audit records this result too. `answers` contains the rows that the statements in `also`
+ * return.
  */
 export async function act<Name extends string = never>(
   env: EngineEnv,
@@ -34,7 +38,7 @@ export async function act<Name extends string = never>(
 }
 
 export interface Refusal {
-  /** The reason for the refusal, for the operator; null where only a concurrent action can be the cause. */
+  /** The reason for the refusal, for the operator; null if only a concurrent action can be the reason. */
   why: string | null;
   from: string;
   to: string;
@@ -43,17 +47,20 @@ export interface Refusal {
 export interface Performed<Name extends string> extends Omit<Writes<Name>, "tellsPlatform"> {
   refused(answers: Record<Name, Row[]>): Refusal | Promise<Refusal>;
   /**
-   * The crash point between the commit and the call of the platform. After a crash at this point, the keeper carries the action out.
-   * Undefined: the platform is not called.
+   * The crash point between the commit and the call of the platform. After a crash at this point, the keeper carries the action out. If
+   * undefined, the platform is not called.
    */
   window?: PointAround | undefined;
-  /** Returns true if an earlier action has made this change, so that the action is no refusal. Default: no action is a repeat. */
+  /**
+   * Returns true if an earlier action has made the same change. Then the action is a repeat and is not refused. Default: no action is a
+   * repeat.
+   */
   isRepeat?: (() => Promise<boolean>) | undefined;
 }
 
 /**
- * Like `act`, for an action that is refused if it changes no row. With a `window`, the action is committed as open, then carried out on the
- * platform. Errors: `invalid_transition`.
+ * Like `act`, but an action that changes no row is refused. With a `window`, the action is committed as open, and after the commit carried
+ * out on the platform. Errors: `invalid_transition`.
  */
 export async function perform<Name extends string = never>(
   env: EngineEnv,

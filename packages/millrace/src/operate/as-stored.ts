@@ -4,12 +4,17 @@ import type { FullDeadLetter } from "../inspect/dead-letters.ts";
 import { redactionOf } from "../inspect/redaction.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
-/** The payload of an operator's correction, with the redacted fields taken from the stored payload. Errors: `invalid_payload`. */
+/**
+ * The payload of an operator's correction, in which each redacted field has the value from the stored payload. Errors: `invalid_payload`.
+ */
 export function payloadAsStored(catalog: Catalog, type: string, edited: unknown, stored: unknown): unknown {
   return asStored(edited, redactionOf(catalog).payload({ message_type: type }, stored), stored);
 }
 
-/** Replaces `[redacted]` in an edited value by the stored value. Errors: `invalid_payload` for `[redacted]` where no field was redacted. */
+/**
+ * Replaces `[redacted]` in an edited value by the stored value. Errors: `invalid_payload` for `[redacted]` in a field that was not
+ * redacted.
+ */
 function asStored(edited: unknown, shown: unknown, stored: unknown): unknown {
   const whole = restored(edited, shown, stored);
   if (shown === stored || !saysRedacted(whole)) return whole;

@@ -8,8 +8,9 @@ import { markAnswered } from "../store/instances/wait.ts";
 import { perform, type Refusal } from "./act.ts";
 
 /**
- * Answers a question once and continues its instance. Errors: `approval_not_found`; `invalid_transition` (audited as no change) if the
- * question was answered before, its run is over, or its deadline has passed and `otherwise` applies.
+ * Records the answer to a question, once, and continues the question's instance. Errors: `approval_not_found`; `invalid_transition`
+ * (audited as no change) if the question was answered before, the question's run is over, or its deadline has passed and `otherwise`
+ * applies.
  */
 export async function decideApproval(
   env: EngineEnv,

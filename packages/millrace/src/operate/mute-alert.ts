@@ -7,18 +7,18 @@ import { muteAlert, unmuteAlert } from "../store/alerts.ts";
 import { query } from "../store/d1/retry.ts";
 import { act } from "./act.ts";
 
-/** The id of the audited action, and true if it changed the mute. */
+/** The id of the audited action, and whether the action changed the alert's mute. */
 export interface Muted {
   readonly actionId: string;
   readonly isApplied: boolean;
 }
 
-/** Longest time for which an alert can be muted, in milliseconds: the retention of an ended alert. */
+/** Maximum time for which an alert can be muted, in milliseconds. The retention of an ended alert is equally long. */
 export const MAX_MUTE_MS = 30 * 86_400_000;
 
 /**
- * Mutes an alert, and later alerts of its rule and group, until `until` in milliseconds since 1970; null unmutes. The alert stays listed.
- * Audited under the operator's tenant. Errors: `alert_not_found`.
+ * Mutes an alert, and later alerts of its rule and group, until the time `until` in milliseconds since 1970. Null ends the mute. A muted
+ * alert stays in the list. The action is audited under the operator's tenant. Errors: `alert_not_found`.
  */
 export async function mute(env: EngineEnv, by: Operator, id: string, until: number | null, reason: string): Promise<Muted> {
   const actionId = crypto.randomUUID();

@@ -16,16 +16,16 @@ import { startBulk } from "./bulk/start.ts";
 export interface Work {
   readonly kind: PausedKind;
   readonly name: string;
-  /** True: the pause is for all tenants. False: only for the tenant of the operator. */
+  /** If true, the pause is for all tenants. If false, the pause is only for the operator's tenant. */
   readonly allTenants: boolean;
 }
 
 export interface PausePlan {
   readonly refused: string | null;
   readonly follows: string;
-  /** Instances of the tenant that run or wait for an event. */
+  /** Number of the tenant's instances that run or wait for an event. */
   readonly running: number;
-  /** Instances of the tenant that have not started. */
+  /** Number of the tenant's instances that have not started. */
   readonly waiting: number;
 }
 
@@ -61,10 +61,10 @@ const GO_ON = "Running instances continue.";
 const RESUMES = "The keeper starts the waiting instances in the order of their acceptance, at the rate of the platform.";
 
 /**
- * Pauses a workflow or queue: no new instance starts. With `pausesRunning`, a bulk action pauses the tenant's running instances. Errors:
- * `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for all tenants without the scope `observe`;
- * `invalid_transition` if the workflow or queue is paused already, audited as no change; with `pausesRunning` also those of `startBulk`,
- * after which nothing is paused.
+ * Pauses a workflow or queue, so that no new instance starts. With `pausesRunning`, a bulk action pauses the tenant's running instances.
+ * Errors: `invalid_payload` for an unknown name, and for a queue of events; `forbidden` for a pause of all tenants without the scope
+ * `observe`; `invalid_transition` if the workflow or queue is paused already, audited as no change. With `pausesRunning` the errors of
+ * `startBulk` are added, after which nothing is paused.
  */
 export async function pauseWork(
   env: EngineEnv,
@@ -74,13 +74,13 @@ export async function pauseWork(
   { reason, pausesRunning }: { readonly reason: string; readonly pausesRunning: boolean },
 ): Promise<{ actionId: string; bulkId: string | null }> {
   const before = await find(env, catalog, by, "pause", work);
-  // The bulk action starts first: if it is refused, nothing is paused, and the request can be repeated.
+  // The bulk action starts first, so that nothing is paused if the bulk action is refused. The request can then be repeated.
   const bulkId = pausesRunning && before === undefined ? await pauseRunning(env, catalog, by, work, reason) : null;
   const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason };
   return { actionId: await change(env, by, "pause", work, reason, before, insertPause(pause)), bulkId };
 }
 
-/** Starts a bulk action that pauses the tenant's running instances; null if there are none. Errors: as `startBulk`. */
+/** Starts a bulk action that pauses the tenant's running instances; null if no such instance exists. Errors: as `startBulk`. */
 async function pauseRunning(env: EngineEnv, catalog: Catalog, by: Asker, { kind, name }: Work, reason: string): Promise<string | null> {
   const rows = await query<{ id: string }>(
     env.DB,

@@ -6,17 +6,17 @@ import type { Operator } from "../store/actions.ts";
 
 export interface Steering {
   actionId: string;
-  /** The message that was affected, if any. */
+  /** The id of the message that the action changed; null if the action changed no message. */
   messageId: string | null;
-  /** Instances that no longer block their lane after the action. */
+  /** Ids of the instances that no longer block their lane after the action. */
   instanceIds: string[];
 }
 
 /**
- * Steers a lane of the tenant. `pause`: the lane starts no further message; `resume`: the lane continues, also after a failed instance that
- * held it; `retry_head`: the lane's head is tried now; `skip_head`: the head becomes a dead letter, or the failed instance releases the
- * lane. The lane stores the action with its change and writes the audit row later. If `id` is given and is no longer the head, the action
- * changes nothing. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
+ * Steers a lane of the tenant. `pause`: the lane starts no further message; `resume`: the lane continues, also if a failed instance held
+ * the lane; `retry_head`: the lane tries its first message now; `skip_head`: the first message becomes a dead letter, or the failed
+ * instance releases the lane. The lane stores the action together with the change, and writes the audit row later. If `id` is given and
+ * does not name the first message, the action changes nothing. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
  */
 export async function steerLane(
   env: EngineEnv,

@@ -10,7 +10,7 @@ interface Advised {
   readonly instanceId: string;
 }
 
-/** The run whose code calls while it is between steps; undefined within a step. The value is set in development only. */
+/** The run whose code is executing outside steps; undefined within a step. The value is set in development only. */
 const between = new AsyncLocalStorage<Advised | undefined>();
 let watches = false;
 const watching = new WeakSet<typeof fetch>();
@@ -18,7 +18,7 @@ const watching = new WeakSet<typeof fetch>();
 const given = new Set<string>();
 
 /**
- * Logs that a workflow's code is probably wrong; the run continues. The advice is logged once per isolate, and in development once per run.
+ * Logs that a workflow's code is probably wrong. The run continues. The advice is logged once per isolate, and in development once per run.
  */
 export function advise({ env, workflow, instanceId }: Advised, step: string, said: string): void {
   const about = [inDevelopment(env) ? instanceId : workflow, step, said].join("\n");
@@ -40,7 +40,7 @@ export function withinStep<T>(body: () => T): T {
   return watches ? between.run(undefined, body) : body();
 }
 
-/** Replaces `fetch` by a function that gives advice, again if other code has replaced `fetch` since. */
+/** Replaces `fetch` by a function that logs advice. If other code has replaced `fetch` since the last call, `fetch` is replaced again. */
 function watchFetch(): void {
   watches = true;
   const real = globalThis.fetch;

@@ -8,19 +8,21 @@ export interface Caught {
   name: string;
   code?: ErrorCode | undefined;
   message: string;
-  /** The known status of the step's effect; undefined if the step has no effect, or if its effect is recorded. */
+  /** The known status of the step's effect; undefined if the step has no effect, or if the effect is recorded. */
   effect?: Unrecorded | undefined;
-  /** True if an operator has retried the step since: the error is ignored, unless the step fails with the same error again. */
+  /**
+   * True if an operator has retried the step since the error. Then the error is ignored, unless the step fails with the same error again.
+   */
   forgotten?: true;
-  /** The label of an effect that the code began after it caught the error, and that may have no record. */
+  /** The label of an effect that the code began after it caught the error. The effect may have no record. */
   wentOn?: string;
-  /** The steps that had settled before that effect began, in the format of an inbox entry (see `packBefore`). */
+  /** The steps that had settled before the effect `wentOn` began, in the format of an inbox entry (see `packBefore`). */
   after?: string | null;
 }
 
 /**
- * A step that is attempted again from run `open` on, although the platform remembers its failure. `effect`: the possible effect of earlier
- * attempts at the step.
+ * A step that is attempted again from run `open` on, although the platform remembers its failure. `effect`: the status of the effect that
+ * earlier attempts at the step may have had.
  */
 export interface Reopened {
   open: number;
@@ -28,8 +30,8 @@ export interface Reopened {
 }
 
 /**
- * The state of an unrecorded step that a run leaves to later replays: an error that the code received, or a new attempt, because the code
- * received no error or an operator retried the step.
+ * The state of an unrecorded step, as a run stores it for later replays. The state is an error that the code received, or a new attempt. A
+ * new attempt follows if the code received no error, or if an operator retried the step.
  */
 export type LeftBehind = Caught | Reopened;
 
@@ -41,14 +43,14 @@ export interface Acting {
   readonly undoable?: boolean | undefined;
 }
 
-/** The error to store for later replays. For a step that `acts`, the stored error contains the known status of the effect. */
+/** The error to store for later replays. If `acts` is true, the stored error contains the known status of the step's effect. */
 export function caughtOf(error: unknown, { acts = false, undoable = false }: Acting = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
   const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
 }
 
-/** True for a failed step whose effect may have happened. */
+/** True if the effect of a failed step may have happened. */
 export function leavesOpen({ effect }: Pick<Caught, "effect">): boolean {
   return effect !== undefined && effect !== "refused";
 }
@@ -71,7 +73,7 @@ export function errorOf({ name, code, message, effect }: Caught): Error {
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }
 
-/** Serializes the state left to later replays. If the failures are too long for a row, each message is shortened. */
+/** Serializes the state that a run stores for later replays. If the failures are too long for a row, each message is shortened. */
 export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
@@ -84,8 +86,8 @@ export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
 }
 
 /**
- * Maximum length of the stored failures in characters: a D1 row has at most 2 MB, a character up to 3 bytes, and the inbox entry has other
- * fields.
+ * Maximum length of the stored failures in characters. A D1 row has at most 2 MB, a character has up to 3 bytes, and the inbox entry has
+ * other fields.
  */
 const MAX_LEFT_CHARACTERS = 300_000;
 const SHORT_MESSAGE_CHARACTERS = 40;
@@ -99,20 +101,21 @@ interface Heard {
    * effect.
    */
   readonly isPast: (label: string) => boolean;
-  /** The state that earlier runs left. */
+  /** The state that earlier runs stored for this replay. */
   readonly before: Readonly<Record<string, LeftBehind>> | undefined;
 }
 
 /**
- * A step to attempt again, with the possible effect of its earlier attempts. If the upstream refused each attempt, no such effect exists.
+ * A step to attempt again, with the status of the effect that its earlier attempts may have had. If the upstream refused each attempt, the
+ * result contains no status.
  */
 export function reopened(open: number, effect: Unrecorded | undefined): Reopened {
   return leavesOpen({ effect }) ? { open, effect } : { open };
 }
 
 /**
- * The state that a replay leaves to the next run, as JSON: the failures that its code received, except the last failure, and the steps to
- * attempt again; null if the replay leaves neither.
+ * The state that a replay stores for the next run, as JSON. The state contains the failures that the replay's code received, except the
+ * last failure, and the steps to attempt again. Null without such failures and steps.
  */
 export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
   const open = (labels: readonly string[]) =>

@@ -10,7 +10,10 @@ interface Passed {
   readonly course: { hasSettled(label: string, failed: boolean): boolean };
 }
 
-/** Adds a hint to a failure of the code itself: the output that an operator confirmed last may be the reason, and a retry keeps it. */
+/**
+ * Adds a hint to a failure of the workflow's code. The hint says that the output that an operator confirmed last may be the reason, and
+ * that a retry keeps this output.
+ */
 export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, course }: Passed): Failure {
   const [last] = seen.filter((entry) => isConfirmed(entry, course)).toSorted((one, other) => other.updated_at - one.updated_at);
   if (last === undefined || (failure.step !== "" && !BY_ITSELF.has(failure.code))) return failure;
@@ -25,7 +28,9 @@ export function withConfirmed(failure: Failure, { instanceId, inbox: { seen }, c
 /** Codes of failures that no upstream caused. */
 const BY_ITSELF: ReadonlySet<string> = new Set(["config_invalid", "step_failed"]);
 
-/** True for a step whose output an operator gave: by a confirmation or by a skip, which this replay may have recorded itself. */
+/**
+ * True for a step whose output an operator gave by a confirmation or by a skip. This replay may have recorded the output of a skip itself.
+ */
 function isConfirmed({ token, state, position, step, item }: Seen, course: Passed["course"]): boolean {
   if (position < 0) return false;
   if (token === SKIPPED) return state === "done" || (state === "failed" && course.hasSettled(labelOf(step, item), false));

@@ -2,15 +2,15 @@ import { type Acting, type Caught, caughtOf, leavesOpen } from "./caught.ts";
 import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /**
- * The position of a step in its replay: the number of steps that had settled when the code called it, and an inbox entry that already
- * records some of these steps.
+ * The position of a step in its replay. `at` is the number of steps that had settled when the code called the step. `basis` is an inbox
+ * entry that already records some of these steps.
  */
 export interface Start {
   readonly at: number;
   readonly basis: Told;
 }
 
-/** Longest time that the code may take between a step's result and its next step, in milliseconds. */
+/** Maximum time between a step's result and the code's call of the next step, in milliseconds. */
 export const NAMING_MS = 2000;
 
 /** Time within which a result that the platform remembers arrives, in milliseconds. */
@@ -23,9 +23,9 @@ interface Told {
 
 /**
  * The order in which a replay begins steps and receives their results. The same code takes the same path if it receives the same results in
- * the same order. Therefore the code receives one result at a time, in the order of the first replay: a race has the same winner, whichever
- * step is faster in the later replay. The steps that had settled before a step are stored in the entry of that step, without a separate
- * write.
+ * the same order. Therefore the code receives one result at a time, in the order of the first replay. A race then has the same winner, even
+ * if another step is faster in the later replay. The steps that had settled before a step are stored in the entry of that step, without a
+ * separate write.
  */
 export class Course implements Progress {
   readonly #begun = new Set<string>();
@@ -43,7 +43,7 @@ export class Course implements Progress {
   readonly #kept = new Map<string, Caught>();
   #telling = false;
   #over = false;
-  /** Number of results that the code had received at its end. */
+  /** Number of results that the code had received when the code ended. */
   #heardAtEnd: number | undefined;
   /** Steps that this replay executes itself, because no earlier result exists. */
   readonly #anew = new Set<string>();
@@ -59,7 +59,7 @@ export class Course implements Progress {
     return this.#failed.get(label) === failed;
   }
 
-  /** The last step with a result, if it failed and the code has called no step since. */
+  /** The step whose result the code received last, if this step failed and the code has called no step since. Otherwise undefined. */
   get lastFailed(): string | undefined {
     const heard = this.#heardAtEnd ?? this.#settled.length;
     const last = this.#settled[heard - 1];
@@ -67,14 +67,16 @@ export class Course implements Progress {
   }
 
   /**
-   * True after the code has received a result that no earlier replay can have received, with no other step in progress. Then every later
-   * step is new.
+   * True after the code has received a result that no earlier replay can have received, while no other step was in progress. Then no
+   * earlier replay can have called a later step.
    */
   get isBeyond(): boolean {
     return this.#beyond;
   }
 
-  /** Records that the step's result belongs to another replay, which has also received the result and may have executed more steps. */
+  /**
+   * Records that another replay produced the step's result. The other replay has also received the result and may have executed more steps.
+   */
   noteOther(label: string): void {
     this.#beyond = false;
     this.#anew.delete(label);
@@ -87,8 +89,8 @@ export class Course implements Progress {
 
   /**
    * Lets branches in the background repeat their steps after the code has ended. In an earlier replay, a branch may have begun more steps.
-   * The branch receives remembered results only, so that it begins the same steps again. Without this call, an effect that happened, and
-   * that a crash left unrecorded, would be lost.
+   * In this replay, the branch receives only results that the platform remembers, so that the branch begins the same steps again. Without
+   * this call, an effect that happened but was not recorded because of a crash would be lost.
    */
   async catchUp(): Promise<void> {
     this.#heardAtEnd = this.#settled.length;
@@ -104,8 +106,8 @@ export class Course implements Progress {
   }
 
   /**
-   * Records that the code has ended: it begins no more steps and receives no more results. Otherwise the progress of a branch would depend
-   * on timing.
+   * Records that the code has ended. From now on the code begins no steps and receives no results, because otherwise the progress of a
+   * branch would depend on timing.
    */
   end(): void {
     this.#over = true;
@@ -128,7 +130,7 @@ export class Course implements Progress {
     return Object.fromEntries(failed);
   }
 
-  /** Records that a guarded step makes an attempt. `at`: the number of results that the code had received when it began the step. */
+  /** Records that a guarded step makes an attempt. `at`: the number of results that the code had received when the code began the step. */
   noteAttempt(label: string, { at }: Start): void {
     this.noteAnew(label);
     if (this.#heardAtEnd === undefined) this.#attempted.set(label, at);
@@ -162,19 +164,19 @@ export class Course implements Progress {
     return packBefore(by, this.#settled.slice(by === null ? 0 : basis.at, at));
   }
 
-  /** Records that the step has an inbox entry, so that later entries need not repeat its content. */
+  /** Records that the step has an inbox entry, so that later entries need not repeat the settled steps in this entry. */
   noteRecorded({ label, generation }: Basis, { at }: Start): void {
     if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
   }
 
-  /** Records that this replay wrote an outcome of the step, with the steps that had settled before. */
+  /** Records that this replay wrote an outcome of the step, together with the steps that had settled before the step began. */
   noteOutcome({ at }: Start): void {
     this.#saidUntil = Math.max(this.#saidUntil, at);
   }
 
   /**
-   * The failures that the code had received before it called an effect, if later replays would lack one of them after a crash. The result
-   * includes stored failures that no outcome contains. The result is undefined if no write is needed.
+   * The failures that the code had received before the call of an effect, including stored failures that no outcome contains. The result is
+   * undefined if later replays receive all these failures without a write, even after a crash.
    */
   unkept(label: string, start: Start): Record<string, Caught> | undefined {
     const kept = (failed: string) => (this.#kept.get(failed)?.wentOn === undefined ? undefined : this.#kept.get(failed));
@@ -188,8 +190,8 @@ export class Course implements Progress {
   }
 
   /**
-   * Like `unkept`, before a step without an effect, such as a sleep: the result has only failed effects that may have happened. An operator
-   * may undo the run meanwhile, and the undo needs these failures.
+   * Like `unkept`, but for a step without an effect, such as a sleep. The result has only the failures of effects that may have happened.
+   * An operator may undo the run meanwhile, and the undo needs these failures.
    */
   unkeptEffects(start: Pick<Start, "at">): Record<string, Caught> | undefined {
     const unsaid = this.#unsaid(start, (failed) => this.#history?.isTold(failed) === true).filter(([, one]) => leavesOpen(one));
@@ -198,8 +200,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The failures that the code had received before it called a step, except failures in an outcome of this replay and failures for which
-   * `isKnown` is true.
+   * The failures that the code had received before the call of a step. The result excludes failures in an outcome of this replay, and
+   * failures for which `isKnown` is true.
    */
   #unsaid({ at }: Pick<Start, "at">, isKnown: (label: string) => boolean): [string, Caught][] {
     const since = this.#saidUntil;
@@ -229,8 +231,8 @@ export class Course implements Progress {
   }
 
   /**
-   * True if the chain of bases leads to this label. An entry that a later replay rewrites may depend on entries that depended on the former
-   * entry.
+   * True if the chain of bases contains this label. A later replay may rewrite an entry, and the new entry may depend on entries that
+   * depended on the former entry.
    */
   #leadsTo(label: string, basis: Basis | null): boolean {
     const seen = new Set<string>();
@@ -273,7 +275,7 @@ export class Course implements Progress {
     this.#telling = false;
   }
 
-  /** Waits until the code calls the step that it called before the next result in an earlier replay, for at most `NAMING_MS`. */
+  /** Waits, for at most `NAMING_MS`, until the code calls the step that the code of the earlier replay called before the next result. */
   async #untilNamed(): Promise<void> {
     const startedAt = Date.now();
     for (let missed = this.missed(); missed !== undefined && !this.#unnamed.has(missed); missed = this.missed()) {
@@ -283,8 +285,8 @@ export class Course implements Progress {
   }
 
   /**
-   * Index of the held result to release next. The index is after the last result if the step that was next in the earlier replay is still
-   * in progress.
+   * Index of the held result to release next. If the step whose result came next in the earlier replay is still in progress, the index is
+   * after the last held result.
    */
   #nextHeld(): number {
     while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();

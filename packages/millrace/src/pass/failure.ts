@@ -5,12 +5,12 @@ import { framesOf } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 
 /**
- * Status of an effect without a record, after the step failed. `refused`: the upstream refused the effect, so it did not happen. `unknown`:
- * the effect may have happened. `undoable`: the effect may have happened, and the step's code has an undo handler.
+ * Status of an effect without a record, after the step failed. `refused`: the upstream refused the effect, so the effect did not happen.
+ * `unknown`: the effect may have happened. `undoable`: the effect may have happened, and the step's code has an undo handler.
  */
 export type Unrecorded = "refused" | "unknown" | "undoable";
 
-/** The reason why a step, and with it an instance, failed: shown to operators. */
+/** The reason why a step, and therefore its instance, failed. Operators see this reason. */
 export const ShownFailure = z
   .object({
     step: z.string().meta({ description: "The step name of the platform; empty if the workflow code threw between steps." }),
@@ -33,16 +33,16 @@ export const ShownFailure = z
   })
   .meta({ id: "Failure" });
 
-/** A failure in the form in which it is stored. */
+/** A failure in its stored form. */
 export interface Failure extends z.infer<typeof ShownFailure> {
   code: ErrorCode;
-  /** Status of the step's effect. `none`: the step has no effect, or a recorded one. Undefined for an unknown status. */
+  /** Status of the step's effect. `none`: the step has no effect, or has a recorded effect. Undefined if the status is not known. */
   effect?: Unrecorded | "none" | undefined;
   /** The output of an effect that happened, although its rows and messages were refused. */
   answered?: Answered | undefined;
 }
 
-/** The output as JSON, or its reference in R2. Both fields are null for a step without an output. */
+/** The output as JSON, or the reference of the output in R2. Both fields are null for a step without an output. */
 export interface Answered {
   readonly output: string | null;
   readonly outputRef: string | null;
@@ -72,7 +72,7 @@ export function asWrongStatement(error: unknown): unknown {
 const MISSING =
   /^(?:D1_ERROR: )?(?:no such (table|column|index): (\S+?)|table (\S+) has no column named (\S+?))(?: at offset \d+)?(?:: SQLITE_ERROR)?$/;
 
-/** SQLite's messages for statements that it cannot prepare, for any content of the tables. */
+/** SQLite's messages for statements that SQLite cannot prepare, independent of the content of the tables. */
 const WRONG = new RegExp(
   `^(?:D1_ERROR: )?(${[
     'near ".*?": syntax error',
@@ -95,7 +95,10 @@ const WRONG = new RegExp(
   "s",
 );
 
-/** Further messages of SQLite for wrong statements. An upstream's error may equal them, so they must end with SQLite's error code. */
+/**
+ * Further messages of SQLite for wrong statements. An upstream's error may have the same text, so the message must end with SQLite's error
+ * code.
+ */
 const REFUSED = new RegExp(
   `^(?:D1_ERROR: )?(${[
     "not authorized",
@@ -120,7 +123,7 @@ const ONE_TRANSACTION =
   "BEGIN, COMMIT, ROLLBACK, SAVEPOINT and RELEASE are not for Workers. The statements of one commit are one transaction without them";
 const NOT_FOR_WORKERS = "not authorized. PRAGMA, ATTACH, temporary tables and the like are not for Workers";
 
-/** Describes an attempt's error for operators and the database. Messages are truncated; stacks and payloads are omitted. */
+/** Describes an attempt's error for operators and the database. The error's message is truncated, and its stack and payload are omitted. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";
   const where = step === "" && codeOf(error) === undefined ? thrownAt(error) : undefined;

@@ -20,7 +20,7 @@ export class Failures {
     this.#attempts.set(label, { error, last, failure: describeFailure(label, attempt, error) });
   }
 
-  /** Records an attempt with an unknown outcome, which the refusal of a later attempt does not resolve. */
+  /** Records an attempt with an unknown outcome. The outcome remains unknown even if the upstream refuses a later attempt. */
   noteUnclear(label: string): void {
     this.#unclear.add(label);
   }
@@ -43,16 +43,16 @@ export class Failures {
     return this.#trouble;
   }
 
-  /** The error of a step's last attempt in this replay. The error may request the next delay. */
+  /** The error of a step's last attempt in this replay. The error may request the delay before the next attempt. */
   lastOf(label: string): unknown {
     return this.#attempts.get(label)?.error;
   }
 
   /**
-   * The failure that ended the run. If the thrown error, or a `cause` of it, is a step's error, the result is the failure of that step; of
-   * several, the last one in `heard`, the order in which the code received them. Any other error is a failure of the workflow's code. The
-   * result is undefined if the platform stopped retrying the step before the code's limit of attempts, which a deployment may have raised:
-   * then the keeper polls the platform.
+   * The failure that ended the run. If the thrown error, or a `cause` of the thrown error, is a step's error, the result is the failure of
+   * this step. If the errors of several steps match, the result is the failure that is last in `heard`, the order in which the code
+   * received failures. Any other error is a failure of the workflow's code. The result is undefined if the platform stopped retrying the
+   * step before the code's limit of attempts, because a deployment may have raised this limit. Then the keeper polls the platform.
    */
   reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
     const causes = causesOf(error).filter((cause) => this.#heard.has(cause));
@@ -77,7 +77,7 @@ function causesOf(error: unknown): readonly unknown[] {
   return [...causes];
 }
 
-/** The causes of an error. An error of the app that throws when it is read has no causes. */
+/** The causes of an error. If reading an error of the app throws, the result has no causes. */
 function saidBy(error: unknown): readonly unknown[] {
   try {
     if (!(error instanceof Error)) return [];

@@ -1,23 +1,25 @@
 /**
- * The platform needs more than this time, in milliseconds, to restart a run in another existing process. Therefore the first step of a
- * younger run needs no read of the inbox. The upstream of a `keyed` effect remembers the key for hours, so it would also detect a
- * repetition.
+ * The platform needs more than this time, in milliseconds, to restart a run in another existing process. Therefore the first step of a run
+ * that is younger than this time needs no read of the inbox. The upstream of a `keyed` effect remembers the key for hours, so the upstream
+ * would also detect a repetition.
  */
 export const FRESH_MS = 2000;
 
 let lately = new Set<string>();
 let before = new Set<string>();
 let turnedAt = 0;
-/** Time of the first call in this isolate. An isolate that has ended may have replayed instances created before. */
+/**
+ * Time of the first call in this isolate. Another isolate that has ended may have replayed instances that were created before this time.
+ */
 let since: number | undefined;
 
 /**
- * True for an instance that was created moments ago, in the lifetime of this isolate, and that this isolate has not replayed yet. Such an
- * instance has no records.
+ * True for an instance that was created moments ago, after the start of this isolate, and that this isolate has not replayed yet. Such an
+ * instance has no inbox records.
  */
 export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
-  // If the clock was ahead at the first call, the current time replaces that time.
+  // If the clock was ahead at the first call, the current time replaces the time of the first call.
   since = Math.min(since ?? at, at);
   if (at - turnedAt > FRESH_MS || at < turnedAt) {
     before = lately;
@@ -29,7 +31,9 @@ export function isFirstPass(instanceId: string, createdAt: Date | undefined): bo
   return !known && createdAt !== undefined && createdAt.getTime() > since && at - createdAt.getTime() <= FRESH_MS;
 }
 
-/** True for a time before this isolate's first replay. An attempt of that time began in another isolate, which may have ended. */
+/**
+ * True for a time before this isolate's first replay. An attempt that began at such a time began in another isolate, which may have ended.
+ */
 export function isOfBefore(at: number): boolean {
   return since === undefined || at < since;
 }

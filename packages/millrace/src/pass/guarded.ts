@@ -1,4 +1,4 @@
-/** The guarded steps that a workflow's code has begun in this replay, awaited or not. */
+/** The guarded steps that a workflow's code has begun in this replay, including steps that the code does not await. */
 export class GuardedSteps {
   readonly #begun = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();

@@ -3,25 +3,28 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
 import { type Caught, type LeftBehind, packLeft } from "./caught.ts";
 
-/** A step with a result that the code received; and the error if the step failed. */
+/** A step whose result the code has received, with the error if the step failed. */
 export interface Settlement {
   label: string;
   failure?: Caught;
 }
 
-/** A settlement in the stored form: the step's label, in an array if the step failed. */
+/** A settlement in the stored form: the step's label for a success, and an array with the step's label for a failure. */
 type Mark = string | [string];
 
-/** An inbox entry that already contains the steps that had settled before it began. */
+/** An inbox entry that contains the steps that had settled before the entry's own step began. */
 export interface Basis {
   readonly label: string;
   readonly generation: number;
 }
 
-/** A basis in the stored form: the step's label, with the generation if it is not the first. */
+/** A basis in the stored form: the step's label, with the generation unless the generation is 1. */
 type BasisMark = string | [string, number] | null;
 
-/** The steps that had settled before a step began, as stored in its entry, without the steps in the entry of `basis`. */
+/**
+ * The steps that had settled before a step began, in the stored form of the step's entry, without the steps that the entry of `basis`
+ * contains.
+ */
 export function packBefore(basis: Basis | null, settled: readonly Settlement[]): { after: string | null; caught: string | null } {
   if (basis === null && settled.length === 0) return { after: null, caught: null };
   const base: BasisMark = basis && (basis.generation === 1 ? basis.label : [basis.label, basis.generation]);
@@ -50,9 +53,12 @@ export interface Progress {
   hasSettled(label: string, failed: boolean): boolean;
 }
 
-/** The records of earlier replays: which steps they recorded, and which steps had settled before each of these began. */
+/** The records of earlier replays: the recorded steps, and for each recorded step the steps that had settled before it began. */
 export class History {
-  /** The labels of steps in the order in which they settled, as far as later recorded steps show it; then the other recorded steps. */
+  /**
+   * The labels of recorded steps. Steps whose order of settling is known from later recorded steps come first, in this order. The other
+   * recorded steps follow.
+   */
   readonly order: readonly string[];
   readonly #newest = new Map<string, Past>();
   readonly #generations = new Map<string, Past>();
@@ -82,16 +88,17 @@ export class History {
     }
     const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
     const order = new Set<string>();
-    // An effect that began after a caught failure, and has no other record, is sorted last, like an entry of a later run.
+    // An effect whose only record is in a caught failure is sorted last, like an entry of a later run.
     const begun = Object.values(left).flatMap((one) => ("after" in one && one.after ? [begunAfter(one.after)] : []));
     for (const past of this.#behind([...newest, ...begun])) {
-      // A step that is attempted again has no position yet, because it may wait for a step that began later.
+      // A step that is attempted again has no position yet, because this step may wait for a step that began later.
       for (const { label, failed } of past.settled) {
         const isForgotten = past.caught[label]?.forgotten || (failed && this.#open.has(label));
         if (!isForgotten) order.add(label);
       }
     }
-    // Results that an earlier replay had not received when it ended are sorted last, because an earlier result may have ended that replay.
+    // Results that an earlier replay had not received at its end are sorted last, because a result that the replay did receive may have
+    // ended the replay.
     const done = newest.filter(({ state }) => state === "done");
     for (const { label } of done) if (!this.#open.has(label)) order.add(label);
     for (const { label } of done) order.add(label);
@@ -108,24 +115,24 @@ export class History {
     for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
       for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
     }
-    // A run that ended with a step's failure does not override an effect that another replay, or an earlier run, began after that step.
+    // The failure of a step that ended a run does not override an effect that another replay or an earlier run began after the step.
     for (const label of this.#builtOn) if (label in left && !failedFor.has(label)) this.#caught.delete(label);
   }
 
   /**
-   * The error of a failed step after which other steps were recorded; The error remains if a late attempt has recorded an outcome since,
-   * because the code continued without it.
+   * The error of a failed step after which other steps were recorded. The error remains even if a late attempt has recorded an outcome of
+   * the step since, because the code continued without this outcome.
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
   }
 
-  /** True for a failure that every later replay receives too, because an effect followed that certainly happened. */
+  /** True for a failure that every later replay receives too, because an effect that certainly happened followed the failure. */
   keepsFailureOf(label: string): boolean {
     return this.#caught.has(label) && this.#kept.has(label);
   }
 
-  /** True for a failure that `keepsFailureOf` describes, and for a failure that an earlier run left. */
+  /** True for a failure for which `keepsFailureOf` is true, and for a failure that an earlier run stored. */
   isTold(label: string): boolean {
     const left = this.left[label];
     return this.keepsFailureOf(label) || (this.#caught.has(label) && left !== undefined && !("open" in left));
@@ -149,22 +156,22 @@ export class History {
     return this.#generations.get(keyOf(entry))?.basis ?? null;
   }
 
-  /** True for a step that is attempted again and fails with its earlier error. */
+  /** True if a step that is attempted again fails with the same error as before. */
   failsAgain(label: string, error: Caught): boolean {
     const before = this.#forgotten.get(label);
     return before !== undefined && before.name === error.name && before.message === error.message;
   }
 
   /**
-   * The entry of a recorded step, if it contains exactly the steps that have settled in this replay (`count`). Later entries need not
-   * repeat these steps.
+   * The entry of a recorded step, if the entry contains exactly the steps that have settled in this replay (`count`). Later entries need
+   * not repeat these steps.
    */
   basisAt(label: string, pass: Progress, count: number): Basis | undefined {
     const step = this.#newest.get(label);
     return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
   }
 
-  /** A recorded step that deterministic code would have called before the present step. */
+  /** A recorded step that the code has not called, although deterministic code would have called this step by now. */
   missedBy(pass: Progress): string | undefined {
     for (const [label, step] of this.#newest) if (!pass.hasBegun(label) && this.#isDue(step, pass)) return label;
     return undefined;
@@ -176,7 +183,7 @@ export class History {
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
-      // An unclaimed generation has no order yet, and neither has a failure that is ignored after a retry.
+      // An unclaimed generation has no position in the order yet. A failure that is ignored after a retry has no position either.
       const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(pass, label, failed) && !past.caught[label]?.forgotten);
       if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);
@@ -185,8 +192,8 @@ export class History {
   }
 
   /**
-   * Number of settled steps that an entry and its bases contain. The result is NaN if the error of a failure is missing, because an
-   * operator retried the step.
+   * Number of settled steps that an entry and its bases contain. If the error of a failure is missing because an operator retried the step,
+   * the result is NaN.
    */
   #tells(step: Past): number {
     for (const past of this.#chain(step, this.#told)) {
@@ -198,22 +205,22 @@ export class History {
     return this.#told.get(step) ?? Number.NaN;
   }
 
-  /** Orders entries so that each follows its bases. */
+  /** Orders entries so that each entry follows its bases. */
   #behind(steps: readonly Past[]): ReadonlySet<Past> {
     const all = new Set<Past>();
     for (const step of steps) for (const past of this.#chain(step, all)) all.add(past);
     return all;
   }
 
-  /** An entry after its bases, without `known` entries. */
+  /** A list of an entry's bases and, at the end, the entry itself, without the entries in `known`. */
   #chain(step: Past, known: { has(past: Past): boolean }): Past[] {
     const chain = new Set<Past>();
-    // Entries that other replays rewrote can form a cycle: the chain ends there.
+    // Entries that other replays rewrote can form a cycle. The chain ends where an entry would occur again.
     for (let past: Past | undefined = step; past && !known.has(past) && !chain.has(past); past = this.#basisOf(past)) chain.add(past);
     return [...chain].toReversed();
   }
 
-  /** True for a chain of entries that has its first basis. */
+  /** True if no basis is missing at the start of a chain of entries. */
   #isWhole([first]: Past[], known: { has(past: Past): boolean }): boolean {
     if (!first || first.basis === null) return true;
     const basis = this.#basisOf(first);
@@ -226,8 +233,8 @@ export class History {
 }
 
 /**
- * True if the step has settled as recorded. A step that succeeded before and fails in this replay also counts, because the code takes no
- * other recorded path.
+ * True if the step has settled as recorded. The result is also true for a step that succeeded before and fails in this replay, because the
+ * code then takes no other recorded path.
  */
 function hasComeOut(pass: Progress, label: string, failed: boolean): boolean {
   return pass.hasSettled(label, failed) || (!failed && pass.hasSettled(label, true));
@@ -265,7 +272,7 @@ function mayHaveHappened({ state, isUndone }: Past): boolean {
   return state !== "failed" && !isUndone;
 }
 
-/** True for an effect that certainly happened, so that it can only be undone. */
+/** True for an effect that certainly happened, so that only an undo can remove the effect. */
 function isForGood({ state }: Past): boolean {
   return state === "done" || state === "superseded";
 }
@@ -275,8 +282,8 @@ function keyOf({ label, generation }: Basis): string {
 }
 
 /**
- * Sorts the latest run first, because it followed the recorded path of the earlier runs and contains more steps. Effects that an undo
- * ignored keep the position of their run.
+ * Sorts the entries of the latest run first, because the latest run followed the recorded path of the earlier runs and contains more steps.
+ * Effects that an undo ignored keep the position of their run.
  */
 function inOrderOfRuns(entries: readonly Seen[]): (one: Past, other: Past) => number {
   const undoneAt = entries.flatMap(({ token, updated_at }) => (token === UNDONE ? [updated_at] : []));

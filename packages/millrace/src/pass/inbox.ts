@@ -15,7 +15,10 @@ import { patiently } from "./patiently.ts";
 import type { StepCall } from "./step-call.ts";
 import type { WhichRun } from "./which-run.ts";
 
-/** Timeout in milliseconds for the recorder's answer whether a replay is the first. A read of the inbox costs less than a longer wait. */
+/**
+ * Timeout in milliseconds for the recorder's answer whether a replay is the first. After a longer wait, a read of the inbox would be
+ * cheaper.
+ */
 const PROOF_MS = 1000;
 
 /** The inbox records of an instance that a replay has read, and the changes of the replay itself. */
@@ -51,8 +54,8 @@ export class Inbox {
   }
 
   /**
-   * Asks the recorder if this is the instance's first replay, before the replay executes an inline step. The recorder gets this question
-   * from all processes. Without an answer, the replay counts as one that may follow another.
+   * Asks the recorder if this is the instance's first replay, before the replay executes an inline step. The replays of an instance in all
+   * processes ask the same recorder. Without an answer, the replay counts as a replay that may follow another replay.
    */
   async proveFirst(): Promise<void> {
     if (!this.#isFirst) return;
@@ -65,14 +68,14 @@ export class Inbox {
     return !this.#isFirst;
   }
 
-  /** True if the database was restored to a time before an earlier run: an effect without a record may have happened. */
+  /** True if the database was restored to a time before an earlier run. Then an effect without a record may have happened. */
   get isSetBack(): boolean {
     return this.#lost !== undefined;
   }
 
   /**
-   * True for a step that a run may have begun before the database was restored, and for every inline step, because the platform has no
-   * record of it.
+   * After a restore of the database, true for a step that a run may have begun before the restore, and for every inline step. The platform
+   * has no record of inline steps.
    */
   mayBeLost({ label, lean = false }: StepCall): boolean {
     return this.#lost !== undefined && (lean || this.#lost.has(label));
@@ -91,13 +94,16 @@ export class Inbox {
     return this.#seen;
   }
 
-  /** Records that the platform remembers a step, so this replay follows another of the same run. */
+  /** Records that the platform remembers a step, so this replay follows another replay of the same run. */
   noteReplay(): void {
     this.#followsAnother = true;
     this.#isFirst = false;
   }
 
-  /** Records that another replay has recorded a step which this replay attempted, so that the entries read before are out of date. */
+  /**
+   * Records that another replay has recorded a step which this replay attempted. The entries that this replay has read are therefore out of
+   * date.
+   */
   noteOther({ label }: StepCall): void {
     this.#isFirst = false;
     this.course.noteOther(label);
@@ -105,7 +111,8 @@ export class Inbox {
   }
 
   /**
-   * All entries of the instance without outputs, newest generation last. The entries are read once per replay, and again if `anew` is true.
+   * All entries of the instance, without their outputs, newest generation last. The entries are read once per replay, and again if `anew`
+   * is true.
    */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
@@ -127,8 +134,8 @@ export class Inbox {
   }
 
   /**
-   * Reads the inbox if an earlier replay may have written. The read is retried for minutes, because the platform does not retry code
-   * between steps.
+   * Reads the inbox if an earlier replay may have written entries. The read is retried for minutes, because the platform does not retry
+   * code between steps.
    */
   async know(): Promise<void> {
     if (this.#history && this.#entries) return;
@@ -136,8 +143,8 @@ export class Inbox {
   }
 
   /**
-   * The entry of a step that may have run before; undefined without a round trip if the step has certainly not run. One read per replay
-   * serves all steps. Errors: `nondeterministic_steps`.
+   * The entry of a step that may have run before; undefined without a round trip if the step has certainly not run. The replay reads the
+   * inbox once for all steps. Errors: `nondeterministic_steps`.
    */
   async earlier(step: StepCall, platformAttempt: number): Promise<Entry | undefined> {
     if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;
@@ -149,20 +156,20 @@ export class Inbox {
     return seen && this.whole(seen);
   }
 
-  /** The newest entry of a read, if this replay has read the inbox. */
+  /** The entry with the newest generation of a read step, if this replay has read the inbox. */
   async known({ name, item }: StepCall): Promise<Entry | undefined> {
     const entries = (await this.#entries) ?? [];
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item);
     return seen && this.whole(seen);
   }
 
-  /** The entry of an inline step that an earlier replay completed: the platform has no record of it. */
+  /** The entry of an inline step that an earlier replay completed, because the platform has no record of inline steps. */
   kept({ name, item }: StepCall): Seen | undefined {
     const last = this.#seen.findLast((entry) => entry.step === name && entry.item === item);
     return last?.state === "done" && last.ended_at !== null && last.error === null ? last : undefined;
   }
 
-  /** Returns an entry with its output, which is read only when the step needs it. */
+  /** Returns an entry with its output. The output is read only when the step needs the output. */
   async whole(seen: Seen): Promise<Entry> {
     const { step, item, generation, state, output_ref, small } = seen;
     const mayHaveOne =
@@ -186,7 +193,7 @@ export class Inbox {
 
   /**
    * The platform name for a step that is attempted again although the platform remembers its failure. The result is undefined if the code
-   * receives that failure.
+   * receives the remembered failure instead.
    */
   async anewAs(label: string, name: string): Promise<string | undefined> {
     const since = this.#history?.openSince(label);
@@ -196,8 +203,8 @@ export class Inbox {
   }
 
   /**
-   * Refuses a new step if the code should have called a recorded step before it. The name of such a step depends on time or chance, and the
-   * effect would be repeated under another name.
+   * Refuses a new step if the code should have called a recorded step before the new step. The name of such a step depends on time or
+   * chance, so the effect would be repeated under a different name.
    */
   async assertSameSteps({ label }: StepCall): Promise<void> {
     await this.entries();
@@ -226,7 +233,7 @@ export class Inbox {
     };
   }
 
-  /** The position of the next recorded outcome. It grows with each outcome, because effects are undone in reverse order. */
+  /** The position of the next recorded outcome. The position grows with each outcome, because effects are undone in reverse order. */
   nextPosition({ position = this.#positions++ }: StepCall): number {
     return position;
   }
@@ -241,7 +248,7 @@ export class Inbox {
     if (start) this.course.noteOutcome(start);
   }
 
-  /** True if the instance's row has the status "running", because the replay has written since its start and since its last wait. */
+  /** True if the instance's row certainly has the status "running", because the replay has written to the database since its last wait. */
   get isKnownToRun(): boolean {
     return this.#knownToRun;
   }

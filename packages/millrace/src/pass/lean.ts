@@ -5,12 +5,12 @@
 export const IN_PASS_MS = 1000;
 
 /**
- * Limits of consecutive inline steps, after which the next guarded step is a platform step. The platform counts CPU time (30 s) and
- * subrequests (10,000) from step to step, and can end a cancelled replay only at a step.
+ * Limits of consecutive inline steps, after which the next guarded step is a platform step. The platform limits CPU time (30 s) and
+ * subrequests (10,000) between two platform steps, and can end a cancelled replay only at a platform step.
  */
 export const STRETCH = { steps: 50, ms: 30_000, calls: 1000 } as const;
 
-/** Number of an inline step's calls to the recorder: claim and record. */
+/** Number of calls to the recorder that an inline step makes: a claim and a record. */
 const OWN_CALLS = 2;
 
 interface Begun {
@@ -45,7 +45,7 @@ export class LeanSteps {
     this.#begun.set(label, { at: Date.now(), isHandedOver: false });
   }
 
-  /** Records that an inline attempt continues as the first attempt of a platform step, which makes the later records. */
+  /** Records that an inline attempt continues as the first attempt of a platform step, which records all later changes of the attempt. */
   handOver(label: string): void {
     const begun = this.#begun.get(label);
     if (begun) this.#begun.set(label, { ...begun, isHandedOver: true });

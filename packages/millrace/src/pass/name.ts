@@ -4,8 +4,8 @@ import { UNDO_PREFIX } from "../contract/step-names.ts";
 import { beginning } from "../contract/text.ts";
 
 /**
- * Maximum length of a step's label. The platform's limit is 256 characters; the engine adds suffixes and prefixes (" · after doubt 12",
- * "undo ").
+ * Maximum length of a step's label. The platform's limit is 256 characters, and the engine adds suffixes and prefixes (" · after doubt 12",
+ * "undo ") to the label.
  */
 const MAX_LABEL_CHARACTERS = 216;
 
@@ -25,7 +25,7 @@ export function assertNameable(name: string, label: string): void {
     );
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the platform refuses control characters
   if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character in the name or the key: use a digest as the key");
-  // The platform and the database would change a malformed text, and two such keys could become equal.
+  // The platform and the database would change a malformed string, so that two different keys could become equal.
   if (!label.isWellFormed()) {
     throw refuse(
       "has half of a character (an unpaired surrogate) in the name or the key: cut texts between characters, or use a digest as the key",

@@ -21,8 +21,8 @@ import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
 /**
- * After this number of steps a replay yields, so that timers and requests of its process run. Locally all runs use one process, and
- * consecutive calls would block the other runs.
+ * After this number of steps a replay yields, so that timers and requests of its process run. In local development all runs use one
+ * process, and a replay that does not yield would block the other runs.
  */
 const STEPS_IN_A_ROW = 10;
 
@@ -37,7 +37,10 @@ interface PassOf {
   readonly undoes: boolean;
 }
 
-/** One replay: the platform executes the workflow function once, from its start, or again after a crash, a sleep or a restart. */
+/**
+ * One replay, which is one execution of the workflow function by the platform. The platform begins another replay after a crash, a sleep or
+ * a restart.
+ */
 export class Pass {
   readonly env: EngineEnv;
   readonly workflow: string;
@@ -85,9 +88,9 @@ export class Pass {
   }
 
   /**
-   * Refuses a replay that would repeat an undone effect, or undo a repeated one, because the platform restarted the replay without an
-   * operator's decision. The run's number is read at once, because a replay that pauses, and resumes after an operator has begun another
-   * run, must not use the new number. `platformId` is the id of the replay on the platform.
+   * Refuses a replay that the platform restarted without an operator's decision, because such a replay would repeat an undone effect, or
+   * undo a repeated effect. The run's number is read at once. An operator may begin another run while the replay is paused, and the replay
+   * must not use the new number. `platformId` is the id of the replay on the platform.
    */
   async assertWanted(platformId: string): Promise<void> {
     if (this.undoes) return this.run.assertUndoes(platformId);
@@ -113,8 +116,8 @@ export class Pass {
 
   /**
    * Executes a step, and returns the result to the code in the order of the first replay. A failure that the code caught in an earlier
-   * replay is thrown again, because the records after it depend on it. An undo calls `look` before, to find an outcome of the step. After
-   * the end of the code no step begins.
+   * replay is thrown again, because later records depend on this failure. Before an undo throws such a failure, it calls `look` to find an
+   * outcome of the step. After the end of the code no step begins.
    */
   async take<T>(step: StepCall, work: () => Promise<T>, look?: (failure: Error) => Promise<unknown>): Promise<T> {
     if (this.course.isOver) return new Promise(() => undefined);
@@ -151,7 +154,7 @@ export class Pass {
   /**
    * True if an effect without a claim may begin; false if an operator has stopped or paused the run. The call first stores the failures
    * that the code caught, because later replays must receive the same failures to reach the effect again. The call writes only if a failure
-   * is not recorded, and reads only if the run's status is older than `HEARD_FOR_MS`.
+   * is not recorded. The call reads only if the run's status was received more than `HEARD_FOR_MS` ago.
    */
   async mayBegin({ label, start }: StepCall): Promise<boolean> {
     await this.#keepInTurn(() => start && this.course.unkept(label, start));
@@ -159,24 +162,27 @@ export class Pass {
   }
 
   /**
-   * Stores caught failures before a step that records no outcome for long: a sleep, wait, question, read, back-off or pause. An operator
-   * may undo the run meanwhile, and the undo needs each failed effect that may have happened. The call writes only if a failure is not
-   * recorded.
+   * Stores caught failures before a step that may record no outcome for a long time: a sleep, wait, question, read, back-off or pause. An
+   * operator may undo the run meanwhile, and the undo needs each failed effect that may have happened. The call writes only if a failure is
+   * not recorded.
    */
   keepCaught({ start }: Pick<StepCall, "start">): Promise<void> {
     return this.#keepInTurn(() => start && this.course.unkeptEffects(start));
   }
 
-  /** Stores caught failures if another branch may have begun a sleep, wait or similar step before this branch caught its failure. */
+  /**
+   * Stores caught failures for the case that another branch of the code began a sleep, wait or similar step before this branch caught its
+   * failure.
+   */
   async #keepBeside(heard: Promise<unknown>): Promise<void> {
     await heard.catch(() => undefined);
-    // After this turn of the event loop, code that did not catch the failure has ended.
+    // If the code did not catch the failure, the code has ended after this turn of the event loop.
     await scheduler.wait(0);
     const all = { at: Number.POSITIVE_INFINITY };
     if (!this.course.isOver) await this.#keepInTurn(() => this.course.unkeptEffects(all)).catch(() => undefined);
   }
 
-  /** Stores caught failures. Each write contains all failures, so the writes are sequential. */
+  /** Stores caught failures. Each write contains all failures, so a write begins only after the write before has ended. */
   #keepInTurn(unkept: () => Record<string, Caught> | undefined): Promise<void> {
     const kept = this.#keeping.then(() => this.#keep(this.undoes ? undefined : unkept()));
     this.#keeping = kept.catch(() => undefined);
@@ -197,7 +203,7 @@ export class Pass {
     return new Promise(() => undefined);
   }
 
-  /** Ends a run that an operator has stopped: its code receives no more results, and attempts in progress are recorded. */
+  /** Ends a run that an operator has stopped. The run's code receives no more results, and attempts in progress are recorded. */
   stop(): Promise<never> {
     this.#stopped = true;
     return this.#goAstray(new MillraceError("not_retryable", "An operator has stopped the run: no further step starts."));
@@ -209,8 +215,8 @@ export class Pass {
   }
 
   /**
-   * A promise that rejects if a step fails that had succeeded before and was followed by an effect. Then the run fails, and the code does
-   * not receive the error.
+   * A promise that rejects if a step fails although the step had succeeded in an earlier replay and an effect followed it. Then the run
+   * fails, and the code does not receive the error.
    */
   get astray(): Promise<never> {
     return this.#astray.promise;
@@ -218,14 +224,14 @@ export class Pass {
 
   /**
    * Lets branches in the background repeat their steps at the end of the workflow's code. In a replay that follows another replay of the
-   * same run, the branches continue as far as in the earlier replay.
+   * same run, the branches continue up to the step that they reached in the earlier replay.
    */
   async catchUp(): Promise<void> {
     if (this.inbox.followsAnother && !this.undoes) await this.course.catchUp();
   }
 
   /**
-   * The failure that ended the run, see `Failures`. If the code threw a new error, the result also has the failure that the code had
+   * The failure that ended the run (see `Failures`). If the code threw a new error, the result also has the failure that the code had
    * received last.
    */
   reasonFor(error: unknown): Failure | undefined {
@@ -238,7 +244,8 @@ export class Pass {
   }
 
   /**
-   * The information that this replay leaves to later replays, as JSON; null for an undo, whose failures do not change the effects to undo.
+   * The information that this replay stores for later replays, as JSON. Null for an undo, because the failures of an undo do not change
+   * which effects are undone.
    */
   leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;

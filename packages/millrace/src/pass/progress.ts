@@ -1,32 +1,33 @@
 import { beginning } from "../contract/text.ts";
 import type { StepCall } from "./step-call.ts";
 
-/** The progress of an attempt: numbers, a share, or a text alone. */
+/** The progress of an attempt: numbers, a share, or only a text. */
 export interface Progress {
   /** The finished part, in the unit that `text` names. */
   done?: number;
-  /** The whole, in the same unit. */
+  /** The total, in the unit that `text` names. */
   of?: number;
-  /** From 0 to 1. Default: `done` divided by `of`. */
+  /** The finished share, from 0 to 1. Default: `done` divided by `of`. */
   share?: number;
-  /** What is counted, such as "pages". At most 200 characters. */
+  /** The unit of `done` and `of`, such as "pages". At most 200 characters. */
   text?: string;
 }
 
 const MAX_TEXT = 200;
-/** Interval between two stored reports of a step. */
+/** Time between two stored reports of a step, in milliseconds. */
 const EVERY_MS = 1000;
 
 interface Reported {
   sentAt: number;
-  /** The newest report that is not sent. */
+  /** The newest report, if it is not sent yet. */
   next?: string | undefined;
   timer?: ReturnType<typeof setTimeout> | undefined;
 }
 
 /**
- * The progress that the steps of a replay report. The first report of a step is sent at once, then the newest one once a second. Calls with
- * one name share this limit, so that a loop of short steps writes one row a second too. Nothing waits for a report, and none fails a step.
+ * The progress that the steps of a replay report. The first report of a step is sent at once. Later, the newest report is sent once a
+ * second. All steps with the same name share this limit, so that a loop of short steps also writes one row per second. No step waits for a
+ * report, and a report that fails does not fail its step.
  */
 export class ProgressReports {
   readonly #steps = new Map<string, Reported>();
@@ -43,7 +44,7 @@ export class ProgressReports {
     else step.timer ??= setTimeout(() => this.#send(name, step), dueMs);
   }
 
-  /** Sends the last reports. Called at the end of a run, because no timer outlives it. */
+  /** Sends the last reports. The method is called at the end of a run, because timers end with the run. */
   flush(): void {
     for (const [name, step] of this.#steps) this.#send(name, step);
   }
@@ -56,7 +57,7 @@ export class ProgressReports {
   }
 }
 
-/** The stored values. A value that is no such number or text is left out. */
+/** The values in their stored form. A value that is no valid number or text is stored as null. */
 function valuesOf(given: Progress | null | undefined): (number | string | null)[] {
   const { done, of, share, text } = given ?? {};
   const [part, whole] = [numberOf(done), numberOf(of)];

@@ -2,11 +2,11 @@ import type { Start } from "./course.ts";
 
 export interface StepCall {
   name: string;
-  /** Distinguishes parallel calls of one step; "" for a step that runs once. */
+  /** Distinguishes the calls of a step that the code calls more than once; "" for a step that the code calls once. */
   item: string;
   /** The name of the step on the platform. */
   label: string;
-  /** The label of the code's step to which a platform step of the engine belongs. Failures have this label. */
+  /** For a platform step of the engine, the label of the code's step to which the platform step belongs. Failures have this label. */
   of?: string;
   reads?: boolean;
   /** True for a step with an inbox entry. */
@@ -19,9 +19,9 @@ export interface StepCall {
   lean?: boolean;
   /** The position in the replay at which the code called the step; undefined for undo steps, which the engine creates. */
   start?: Start;
-  /** The position of the effect in the order of undoing; default: after the recorded effects. */
+  /** The position of the effect in the order of undoing. Default: after the recorded effects. */
   position?: number;
   undoable?: boolean;
-  /** The first generation of the step's effect that counts; default: 1. */
+  /** The first generation of the step's effect that the step considers. Default: 1. */
   since?: number;
 }

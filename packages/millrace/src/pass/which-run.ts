@@ -6,22 +6,22 @@ import { isClosed } from "../store/instances/status.ts";
 import { patiently } from "./patiently.ts";
 
 /**
- * How long the status of an instance's row remains valid, in milliseconds. No effect begins with an older status: a run that slept, waited
- * or was in a back-off reads the status first. Consecutive steps receive the status with their own writes.
+ * How long a run uses a status of its instance's row, in milliseconds. No effect begins with an older status. Therefore a run that slept,
+ * waited or was in a back-off reads the status first. Consecutive steps receive the status with their own writes.
  */
 export const HEARD_FOR_MS = 700;
 
 /** An operator's decision about a run: no decision, pause, or stop. */
 type Wanted = "goes on" | "paused" | "stopped";
 
-/** The run to which a replay belongs, according to the first read of the instance's row, and an operator's decisions since. */
+/** The run to which a replay belongs, according to the first read of the instance's row, and the decisions of operators since this read. */
 export class WhichRun {
   readonly #recorder: RecorderClient;
   readonly #instanceId: string;
   readonly #undoes: boolean;
   #number: Promise<number> | undefined;
   #standing: Standing | undefined;
-  /** When the status was last received. A first replay needs no read, because its row was written moments ago. */
+  /** The time when this replay last received the status. A first replay needs no read, because its row was written moments ago. */
   #heardAt = Date.now();
   #complete = false;
 
@@ -31,7 +31,7 @@ export class WhichRun {
     this.#undoes = undoes;
   }
 
-  /** The run's number, from the replay's first write or read; 0 for an instance without a row. */
+  /** The run's number according to the replay's first write or read. The number is 0 for an instance without a row. */
   number(): Promise<number> {
     this.#number ??= this.#look().then(
       (standing) => {
@@ -46,7 +46,7 @@ export class WhichRun {
     return this.#number;
   }
 
-  /** The run's number without a read; null if it is unknown. */
+  /** The run's number without a read; null if the number is unknown. */
   async heard(): Promise<number | null> {
     return (await this.#number?.catch(() => undefined)) ?? null;
   }
@@ -60,28 +60,26 @@ export class WhichRun {
   }
 
   /**
-   * An operator's decision that was received moments ago, or is read if `anew` is true. If the database is unavailable, no decision and no
-   * outcome can be written, so the run continues up to its next write.
+   * An operator's decision. The decision is read from the database if the last status is too old, or if `anew` is true. If the database is
+   * unavailable, no decision and no outcome can be written, so the run continues up to its next write.
    */
   async wanted(anew = false): Promise<Wanted> {
     if (anew || Date.now() - this.#heardAt > HEARD_FOR_MS) await this.#look().catch(() => undefined);
     return this.heardLast();
   }
 
-  /**
-   * An operator's decision, always read from the database: because a run must not wait on account of an old status. Errors: `unavailable`.
-   */
+  /** An operator's decision, always read from the database, because a run must not wait because of an old status. Errors: `unavailable`. */
   async askWanted(): Promise<Wanted> {
     await this.#look();
     return this.heardLast();
   }
 
-  /** The operator's decision that was received last, at any time. */
+  /** The operator's decision according to the last received status, even if this status is old. */
   async heardLast(): Promise<Wanted> {
     if (this.#undoes || !this.#standing) return "goes on";
     const { undo, status, run } = this.#standing;
     if (undo !== null || status === "terminated" || isClosed(this.#standing)) return "stopped";
-    // If another run has begun, it waits for the end of this run.
+    // If another run has begun, this run must end, because the other run waits for the end of this run.
     if (run !== ((await this.heard()) ?? run)) return "stopped";
     return status === "paused" ? "paused" : "goes on";
   }
@@ -99,7 +97,10 @@ export class WhichRun {
     return this.#complete;
   }
 
-  /** Refuses to begin an effect in a replay of a complete run: a failure that the code caught is thrown again. */
+  /**
+   * Refuses to begin an effect in a replay of a complete run. An effect without an outcome failed in that run, and the code caught the
+   * failure, so the code catches this error too.
+   */
   assertNotComplete(): void {
     if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: no further step starts.");
   }
@@ -112,8 +113,8 @@ export class WhichRun {
   }
 
   /**
-   * Refuses a replay of an earlier undo, so that effects that a retry has executed again are not undone. `own` is the undo's id on the
-   * platform.
+   * Refuses a replay that belongs to an earlier undo, so that the replay does not undo effects that a retry has executed again. `own` is
+   * the undo's id on the platform.
    */
   async assertUndoes(own: string): Promise<void> {
     await patiently(() => this.number());

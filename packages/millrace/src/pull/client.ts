@@ -9,8 +9,9 @@ export interface PullQueueClient<Body> {
   /** Sends a message. The message is stored when the promise resolves. Errors: as `sendBatch`. */
   send(body: Body, options?: PullSendOptions): Promise<PullSent>;
   /**
-   * Sends up to 100 messages and 256 KB in one write, which stores all of them or none. Errors: `payload_too_large` for a larger batch, and
-   * for a body above 128 KB; `invalid_payload`; `unavailable` if the queue is full; `config_invalid` if the object has no such queue.
+   * Sends up to 100 messages and 256 KB in one write, which stores all messages or none. Errors: `payload_too_large` for a larger batch,
+   * and for a body above 128 KB; `invalid_payload`; `unavailable` if the queue is full; `config_invalid` if the Durable Object's list does
+   * not contain the queue.
    */
   sendBatch(messages: readonly PullMessage<Body>[]): Promise<PullSent[]>;
 }

@@ -8,14 +8,14 @@ import type { PullContentType } from "./message.ts";
 export interface PullLetter<Body = unknown> {
   queue: string;
   tenant: string;
-  /** The id that the message had in its deliveries. */
+  /** The message id, as in the deliveries of the message. */
   id: string;
-  /** The sent body of the message; bytes as an `ArrayBuffer`. */
+  /** The body of the message as sent. Bytes are an `ArrayBuffer`. */
   body: Body;
   contentType: PullContentType;
   /**
-   * `exhausted`: the message was returned, or its leases expired, more often than the retries allow; `expired`: it was in the queue longer
-   * than the retention.
+   * `exhausted`: the message was returned, or its leases expired, more often than the retries allow. `expired`: the message was in the
+   * queue longer than the retention.
    */
   reason: "exhausted" | "expired";
   /** Number of deliveries of the message. */
@@ -26,7 +26,7 @@ export interface PullLetter<Body = unknown> {
   deadAt: number;
 }
 
-/** A queue for programs outside Cloudflare, which lease its messages over HTTP. */
+/** A queue for programs outside Cloudflare, which lease the queue's messages over HTTP. */
 export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   /**
    * The queue's name: at most 63 lower case letters, digits and dashes; the first character is a letter. The name is the `queue_id` of the
@@ -34,26 +34,26 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
    */
   name: string;
   retries?: {
-    /** Retries after failed deliveries of one message. Default: 3. */
+    /** Maximum number of retries of one message after failed deliveries. Default: 3. */
     limit?: number;
     /**
-     * Delay before a message is delivered again after its lease expired, or after it was returned without a delay. The delay is at most 12
-     * hours. Default: 0.
+     * Delay before a message is delivered again after its lease expired, or after a puller returned the message without a delay. The delay
+     * is at most 12 hours. Default: 0.
      */
     delay?: Duration;
   };
-  /** Lease duration of a pull request that names no duration. Default: 30 seconds; at most 12 hours. */
+  /** Lease duration for a pull request without a duration. Default: 30 seconds; at most 12 hours. */
   visibility?: Duration;
-  /** Longest time of a message in the queue; then it becomes a dead letter. Default: 4 days. */
+  /** Maximum time that a message stays in the queue before the message becomes a dead letter. Default: 4 days. */
   retention?: Duration;
-  /** How long an idempotency key is remembered after the send. Default: 1 day; at most 365 days. */
+  /** How long the queue remembers a message's idempotency key after the send. Default: 1 day; at most 365 days. */
   remember?: Duration;
   /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
   scope?: string;
   /**
-   * A handler that gets each dead letter, inside the queue's Durable Object. A failed call is retried with a back-off; after a successful
-   * call, the queue deletes the dead letter. A call may take 60 seconds. Default: with the engine, they become the engine's dead letters;
-   * without it, they remain in the queue until an operator removes them.
+   * A handler that gets each dead letter, inside the queue's Durable Object. A failed call is retried with a back-off. After a successful
+   * call, the queue deletes the dead letter. A call may take 60 seconds. Default: in a Worker with the engine, the queue's dead letters
+   * become the engine's dead letters. In a Worker without the engine, they remain in the queue until an operator removes them.
    */
   onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;
 }
@@ -65,10 +65,10 @@ const DEFAULT_PULL_RETRIES = { limit: 3, delay: 0 } as const;
 const DEFAULT_VISIBILITY = "30 seconds";
 const DEFAULT_RETENTION = "4 days";
 const DEFAULT_PULL_MEMORY = "1 day";
-/** The scope of tokens that pull from queues without a `scope`. This is the only scope that a tenant's external programs need. */
+/** The scope that a token needs to pull from a queue whose definition has no `scope`. A tenant's external programs need no other scope. */
 export const PULL_SCOPE = "pull";
 
-/** Longest lease, in milliseconds. A Cloudflare queue has the same limit. */
+/** Maximum duration of a lease, in milliseconds. A Cloudflare queue has the same limit. */
 export const MAX_VISIBILITY_MS = 12 * 3_600_000;
 const MAX_RETENTION_MS = 365 * 86_400_000;
 const MIN_RETENTION_MS = 60_000;
@@ -92,7 +92,7 @@ export interface PullPlan {
   onDeadLetter: ((letter: PullLetter, env: unknown) => unknown) | undefined;
 }
 
-/** The plan of a queue. Errors: `config_invalid`, with the necessary change. */
+/** Returns a queue's definition with all defaults. Errors: `config_invalid`, with the necessary change. */
 function planOf(queue: AnyPullQueue): PullPlan {
   const refuse = (what: string): never => {
     throw new MillraceError("config_invalid", `The pull queue "${queue.name}" ${what}`);
@@ -122,7 +122,7 @@ function planOf(queue: AnyPullQueue): PullPlan {
   };
 }
 
-/** The definitions of queues with all defaults, by name. Errors: `config_invalid`, also for two queues of one name. */
+/** The definitions of queues with all defaults, by name. Errors: `config_invalid`, also for two queues with the same name. */
 export function plansOf(queues: readonly AnyPullQueue[]): ReadonlyMap<string, PullPlan> {
   const plans = new Map(queues.map((queue) => [queue.name, planOf(queue)]));
   if (plans.size === queues.length) return plans;

@@ -10,12 +10,12 @@ import type { PullContentType } from "./message.ts";
 
 const PULL = "pull:";
 
-/** The pull queue that a dead letter's queue name denotes; undefined for the name of another queue. */
+/** The name of the pull queue in a dead letter's queue name; undefined for a queue that is no pull queue. */
 export function pullIn(queue: string): string | undefined {
   return queue.startsWith(PULL) ? queue.slice(PULL.length) : undefined;
 }
 
-/** The stored form of a pull queue's message in a dead letter: the sent message, with bytes in base64. */
+/** The stored form of a pull queue's message in a dead letter: the message as sent, with bytes in base64. */
 interface PulledBody {
   content_type: PullContentType;
   body: unknown;

@@ -1,7 +1,7 @@
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS pull_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;`;
 
-/** The idempotency keys of one queue, each with its message id, until they expire. */
+/** The unexpired idempotency keys of one queue, each with the id of its message. */
 export class PullKeys {
   readonly #sql: SqlStorage;
 

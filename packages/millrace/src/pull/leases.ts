@@ -1,4 +1,4 @@
-/** The lease of messages that were pulled together, with its end. */
+/** The lease of all messages of one pull, with the end of the lease. */
 interface Lease {
   until: number;
   sequences: readonly number[];
@@ -10,15 +10,18 @@ interface LeaseRow extends Record<string, SqlStorageValue> {
   sequences: string;
 }
 
-/** The changed leases with their remaining messages. A lease ends when no message remains. */
+/** The leases that a write changes, with the messages that remain in each lease. A lease ends when no message remains. */
 type Left = ReadonlyMap<string, Lease>;
 
-/** The id of one message's lease. The id is valid for this delivery only, until the lease ends. */
+/** The id of one message's lease. The id is valid only for the delivery that created the lease, and until the lease ends. */
 export function leaseIdOf(lease: string, sequence: number): string {
   return `${lease}.${sequence}`;
 }
 
-/** The open leases of one queue: a row per pull, and a copy in memory. The copy changes after the transaction of a write. */
+/**
+ * The open leases of one queue: a row per pull, and a copy of all rows in memory. The copy changes after the transaction that writes the
+ * rows.
+ */
 export class LeaseBook {
   readonly #sql: SqlStorage;
   readonly #leases = new Map<string, Lease>();
@@ -40,7 +43,7 @@ export class LeaseBook {
     return this.#holders.size;
   }
 
-  /** When the first lease expires. */
+  /** The time when the next lease expires, in milliseconds since 1970. */
   get endsAt(): number | undefined {
     let first: number | undefined;
     for (const { until } of this.#leases.values()) first = Math.min(first ?? until, until);
@@ -51,7 +54,7 @@ export class LeaseBook {
     return this.#holders.has(sequence);
   }
 
-  /** The message that a lease id identifies; undefined after the lease has ended. */
+  /** The sequence number of the message that a lease id identifies; undefined after the lease has ended. */
   heldBy(leaseId: string): number | undefined {
     const [, lease, sequence] = /^([0-9a-f]{24})\.(\d{1,15})$/.exec(leaseId) ?? [];
     return this.#holders.get(Number(sequence)) === lease && lease !== undefined ? Number(sequence) : undefined;

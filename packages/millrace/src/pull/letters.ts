@@ -5,11 +5,11 @@ import type { PullName } from "./pull-name.ts";
 
 /** A dead letter of a pull queue, and the state of its hand-off. */
 export interface KeptPullLetter extends PullLetter {
-  /** Failed hand-offs. */
+  /** Number of failed hand-offs. */
   tries: number;
-  /** When the next hand-off of the dead letter is due; null if the queue has no handler. */
+  /** The time when the next hand-off of the dead letter is due; null if the queue has no handler. */
   dueAt: number | null;
-  /** The error of the dead letter's last hand-off; null without a failure. */
+  /** The error of the dead letter's last hand-off; null if no hand-off has failed. */
   handOffError: string | null;
 }
 
@@ -27,16 +27,16 @@ interface LetterRow extends Record<string, SqlStorageValue> {
   error: string | null;
 }
 
-/** Longest call of `onDeadLetter`, in milliseconds. */
+/** Time limit of a call of `onDeadLetter`, in milliseconds. */
 const HAND_OFF_LIMIT_MS = 60_000;
-/** Maximum number of hand-offs in one run of the alarm, which may take 15 minutes. */
+/** Maximum number of hand-offs in one call of the alarm. A call of the alarm may take 15 minutes. */
 const HANDED_AT_ONCE = 10;
 
 const COLUMNS = "sequence, id, type, body, reason, attempts, sent_at, dead_at, tries, due_at, error";
 
 /**
- * The dead letters of one queue. Each dead letter remains until its hand-off succeeds or an operator removes it. The queue does not wait
- * for its dead letters.
+ * The dead letters of one queue. Each dead letter remains until its hand-off succeeds or an operator removes it. The queue delivers other
+ * messages while dead letters wait for their hand-off.
  */
 export class PullLetters {
   readonly #sql: SqlStorage;
@@ -50,7 +50,7 @@ export class PullLetters {
     return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM pull_letters").one().count;
   }
 
-  /** Returns dead letters in the order in which their messages were sent, after an id. */
+  /** Returns dead letters in the order in which their messages were sent, starting after the dead letter with the given id. */
   list(name: PullName, after: string | undefined, most: number): KeptPullLetter[] {
     const sql = `SELECT ${COLUMNS} FROM pull_letters
       WHERE sequence > coalesce((SELECT sequence FROM pull_letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`;
@@ -66,7 +66,7 @@ export class PullLetters {
     return row && read(name, row);
   }
 
-  /** Hands off due dead letters, one after another. A failed hand-off delays only its dead letter. */
+  /** Hands off due dead letters, one after another. A failed hand-off delays only the hand-off of the same dead letter. */
   async handOff(name: PullName, { onDeadLetter }: PullPlan, env: unknown): Promise<void> {
     if (this.#underWay || !onDeadLetter) return;
     this.#underWay = true;

@@ -4,17 +4,17 @@ import { jsonOf } from "../contract/plain.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { characterCount } from "../contract/text.ts";
 
-/** The encoding of a message's body, by Cloudflare's names. */
+/** The encoding of a message's body, with the names that Cloudflare uses. */
 export type PullContentType = "json" | "text" | "bytes";
 
 export interface PullSendOptions {
-  /** `json`: any JSON value; `text`: a string; `bytes`: an `ArrayBuffer` or a view of one. Default: `json`. */
+  /** `json`: any JSON value; `text`: a string; `bytes`: an `ArrayBuffer` or a view of an `ArrayBuffer`. Default: `json`. */
   contentType?: PullContentType | undefined;
-  /** The earliest delivery, in seconds from now. The delay is at most 12 hours. Default: 0. */
+  /** The delay before the first delivery, in seconds. The delay is at most 12 hours. Default: 0. */
   delaySeconds?: number | undefined;
   /**
-   * The key that identifies the message: a message that is sent again while its queue remembers the key is a duplicate. 1 to 500
-   * characters.
+   * The key that identifies the message. A message that is sent while the queue remembers the same key is a duplicate, and is not stored. A
+   * key has 1 to 500 characters.
    */
   idempotencyKey?: string | undefined;
 }
@@ -24,7 +24,7 @@ export interface PullMessage<Body> extends PullSendOptions {
   body: Body;
 }
 
-/** A message in the form in which it is sent to the queue's Durable Object, with JSON as text. */
+/** A message in the form that the queue's Durable Object receives, with JSON as a string. */
 export interface Posted {
   type: PullContentType;
   body: string | ArrayBuffer;
@@ -32,7 +32,7 @@ export interface Posted {
   delayMs: number;
 }
 
-/** The result of a send: the message id, and whether its idempotency key was known, so that no new message was stored. */
+/** The result of a send: the message id, and whether the message was a duplicate. A duplicate is not stored again. */
 export interface PullSent {
   id: string;
   duplicate: boolean;
@@ -43,14 +43,17 @@ export interface Leased {
   id: string;
   leaseId: string;
   type: PullContentType;
-  /** The body of the message; JSON as text. */
+  /** The body of the message. JSON is sent as a string. */
   body: string | ArrayBuffer;
   sentAt: number;
   /** Number of the message's deliveries, including the present one. */
   attempts: number;
 }
 
-/** Largest body in bytes, and largest batch in messages and bytes. A Cloudflare queue has the same limits; a KB is 1000 bytes. */
+/**
+ * Maximum size of a body in bytes, and maximum size of a batch in messages and in bytes. A Cloudflare queue has the same limits. A KB is
+ * 1000 bytes.
+ */
 const MAX_PULL_BODY_BYTES = 128_000;
 export const MAX_PULL_BATCH = 100;
 const MAX_BATCH_BYTES = 256_000;

@@ -15,15 +15,18 @@ export interface PullRequest {
   visibilityMs?: number | undefined;
 }
 
-/** A puller's results for leased messages. */
+/** A puller's request to acknowledge or return leased messages. */
 export interface Settlement {
-  /** Lease ids of messages that are done. */
+  /** Lease ids of the messages that the puller has processed. */
   acks: readonly string[];
-  /** Lease ids of messages to deliver again after a delay. Default for the delay: the queue's setting. */
+  /**
+   * Lease ids of the messages that the puller returns, each with the delay before the next delivery. Default for the delay: the queue's
+   * setting.
+   */
   retries: readonly { leaseId: string; delayMs?: number | undefined }[];
 }
 
-/** The result of a settlement. An ended lease is no error, because its message is done, or another puller has it. */
+/** The result of a settlement. An ended lease is no error, because the message of such a lease is acknowledged, or is delivered again. */
 export interface Settled {
   acked: number;
   retried: number;
@@ -33,12 +36,12 @@ export interface Settled {
 
 /** The current state of a queue. */
 export interface PullLook extends PullName {
-  /** Messages that are neither acknowledged nor dead letters: leased, delayed and available messages. */
+  /** Number of messages that are neither acknowledged nor dead letters: leased, delayed and available messages. */
   depth: number;
   leased: number;
-  /** Messages that are delayed, or wait for a retry. */
+  /** Number of messages that are delayed, or wait for a retry. */
   waiting: number;
-  /** When the oldest message was sent, in milliseconds since 1970. */
+  /** The time when the oldest message was sent, in milliseconds since 1970. */
   oldestAt: number | null;
   letters: number;
   bytes: number;
@@ -46,12 +49,12 @@ export interface PullLook extends PullName {
 
 type SendAnswer = { sent: PullSent[] } | { full: number };
 
-/** The size of the storage in bytes from which a queue is full. A Durable Object may store 10 GB. */
+/** The size of the storage, in bytes, from which a queue refuses new messages. A Durable Object may store 10 GB. */
 const FULL_BYTES = 9_000_000_000;
 
 /**
- * A tenant's pull queue. Messages are on disk before their sender gets a response, and a lease before its puller gets a response. The alarm
- * ends expired leases, retires old messages and hands off dead letters. Any call sets a lost alarm again.
+ * A tenant's pull queue. A message is on disk before its sender gets a response. A lease is on disk before its puller gets a response. The
+ * alarm ends expired leases, retires old messages and hands off dead letters. If the alarm was lost, any call sets the alarm again.
  */
 export class PullObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, PullPlan> = new Map();
@@ -59,7 +62,7 @@ export class PullObject extends DurableObject {
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #letters = new PullLetters(this.ctx.storage.sql);
   #alarmAt: number | undefined;
-  /** When the object next searches for expired keys, in milliseconds since 1970. */
+  /** The time of the next search for expired keys, in milliseconds since 1970. */
   #forgetAt = 0;
 
   constructor(ctx: DurableObjectState, env: never) {
@@ -69,7 +72,7 @@ export class PullObject extends DurableObject {
     });
   }
 
-  /** Stores all given messages or none of them. Errors: `config_invalid` if the object has no such queue. */
+  /** Stores all given messages, or no message. Errors: `config_invalid` if the queue is not in the object's list. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const { plan, name } = this.#asked();
     if (this.#messages.bytes > FULL_BYTES) return { full: this.#messages.bytes };
@@ -81,7 +84,7 @@ export class PullObject extends DurableObject {
     return { sent };
   }
 
-  /** Leases messages, the oldest first. Errors: `config_invalid` if the object has no such queue. */
+  /** Leases messages, the oldest first. Errors: `config_invalid` if the queue is not in the object's list. */
   pull({ batchSize, visibilityMs }: PullRequest): { backlog: number; messages: Leased[] } {
     const { plan } = this.#asked();
     const now = Date.now();
@@ -91,7 +94,10 @@ export class PullObject extends DurableObject {
     return { backlog: this.#messages.depth, messages };
   }
 
-  /** Removes or returns messages by their lease ids. Ended leases are ignored. Errors: `config_invalid` if the object has no such queue. */
+  /**
+   * Removes or returns messages by their lease ids. Ended leases are ignored. Errors: `config_invalid` if the queue is not in the object's
+   * list.
+   */
   settle({ acks, retries }: Settlement): Settled {
     const { plan } = this.#asked();
     const all = [...acks, ...retries.map(({ leaseId }) => leaseId)];
@@ -124,7 +130,7 @@ export class PullObject extends DurableObject {
     };
   }
 
-  /** Returns the queue's dead letters in order, after an id. */
+  /** Returns the queue's dead letters in order, starting after the dead letter with the given id. */
   letters({ after, limit = 100 }: { after?: string; limit?: number } = {}): KeptPullLetter[] {
     return this.#messages.made ? this.#letters.list(this.#self().name, after, Math.min(limit, 1000)) : [];
   }
@@ -134,7 +140,7 @@ export class PullObject extends DurableObject {
     return this.#messages.made ? this.#letters.remove(this.#self().name, id) : undefined;
   }
 
-  /** Requeues a dead letter's message as a new message at the end; false for an unknown id. */
+  /** Adds a dead letter's message to the end of the queue as a new message. Returns false for an unknown id. */
   replayLetter(id: string): boolean {
     const revived = this.#messages.revive(id, Date.now());
     if (revived) this.#arm();
@@ -173,7 +179,9 @@ export class PullObject extends DurableObject {
     this.#messages.settle([], [{ sequences: ranOut, dueAt: now + plan.retryDelayMs }], plan, now);
   }
 
-  /** The queue of the current call. Errors: `config_invalid` if the queue is not in the object's list. */
+  /**
+   * The queue and tenant of this object, with the queue's definition. Errors: `config_invalid` if the queue is not in the object's list.
+   */
   #asked(): { name: PullName; plan: PullPlan } {
     const { name, plan } = this.#self();
     if (plan) return { name, plan };
@@ -181,7 +189,10 @@ export class PullObject extends DurableObject {
     throw new MillraceError("config_invalid", said);
   }
 
-  /** The queue and tenant of this object. The name is stored, because an object that its alarm starts does not get its name. */
+  /**
+   * The queue and tenant of this object. The name is stored, because the runtime does not give an object its name if the alarm starts the
+   * object.
+   */
   #self(): { name: PullName; plan: PullPlan | undefined } {
     const name = pullNameOf(this.ctx.id.name) ?? this.ctx.storage.kv.get<PullName>("name") ?? { queue: "", tenant: "" };
     const plan = this.plans.get(name.queue);
@@ -189,7 +200,7 @@ export class PullObject extends DurableObject {
     return { name, plan: { ...plan, onDeadLetter: (letter, env) => keepLetter(letter, env as EngineEnv) } };
   }
 
-  /** Sets the alarm for the next due work. An alarm costs a written row, so an alarm that is early enough is kept. */
+  /** Sets the alarm for the next due work. Setting an alarm costs a written row, so an existing alarm that is early enough is kept. */
   #arm(): void {
     const { plan } = this.#self();
     if (!plan) return;

@@ -20,8 +20,8 @@ interface Returned {
 }
 
 /**
- * `due_at` is set while a message is delayed or waits for a retry, and NULL while it is new or leased. The index therefore contains only
- * exceptions: a message that is sent, leased and acknowledged is written once and deleted once.
+ * `due_at` is set while a message is delayed or waits for a retry, and NULL while the message is new or leased. The index contains only
+ * messages with `due_at`. Therefore a message that is sent, leased and acknowledged is written once and deleted once.
  */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS pull_messages (
@@ -39,8 +39,8 @@ const COLUMNS = "sequence, id, type, body, sent_at, attempts";
 const RETIRED_AT_ONCE = 100;
 
 /**
- * The messages of one queue and their leases. Each change is one atomic write. Which messages are leased, and from which message on all are
- * new, is also in memory. The first call reads both from disk.
+ * The messages of one queue and their leases. Each change is one atomic write. The leases, and the position in the queue from which all
+ * messages are new, are also in memory. The first call reads both from disk.
  */
 export class PullStorage {
   readonly #storage: DurableObjectStorage;
@@ -48,7 +48,7 @@ export class PullStorage {
   readonly #book: LeaseBook;
   readonly #keys: PullKeys;
   #made: boolean;
-  /** The number up to which no message is new. */
+  /** The sequence number up to which no message is new. */
   #cursor = 0;
   #last = 0;
   #depth = 0;
@@ -66,7 +66,7 @@ export class PullStorage {
     this.#last = Math.max(last("pull_messages"), last("pull_letters"));
   }
 
-  /** True after the first message. An unused queue creates no tables. */
+  /** True if the tables exist. The first message creates the tables. */
   get made(): boolean {
     return this.#made;
   }
@@ -76,7 +76,7 @@ export class PullStorage {
     return this.#made ? this.#keys : undefined;
   }
 
-  /** Messages that are neither acknowledged nor dead letters. */
+  /** Number of messages that are neither acknowledged nor dead letters. */
   get depth(): number {
     return this.#depth;
   }
@@ -89,7 +89,7 @@ export class PullStorage {
     return this.#sql.databaseSize;
   }
 
-  /** When the oldest message was sent, in milliseconds since 1970. */
+  /** The time when the oldest message was sent, in milliseconds since 1970. */
   get oldestAt(): number | null {
     return this.#made ? (this.#head()?.sent_at ?? null) : null;
   }
@@ -99,7 +99,7 @@ export class PullStorage {
     return this.#made ? this.#number("SELECT count(*) FROM pull_messages WHERE due_at > ?", now) : 0;
   }
 
-  /** Appends the messages without a known key. */
+  /** Appends the messages, except messages whose idempotency key the queue remembers. */
   keep(posts: readonly Posted[], { rememberMs }: Pick<PullPlan, "rememberMs">, now: number): PullSent[] {
     let last = this.#last;
     const sent = this.#storage.transactionSync(() => {
@@ -120,7 +120,7 @@ export class PullStorage {
     return sent;
   }
 
-  /** Leases the oldest available messages that are within the retention. No other pull gets these messages before `until`. */
+  /** Leases the oldest available messages that are within the retention. Until the time `until`, no later pull gets these messages. */
   take(most: number, until: number, { retentionMs }: Pick<PullPlan, "retentionMs">, now: number): Leased[] {
     if (this.#depth === this.#book.count) return [];
     const from = this.#firstAfter(now - retentionMs);
@@ -147,14 +147,14 @@ export class PullStorage {
     }));
   }
 
-  /** The message that a lease id identifies; undefined after the lease has ended. */
+  /** The sequence number of the message that a lease id identifies; undefined after the lease has ended. */
   heldBy(leaseId: string): number | undefined {
     return this.#book.heldBy(leaseId);
   }
 
   /**
-   * Removes acknowledged messages. All other messages return at their due times, or become dead letters. All these messages leave their
-   * leases.
+   * Removes the acknowledged messages. The returned messages are delivered again at their due times, or become dead letters. Acknowledged
+   * and returned messages leave their leases.
    */
   settle(acked: readonly number[], returns: readonly Returned[], plan: PullPlan, now: number): void {
     const over = [...acked, ...returns.flatMap(({ sequences }) => sequences)];
@@ -175,7 +175,9 @@ export class PullStorage {
     return this.#book.ranOut(now);
   }
 
-  /** Retires messages beyond the retention, except leased ones. Returns true if more messages may be due for retirement. */
+  /**
+   * Retires messages that are older than the retention, except leased messages. Returns true if more messages may be due for retirement.
+   */
   retire({ retentionMs, onDeadLetter }: PullPlan, now: number): boolean {
     if (!this.#made) return false;
     const old: number[] = [];
@@ -188,7 +190,10 @@ export class PullStorage {
     return old.length === RETIRED_AT_ONCE;
   }
 
-  /** When work is due next, in milliseconds since 1970: the end of a lease, the expiry of a message, the hand-off of a dead letter. */
+  /**
+   * The time of the next due work, in milliseconds since 1970. Due work is the end of a lease, the expiry of a message, or the hand-off of
+   * a dead letter.
+   */
   nextAt(plan: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     if (!this.#made) return undefined;
     const letter = this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM pull_letters WHERE due_at IS NOT NULL").one().due;
@@ -197,7 +202,7 @@ export class PullStorage {
     return known.length > 0 ? Math.min(...known) : undefined;
   }
 
-  /** Requeues a dead letter's message as a new message at the end; false for an unknown id. */
+  /** Adds a dead letter's message to the end of the queue as a new message. Returns false for an unknown id. */
   revive(id: string, now: number): boolean {
     if (!this.#made) return false;
     const sequence = this.#last + 1;
@@ -230,7 +235,8 @@ export class PullStorage {
   }
 
   /**
-   * When the next message may expire. Leased messages are not retired, so the query excludes them among messages that are already too old.
+   * The time when the next message may expire. A leased message is not retired, so the search skips leased messages that are already too
+   * old.
    */
   #expiresAt({ retentionMs }: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     for (const { sequence, sent_at } of this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence")) {
@@ -240,14 +246,17 @@ export class PullStorage {
     return undefined;
   }
 
-  /** Returned messages that are due, from a number on. The index selects these messages, so the bodies of other messages are not read. */
+  /**
+   * Returned messages that are due, from a sequence number on. The index selects these messages, so the bodies of other messages are not
+   * read.
+   */
   #returned(from: number, most: number, now: number): Row[] {
     const ripe = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence IN (SELECT sequence FROM pull_messages INDEXED BY pull_messages_due
       WHERE due_at <= ? AND sequence >= ? ORDER BY sequence LIMIT ?)`;
     return this.#sql.exec<Row>(ripe, now, from, most).toArray();
   }
 
-  /** Messages that were never leased, from a number on. */
+  /** Messages that were never leased, from a sequence number on. */
   #fresh(from: number, most: number): Row[] {
     const fresh: Row[] = [];
     const sql = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence > ? AND due_at IS NULL ORDER BY sequence`;
@@ -264,7 +273,7 @@ export class PullStorage {
       .toArray().length;
   }
 
-  /** Counts a failed delivery. Returns the number of messages without a remaining retry. */
+  /** Counts a failed delivery of each returned message. Returns how many of these messages have no remaining retry. */
   #return({ sequences, dueAt }: Returned, { retryLimit, onDeadLetter }: PullPlan, now: number): number {
     const list = JSON.stringify(sequences);
     const used = `SELECT sequence FROM pull_messages WHERE sequence IN (SELECT value FROM json_each(?1)) AND attempts >= ?2`;

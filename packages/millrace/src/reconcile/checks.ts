@@ -15,8 +15,8 @@ import { setBack } from "./checks/set-back.ts";
 import { sleepers } from "./checks/sleepers.ts";
 
 /**
- * The engine's own checks: records in progress are checked each hour, other records once a day. docs/reconciliation.md lists the kinds of
- * divergence; a test compares the page with this list.
+ * The engine's own checks. Records in progress are checked each hour, other records once a day. docs/reconciliation.md lists the kinds of
+ * divergence, and a test compares the page with this list.
  */
 export const engineChecks = (catalog?: Catalog): readonly Check[] => [
   sleepers,

@@ -1,8 +1,8 @@
 import type { Checked, Divergence } from "./check.ts";
 
 /**
- * A slice of ordered rows. `rows` has one row more than `limit`, with which the next slice starts. `place` returns the start of a slice
- * whose first row is the given one.
+ * A slice of ordered rows. `rows` may contain one row more than `limit`. The next slice starts with this row. `place` returns the start of
+ * a slice whose first row is the given row.
  */
 export function slicedBy<Row>(
   rows: readonly Row[],
@@ -19,7 +19,7 @@ export function slicedBy<Row>(
 
 export const placeOf = (...columns: readonly (string | number)[]): string => JSON.stringify(columns);
 
-/** The columns of a scan's position; `beginning` for the start of the scan. */
+/** Parses a scan's position into the values of its columns. At the start of a scan, the result is `beginning`. */
 export function columnsOf<Columns extends readonly (string | number)[]>(place: string | null, beginning: Columns): Columns {
   return place === null ? beginning : (JSON.parse(place) as Columns);
 }

@@ -23,18 +23,18 @@ const HOUR_MS = 3_600_000;
 const BUDGET_MS = 400;
 /** Time limit of one slice in milliseconds, so that a hanging slice does not delay the next check. */
 const SLICE_LIMIT_MS = 10_000;
-/** Maximum number of due rechecks in one round. */
+/** Maximum number of rechecked divergences in one round. */
 const LOOKS = 100;
-/** Maximum number of recorded examples per kind. */
+/** Maximum number of recorded divergences per kind. */
 const MAX_WATCHED = 1000;
 
-/** The due time of a check, and the position of its scan if one is in progress. */
+/** The due time of a check, and the position of the check's scan if a scan is in progress. */
 interface Turn {
   dueAt: number;
   from: string | null;
 }
 
-/** The checks of one keeper round: first recheck earlier findings, then continue the scans. Each finding has a log line. */
+/** Executes the checks of one keeper round: the round first rechecks earlier findings, then continues the scans. Each finding is logged. */
 export async function walk(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[]): Promise<void> {
   const until = Date.now() + BUDGET_MS;
   await lookAgain(env, checks, until);
@@ -47,7 +47,10 @@ interface Due extends DivergenceKey {
   state: DivergenceState;
 }
 
-/** Rechecks due divergences. A divergence that a slice from its position does not find again no longer exists. */
+/**
+ * Rechecks divergences that are due for a recheck. If a slice from the divergence's position does not find the divergence again, the
+ * divergence no longer exists.
+ */
 async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
   const due = await query<Due>(env.DB, selectDueLooks(LOOKS));
   const met = new Set<string>();
@@ -64,7 +67,7 @@ async function lookAgain(env: EngineEnv, checks: readonly Check[], until: number
   }
 }
 
-/** Continues the scans that have waited longest. */
+/** Continues the due scans, in the order of their due times. */
 async function goOn(storage: DurableObjectStorage, env: EngineEnv, checks: readonly Check[], until: number): Promise<void> {
   const turns = (await storage.get<Record<string, Turn>>("reconcile")) ?? {};
   const turnOf = ({ name }: Check) => turns[name] ?? { dueAt: 0, from: null };
@@ -114,14 +117,14 @@ async function note(env: EngineEnv, check: Check, found: readonly Divergence[]):
   if (mended.length > 0) await query(env.DB, noteMended(mended.map(({ kind, what }) => ({ kind, what }))));
 }
 
-/** The kinds of divergence that have the maximum number of recorded examples. */
+/** The kinds of divergence that have the maximum number of recorded divergences. */
 async function fullKinds(env: EngineEnv, found: readonly Divergence[]): Promise<ReadonlySet<string>> {
   const kinds = [...new Set(found.map(({ kind }) => kind))];
   const counts = await query<{ kind: string; count: number }>(env.DB, countWatched(kinds, MAX_WATCHED));
   return new Set(counts.filter(({ count }) => count >= MAX_WATCHED).map(({ kind }) => kind));
 }
 
-/** Repairs a divergence, and returns true if that succeeded. A failed repair is tried again at the next check. */
+/** Repairs a divergence, and returns true if the repair succeeded. A failed repair is tried again at the next check. */
 async function mend(env: EngineEnv, check: Check, found: Divergence): Promise<boolean> {
   const { mend: byItsDoor } = check.kinds[found.kind] ?? {};
   if (!byItsDoor) return false;

@@ -4,7 +4,7 @@ import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import type { Standing } from "../store/instances/run.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** The writes of one attempt, which are committed together. */
+/** The result of one attempt. All writes of an outcome are committed together. */
 export interface Outcome {
   output: string | null;
   outputRef: string | null;
@@ -14,14 +14,14 @@ export interface Outcome {
   error: string | null;
 }
 
-/** An inbox entry, and whether the requesting attempt holds it. */
+/** An inbox entry, and whether the entry belongs to the requesting attempt. */
 export interface Answer {
   mine: boolean;
-  /** The inbox entry; null if the inbox has none, because another replay has written. */
+  /** The inbox entry; null if the inbox contains no entry because another replay has written. */
   entry: Entry | null;
-  /** The instance's status at the write. This status tells the replay of an operator's decision without another round trip. */
+  /** The instance's status at the write. From this status the replay learns an operator's decision without another round trip. */
   standing?: Standing | undefined;
-  /** Rows that the app's own statements wrote, as D1 bills them; undefined unless this write committed them. */
+  /** Number of rows that the app's own statements wrote, as D1 bills rows. Undefined unless this write committed the app's statements. */
   appRows?: number;
 }
 
@@ -39,7 +39,10 @@ export function onlyEntry(rows: Row[] | undefined): Entry | null {
   return (rows?.[0] ?? null) as Entry | null;
 }
 
-/** The answer for an outcome that exists already: an outcome of this attempt, after an ambiguous commit, or of another attempt. */
+/**
+ * The answer if an outcome is already recorded. The outcome is from this attempt, after a commit with a lost answer, or from another
+ * attempt.
+ */
 export function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
   return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
 }

@@ -6,7 +6,7 @@ import { recorderName, shardsOf } from "../contract/recorder-name.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/d1/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** The client of a recorder. Every call may be repeated, because the statements address their row by key and are fenced. */
+/** The client of a recorder. Every call may be repeated, because each statement addresses its row by key and is fenced. */
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [
@@ -29,7 +29,10 @@ const METHODS = [
   "finish",
 ] as const satisfies (keyof Recorder)[];
 
-/** Retries while a recorder restarts. They take less than the 15 s that a step's timeout reserves for the record of an effect. */
+/**
+ * The retries of a call while a recorder restarts. All retries together take less than the 15 s that a step's timeout reserves for the
+ * record of an effect.
+ */
 const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, maxRetryTime: 10_000 };
 
 /**
@@ -51,7 +54,7 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
           ...RESTART,
           shouldRetry: ({ error }) => troubleOf(error) !== "fatal" && comeBackMs(error) < leftMs(),
           onFailedAttempt: async ({ error }) => {
-            // A stub cannot be used after an error of its object.
+            // A stub cannot be used again after its object has thrown an error.
             recorder = connect();
             if (troubleOf(error) === "transient" || comeBackMs(error) >= leftMs()) return;
             await scheduler.wait(comeBackMs(error));
@@ -65,7 +68,7 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   return Object.fromEntries(METHODS.map((name) => [name, call(name)])) as unknown as RecorderClient;
 }
 
-/** The platform's error for a call of more than 32 MiB. */
+/** Matches the platform's error for a call whose arguments or result exceed 32 MiB. */
 const TOO_LARGE = /serialized rpc (arguments|return)/i;
 
 function tooLarge(): MillraceError {

@@ -1,11 +1,14 @@
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 
-/** Minimum time in milliseconds for which a replay is remembered. A replay asks only while its instance is younger than `FRESH_MS`. */
+/**
+ * Minimum time in milliseconds for which a replay is remembered. A replay calls `isFirst` only while its instance is younger than
+ * `FRESH_MS`.
+ */
 const REMEMBERED_MS = 60_000;
 
 /**
- * The recent replays, in the memory of the recorder that all replays of an instance ask. Instances created before this memory existed may
- * have been replayed already.
+ * The recent replays, in the memory of a recorder. All replays of an instance ask the same recorder. Instances that were created before the
+ * recorder's object may have been replayed already.
  */
 export class KnownPasses {
   #since = Date.now();
@@ -13,10 +16,10 @@ export class KnownPasses {
   #before = new Map<string, string>();
   #turnedAt = this.#since;
 
-  /** True if the replay is the first of its instance, also when the same replay asks again. */
+  /** True if the replay is the first replay of its instance, including a repeated call by the same replay. */
   isFirst(instanceId: string, pass: string, createdMs: number): boolean {
     const at = Date.now();
-    // If the object was created while the clock was ahead, the current time replaces that time.
+    // If the clock was ahead when the object was created, the current time replaces the time of the creation.
     this.#since = Math.min(this.#since, at);
     if (at - this.#turnedAt > REMEMBERED_MS || at < this.#turnedAt) {
       this.#before = this.#lately;

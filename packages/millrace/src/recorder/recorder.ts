@@ -36,9 +36,9 @@ import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
 
 /**
- * The writer of step outcomes. The recorder receives outcomes of many instances, commits them in groups, and sends the committed messages
- * from memory. All state of a recorder is in D1, so the object may end at any time, and any number of recorders may exist. Callers repeat
- * calls, the fence rejects duplicates, and the keeper sends unsent messages.
+ * The writer of step outcomes. The recorder receives outcomes of many instances, commits these outcomes in groups, and sends the committed
+ * messages from memory. All durable state of a recorder is in D1, so the object may end at any time, and any number of recorders may exist.
+ * Callers repeat calls, the fence rejects duplicates, and the keeper sends unsent messages.
  */
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #counts = new GatheredCounts(this.env);
@@ -46,15 +46,15 @@ export class Recorder extends DurableObject<EngineEnv> {
   readonly #passes = new KnownPasses();
   #writesCounts = false;
 
-  /** True if no earlier replay can have begun a step. The recorder answers from memory, without the database. */
+  /** True if no earlier replay of the instance can have begun a step. The recorder answers from memory, without a read of the database. */
   async begin(instanceId: string, pass: string, createdMs: number): Promise<boolean> {
     return this.#passes.isFirst(instanceId, pass, createdMs);
   }
 
   /**
    * All entries of an instance without outputs, because outputs may exceed the limit of one answer (32 MiB). `left`: the information that
-   * earlier runs left (see `LeftBehind`), as JSON; null without such information. `lost`: steps without a record, because the database was
-   * restored to an earlier time.
+   * earlier runs stored for later replays (see `LeftBehind`), as JSON; null without such information. `lost`: the steps whose records are
+   * missing because the database was restored to an earlier time.
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null; lost: string | null }> {
     return this.#commits.commit({
@@ -66,7 +66,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** The output of one entry, as JSON; null for an entry without an output, or with an output in R2. */
+  /** The output of one entry, as JSON. Null for an entry without an output, and for an entry whose output is in R2. */
   output(key: EntryKey): Promise<string | null> {
     return this.#commits.commit({
       statements: [selectOutput(key)],
@@ -75,7 +75,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Claims an effect's key, if the key is free, before the effect runs. For a class without claims, the call sets another attempt's expired
+   * Claims an effect's key before the effect runs, if the key is free. For a class without claims, the call sets another attempt's expired
    * claim to `in_doubt`.
    */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
@@ -116,7 +116,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: refuseSkip(given), read: () => undefined });
   }
 
-  /** Prevents a later write of a commit whose step has failed. Returns the commit's entry if the commit was written before. */
+  /** Prevents that a commit is written after its step has failed. If the commit is already written, the call returns the commit's entry. */
   fence(attempt: Attempt): Promise<Entry | null> {
     return this.#commits.commit({
       statements: [fenceCommit(attempt), selectEntry(attempt.key)],
@@ -124,31 +124,31 @@ export class Recorder extends DurableObject<EngineEnv> {
     });
   }
 
-  /** Sets a hanging effect whose step has failed to `in_doubt`. */
+  /** If an effect hangs and its step has failed, the call sets the effect to `in_doubt`. */
   async doubtHanging(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
     return this.#commits.commit({ statements: [doubtHanging(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
 
-  /** Sets the row's status for a run that waits for a decision about an unknown outcome. */
+  /** Sets the status of the instance's row to `in_doubt` while the run waits for a decision about an unknown outcome. */
   parked(instanceId: string): Promise<void> {
     return this.#commits.commit({ statements: [markInDoubt(instanceId)], read: () => undefined });
   }
 
-  /** Creates the missing entry of an effect with an unknown outcome, for an operator's decision. */
+  /** Creates the missing entry of an effect with an unknown outcome, so that an operator can decide about the effect. */
   async doubtAgain(attempt: Attempt, input: string | null, error: string): Promise<void> {
     const statements = [putDoubtBack(attempt, input, error), markInDoubt(attempt.key.instanceId)];
     return this.#commits.commit({ statements, read: () => undefined });
   }
 
   /**
-   * Commits an outcome with its rows and messages, then relays the messages. If another attempt was first, the call returns the stored
-   * outcome of that attempt.
+   * Commits an outcome with its rows and messages, then relays the messages. If another attempt has already stored an outcome, the call
+   * returns this stored outcome.
    */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const answer = await this.#write(attempt, outcome);
-    // The first write sets the row to "running", unless the row has an end status, because the message may have failed while the instance
-    // was started. In
-    // that case the row is reopened after the outcome; also if a lost answer left the status unknown.
+    // The first write sets the row to "running", unless the row has an end status. The row may have an end status because the message
+    // failed while the instance was started. Such a row is reopened after the outcome. The row is also reopened if the status is unknown
+    // because an answer was lost.
     const { mine, standing } = answer;
     if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId);
     return answer;
@@ -174,7 +174,7 @@ export class Recorder extends DurableObject<EngineEnv> {
           appRows: written.slice(1, 1 + outcome.statements.length).reduce((sum, one) => sum + one, 0),
         }),
         already,
-        // Two replays that each assume to be the only one must not share a batch.
+        // If two replays each assume to be the only replay, their outcomes must not be in the same batch.
         ...(attempt.aloneAs !== null && { apart: { what: instanceId, by: attempt.aloneAs } }),
       });
       if ("mine" in answer) return answer;
@@ -185,7 +185,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     }
     const about = { step: labelOf(attempt.key.step, attempt.key.item), messages: outcome.messages };
     await crashPoint("O01 committed, not relayed", instanceId, about);
-    // The wait ensures that the lane gets these messages before the messages of the next step.
+    // For messages to a lane the call waits for the relay, so that the lane gets these messages before the messages of the next step.
     if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", instanceId, about);
@@ -196,7 +196,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [selectRun(instanceId)], read: ([rows]) => standingOf(instanceId, rows) });
   }
 
-  /** Stores caught failures during a run for later replays (see `LeftBehind`, as JSON). Returns the instance's status. */
+  /** Stores the failures that a run's code caught, for later replays. `left` is JSON (see `LeftBehind`). Returns the instance's status. */
   keepCaught(instanceId: string, left: string): Promise<Standing | undefined> {
     return this.#commits.commit({
       statements: [keepCaught(instanceId, left), selectRun(instanceId)],
@@ -214,8 +214,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Records the end of a run. Returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the platform and
-   * repeats it.
+   * Records the end of a run. The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the
+   * platform and repeats the write.
    */
   async finish(end: End, certain = false): Promise<void> {
     const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });
@@ -224,15 +224,18 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Adds the counts of an isolate. The counts are written with the next commit, or separately if none follows; until then the counts are in
-   * memory only.
+   * Adds the counts of an isolate. The counts are written with the next commit, or separately if no commit follows. Until this write the
+   * counts are only in memory.
    */
   async tally(counted: Tally): Promise<void> {
     this.#counts.add(counted);
     if (!this.#writesCounts) this.ctx.waitUntil(this.#writeCountsInTime());
   }
 
-  /** Writes the gathered counts if their write is due, or `atOnce`. Never throws: failed writes are repeated later. */
+  /**
+   * Writes the gathered counts if their write is due, or if `atOnce` is true. The call never throws, because a failed write is repeated
+   * later.
+   */
   async writeCounts(atOnce = false): Promise<void> {
     const along = this.#counts.along(atOnce);
     if (along === undefined) return;

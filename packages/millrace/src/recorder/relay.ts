@@ -8,7 +8,10 @@ import { count } from "../observe/metrics/count.ts";
 import { troubleOf } from "../store/d1/trouble.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
-/** Limits of a queue per call: 100 messages and 256 KB. The engine's limit is lower than 256 KB, because the platform adds bytes. */
+/**
+ * Limits of a queue per call: 100 messages and 256 KB. The engine's limit is lower than 256 KB, because the platform adds bytes to each
+ * message.
+ */
 const MAX_SEND_MESSAGES = 100;
 const MAX_SEND_BYTES = 240_000;
 
@@ -19,9 +22,9 @@ export interface SendFailure {
 }
 
 /**
- * Sends messages in as few calls as possible. A refused call is split in halves, one after the other, so that one refused message does not
- * block the others; a call to an overloaded queue is not repeated. Never throws: unsent messages remain in the outbox, and the keeper sends
- * them.
+ * Sends messages in as few calls as possible. The messages of a refused call are sent again in two halves, so that one refused message does
+ * not block other messages. A call to an overloaded queue is not repeated. The function never throws. Unsent messages remain in the outbox,
+ * and the keeper sends them.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
   const groups = Map.groupBy(messages, (message) => message.queue);
@@ -40,7 +43,7 @@ async function sendAll(env: object, queue: string, messages: readonly Outgoing[]
   return failures;
 }
 
-/** Sends a chunk of messages to a queue. `line.hangs`: a call to the queue timed out, so no further calls follow. */
+/** Sends a chunk of messages to a queue. `line.hangs` is true after a call to the queue has timed out. Then no further calls follow. */
 async function send(env: object, queue: string, chunk: Outgoing[], line: { hangs: boolean }): Promise<SendFailure[]> {
   try {
     if (line.hangs) throw new MillraceError("unavailable", "The queue did not answer the previous call.");

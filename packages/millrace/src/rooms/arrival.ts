@@ -2,16 +2,16 @@
 export interface Arrival {
   name: string;
   maySend: boolean;
-  /** When the token ends, in milliseconds since 1970; null for a token without an end. */
+  /** The time when the token expires, in milliseconds since 1970; null for a token that does not expire. */
   until: number | null;
-  /** The number of the last message that the client received. */
+  /** The sequence number of the last message that the client received. */
   since: number | undefined;
-  /** The subprotocol in the response to the client. */
+  /** The WebSocket subprotocol in the response to the client. */
   protocol: string | undefined;
 }
 
 /**
- * The header that passes the client to the room's object. Requests reach the object only through the binding, so clients cannot set the
- * header.
+ * The header that contains the arrival as JSON, in the request to the room's object. Requests reach the object only through the binding, so
+ * clients cannot set the header.
  */
 export const ARRIVAL_HEADER = "millrace-arrival";

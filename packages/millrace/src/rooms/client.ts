@@ -8,25 +8,31 @@ import { type RoomEnv, roomObjectOf } from "./stub.ts";
 
 export interface RoomSendOptions {
   /**
-   * The key that identifies the message: a message that is sent again while the room remembers the key is a duplicate. 1 to 200 characters.
+   * The key that identifies the message. A message that is sent while the room remembers the same key is a duplicate. A key has 1 to 200
+   * characters.
    */
   idempotencyKey?: string | undefined;
-  /** The name of the message's author. Default: null, which means the app. */
+  /** The name of the message's author. Default: null, which means that the app is the author. */
   from?: string | null | undefined;
 }
 
 /** A room's interface for Workers and steps. */
 export interface RoomClient<Body> {
   /**
-   * Sends a message to all clients in the room. The message is stored when the promise resolves. Errors: `payload_too_large` beyond the
-   * room's `maxBytes`; `invalid_payload`; `config_invalid` if the object has no such room.
+   * Sends a message to all clients in the room. The message is stored when the promise resolves. Errors: `payload_too_large` for a message
+   * larger than the room's `maxBytes`; `invalid_payload`; `config_invalid` if the Durable Object's list does not contain the kind of room.
    */
   send(body: Body, options?: RoomSendOptions): Promise<RoomSent>;
-  /** Closes the sockets of a name and returns their number. The client can join again unless its token is revoked. */
+  /**
+   * Closes all sockets of the clients with this name in the room, and returns the number of closed sockets. A client can join again unless
+   * its token is revoked.
+   */
   dismiss(name: string, reason?: string): Promise<number>;
 }
 
-/** Returns the client of a tenant's room; the key has 1 to 200 characters. Errors: `invalid_payload` for an invalid key or tenant. */
+/**
+ * Returns the interface to a tenant's room. The room's key has 1 to 200 characters. Errors: `invalid_payload` for an invalid key or tenant.
+ */
 export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: string, tenant: string): RoomClient<Body> {
   const at = checkedRoomName({ room: room.name, tenant, key });
   return {

@@ -3,7 +3,7 @@ import { assertDeclared, isFields, isSchema } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { isScope } from "../contract/token.ts";
 
-/** The definition of a kind of rooms. Each room has a key, and the clients in a room receive its messages live. */
+/** The definition of a kind of rooms. Each room has a key, and the clients in a room receive the room's messages immediately. */
 export interface RoomDefinition<Body = unknown> {
   /**
    * The name of the kind of rooms: at most 63 lower case letters, digits and dashes; the first character is a letter. The name is part of
@@ -16,31 +16,42 @@ export interface RoomDefinition<Body = unknown> {
     /** The scope that a token needs to send; null if only Workers and steps send. Default: null. */
     send?: string | null;
   };
-  /** The schema of clients' messages. Default: any JSON. */
+  /** The schema of the messages that clients send. Default: any JSON. */
   message?: ZodType<Body>;
   /** Maximum size of a message from any sender, in bytes of JSON. Default: 16 KB; at most 128 KB. */
   maxBytes?: number;
-  /** Rate limit of one socket: frames at once, and frames per second. Default: 10 and 5; each at most 10,000. */
+  /**
+   * Rate limit of the frames that one socket may send: the size of a burst, and frames per second. Default: a burst of 10, and 5 per
+   * second; each at most 10,000.
+   */
   rate?: { burst: number; perSecond: number };
-  /** The messages that a joining client gets. Default: 50 messages and 256 KB; at most 500 and 1 MB. */
+  /**
+   * The maximum number and size of earlier messages that a joining client gets. Default: 50 messages and 256 KB; at most 500 messages and 1
+   * MB.
+   */
   history?: { messages?: number; bytes?: number };
-  /** Origins, besides the room's own, from which browsers may connect, such as `https://console.example.com`. Default: none. */
+  /**
+   * Origins from which browsers may connect, in addition to the origin of the room's URL, such as `https://console.example.com`. Default:
+   * none.
+   */
   origins?: readonly string[];
-  /** Number of sockets up to which each socket is notified of joins and leaves; 0 turns these notices off. Default: 100. */
+  /**
+   * Maximum number of sockets in a room with which each socket is notified of joins and leaves; 0 turns these notices off. Default: 100.
+   */
   presence?: number;
-  /** Maximum number of sockets of one room. Default: 10,000; at most 30,000. */
+  /** Maximum number of sockets in one room. Default: 10,000; at most 30,000. */
   maxSockets?: number;
   /**
-   * Maximum number of sockets of one name in a room. The name is the actor of a token or the name on a ticket. Default: 100; at most
+   * Maximum number of sockets with the same name in a room. The name is the actor of a token or the name on a ticket. Default: 100; at most
    * 30,000.
    */
   maxSocketsPerName?: number;
 }
 
-/** A kind of rooms with any message type, for lists. */
+/** A kind of rooms with any message type, for lists of rooms. */
 export type AnyRoom = RoomDefinition<unknown>;
 
-/** A definition with all defaults. */
+/** A room definition with all defaults filled in. */
 export interface RoomPlan {
   name: string;
   join: string;
@@ -65,7 +76,10 @@ const DEFAULT_ROOM = {
   maxSocketsPerName: 100,
 } as const;
 
-/** Upper limits: the history is sent as one frame at the join, and an object accepts about 32,000 sockets. */
+/**
+ * The maximum values of a definition's numbers. The history is sent as one frame at the join, and a Durable Object accepts about 32,000
+ * sockets.
+ */
 const MOST = { maxBytes: 128 * 1024, rate: 10_000, messages: 500, bytes: 1024 * 1024, maxSockets: 30_000 };
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
@@ -73,7 +87,7 @@ export function defineRoom<Body = unknown>(definition: RoomDefinition<Body>): Ro
   return definition;
 }
 
-/** The definitions of kinds of rooms with all defaults, by name. Errors: `config_invalid`, also for two kinds of one name. */
+/** The definitions of kinds of rooms with all defaults, by name. Errors: `config_invalid`, also for two kinds with the same name. */
 export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan> {
   const plans = new Map(rooms.map((room) => [room.name, planOf(room)]));
   if (plans.size === rooms.length) return plans;

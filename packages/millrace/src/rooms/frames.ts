@@ -8,13 +8,13 @@ export type RoomFrame =
       type: "welcome";
       /** The name of the client that joined. */
       you: string;
-      /** The number of the room's last message: a client passes it as `since` to join again. */
+      /** The sequence number of the room's last message. A client that joins again passes this number as `since`. */
       sequence: number;
-      /** Messages from before the join, or after `since`, in order. */
+      /** The messages before the join, in order. If the client passed `since`, only the messages after `since`. */
       messages: RoomMessage[];
-      /** True if more messages followed `since` than `messages` contains. */
+      /** True if `messages` lacks some of the messages that followed `since`. */
       missed: boolean;
-      /** The clients in the room, including the client that joined: the total, and up to 500 names. */
+      /** The number of clients in the room, including the client that joined, and up to 500 of their names. */
       present: { count: number; names: string[] };
     }
   /** `key`: the key of a message that this client sent with a key. */
@@ -23,7 +23,7 @@ export type RoomFrame =
   /** The client's message was refused. The socket stays open. */
   | { type: "refused"; code: string; message: string; key?: string };
 
-/** The schema of a frame from a client: a message, with a key if the client may send the message again. */
+/** The schema of a frame from a client: a message, and a key if the client wants to be able to repeat the message. */
 export const saidSchema = z.strictObject({
   type: z.literal("send"),
   body: z.json(),
@@ -39,17 +39,20 @@ export function keyIn(frame: string): string | undefined {
   }
 }
 
-/** Length of the longest JSON escape of one byte: `\u0041` is an A. */
+/** Maximum length of the JSON escape of one byte, in bytes. For example, `\u0041` is an A. */
 const MAX_ESCAPED_BYTES = 6;
-/** Maximum size of a frame without its message in bytes: field names, key and blanks. */
+/** Maximum size in bytes of the parts of a frame other than its message: field names, key and blanks. */
 const AROUND_BYTES = 500;
 
-/** Maximum size of a frame in bytes, which is enough for every valid message in any JSON notation. */
+/** Maximum size of a frame in bytes, which is enough for every valid message in any JSON notation (escapes and blanks). */
 export function maxFrameBytes({ maxBytes }: { maxBytes: number }): number {
   return (maxBytes + 2 * MAX_ROOM_KEY_CHARACTERS + AROUND_BYTES) * MAX_ESCAPED_BYTES;
 }
 
-/** Close codes of a socket. WebSocket defines 1003 for bytes, 1007 for invalid JSON, and 1009 for a frame that is too large. */
+/**
+ * Close codes of a socket. The WebSocket standard defines 1003 for unsupported data such as bytes, 1007 for invalid data, and 1009 for a
+ * frame that is too large.
+ */
 export const CLOSE = { notText: 1003, notJson: 1007, tooLarge: 1009, tokenEnded: 4401, dismissed: 4403, tooFast: 4429 } as const;
 
 /** Maximum length of a close reason, in bytes. */

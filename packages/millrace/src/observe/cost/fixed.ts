@@ -4,24 +4,27 @@ export const MONTH_DAYS = 30;
 const MONTH_SECONDS = MONTH_DAYS * 86_400;
 /** The memory of a Durable Object, in GB. */
 const OBJECT_GB = 0.125;
-/** Longest time for which a Durable Object stays in memory after its last call, in seconds. */
+/** Maximum time for which a Durable Object stays in memory after its last call, in seconds. */
 const AWAKE_SECONDS = 10;
-/** The period of the keeper's rounds. */
+/** Time between two rounds of the keeper, in seconds. */
 const ROUND_SECONDS = 10;
 /** How long a recorder gathers counts before it writes them, in seconds. */
 const TALLY_SECONDS = 10;
-/** Rows that the keeper writes for each minute with counts. */
+/** Number of rows that the keeper writes for each minute that has counts. */
 const SUM_ROWS = 3;
 
-/** Monthly usage of a deployment without runs: the keeper's rounds, which keep the keeper's Durable Object in memory. */
+/**
+ * Monthly usage of a deployment without runs. The usage comes from the keeper's rounds, which keep the keeper's Durable Object in memory.
+ */
 export const KEEPER_MONTH: Usage = {
   objectRequests: MONTH_SECONDS / ROUND_SECONDS,
   objectGbSeconds: MONTH_SECONDS * OBJECT_GB,
 };
 
 /**
- * The recorders' monthly usage for this many calls, without the calls themselves. Each call keeps a recorder in memory for some seconds, in
- * total no longer than the month. Each recorder writes its counts as at most one row per ten seconds, which the keeper merges.
+ * The recorders' monthly usage for the given number of calls, without the calls themselves. Each call keeps a recorder in memory for some
+ * seconds, and each recorder is in memory for at most one month. Each recorder writes at most one row of counts per ten seconds, and the
+ * keeper merges these rows.
  */
 export function recorderMonth(calls: number, recorders: number): Usage {
   const awakeSeconds = Math.min(MONTH_SECONDS * recorders, calls * AWAKE_SECONDS);

@@ -1,25 +1,25 @@
 import { PLAN_USD, PRICES, type Priced, type Usage } from "./prices.ts";
 
-/** Queue operations for a message of up to 64 KB: a write, a read and a deletion. */
+/** Number of queue operations for a message of up to 64 KB: a write, a read and a deletion. */
 export const OPERATIONS_PER_MESSAGE = 3;
-/** Queue operations for each further delivery of a message: a read. */
+/** Number of queue operations for each further delivery of a message: a read. */
 export const OPERATIONS_PER_RETRY = 1;
 
 /** A cost in dollars, by priced item. */
 export type Split = Readonly<Partial<Record<Priced, number>>>;
 
-/** The cost of a usage at list prices beyond the plan, by priced item. */
+/** The cost of a usage at list prices, as if the plan's quotas were used up, by priced item. */
 export function splitUsd(usage: Usage): Split {
   return Object.fromEntries(entriesOf(usage).map(([priced, amount]) => [priced, amount * PRICES[priced].usd]));
 }
 
-/** The cost of a usage at list prices beyond the plan, in dollars. */
+/** The cost of a usage at list prices, as if the plan's quotas were used up, in dollars. */
 export function marginalUsd(usage: Usage): number {
   return sum(Object.values(splitUsd(usage)));
 }
 
 export interface Bill {
-  /** The plan plus the usage beyond its quotas, in dollars. */
+  /** The price of the plan plus the cost of the usage beyond the plan's quotas, in dollars. */
   readonly usd: number;
   /** The cost of the usage beyond the plan's quotas in dollars, by priced item. */
   readonly beyond: Split;
@@ -27,7 +27,7 @@ export interface Bill {
   readonly lines: readonly { readonly priced: Priced; readonly used: number; readonly included: number; readonly usd: number }[];
 }
 
-/** The monthly cost of a whole account with the plan and its free quotas. */
+/** The monthly cost of a whole account, with the plan's price and free quotas. */
 export function monthlyBill(usage: Usage): Bill {
   const lines = entriesOf(usage).map(([priced, used]) => {
     const { included, usd } = PRICES[priced];

@@ -2,9 +2,7 @@ import type { StepMode } from "../../contract/step-mode.ts";
 import type { Usage } from "./prices.ts";
 import { ROWS } from "./written-rows.ts";
 
-/**
- * The kinds of steps in a workflow's code, as the platform bills them: the number of billed steps and inbox entries, and the rows of waits.
- */
+/** For each kind of step in a workflow's code: the number of steps that the platform bills, of inbox entries, and of rows for waits. */
 const KINDS = {
   read: { steps: 1, entries: 0, rows: 0 },
   sleep: { steps: 1, entries: 0, rows: 0 },
@@ -18,7 +16,7 @@ const KINDS = {
 const CALL = new RegExp(`\\.(${Object.keys(KINDS).join("|")})\\(\\s*["'\`]`, "g");
 
 /**
- * The least usage of a run, estimated from the text of the workflow's code: each step in the text is counted once. Loops, steps in other
+ * The minimum usage of a run, estimated from the text of the workflow's code. Each step in the text is counted once. Loops, steps in other
  * functions, and the app's own rows and messages are unknown before a run. In an inline workflow an effect or a commit is no platform step.
  * Returns null if the text contains no steps.
  */

@@ -8,12 +8,12 @@ import type { StoredUse } from "./stored.ts";
 import { READ, ROWS } from "./written-rows.ts";
 
 /**
- * How a quantity is known. `counted`: from the database and the run's end. `estimated`: a part is not stored or is shared, so the usual
- * value is used.
+ * The source of a quantity. `counted`: the database and the record of the run's end contain the quantity. `estimated`: a part is not
+ * stored, or is shared by instances, so the usual value of that part is used.
  */
 export type Mark = "counted" | "estimated";
 
-/** The used quantity of a priced item, and the cost of that quantity at list prices beyond the plan. */
+/** The used quantity of a priced item, and the cost of that quantity at list prices, as if the plan's quotas were used up. */
 export interface CostPart {
   readonly amount: number;
   readonly mark: Mark;
@@ -35,16 +35,16 @@ export const COST_PARTS = [
 export interface Cost {
   /** Dollars. */
   readonly usd: number;
-  /** The counted share of `usd`, without estimates. */
+  /** The part of `usd` that was counted, not estimated. */
   readonly usdCounted: number;
-  /** Messages that the instance sent, and its own message if that came from outside. */
+  /** Number of messages that the instance sent, plus the instance's own message unless another instance sent that message. */
   readonly messages: number;
-  /** Rows that the removal of the instance will write (a removed row is a written row). These rows are in none of the other numbers. */
+  /** Number of rows that the removal of the instance will write (a removed row is a written row). No other field includes these rows. */
   readonly removalRows: number;
   readonly parts: Readonly<Record<(typeof COST_PARTS)[number], CostPart>>;
 }
 
-/** Number of object calls for a message in a lane: send, delivery, settlement. */
+/** Number of calls of Durable Objects for a message in a lane: send, delivery and settlement. */
 const LANE_CALLS = 3;
 /** Number of billed steps of a wait or an approval. */
 const STEPS_OF_WAIT = 2;
@@ -89,8 +89,8 @@ export function instanceCost(use: StoredUse): Cost {
 }
 
 /**
- * The number of billed steps: the steps of the longest replay, each failed step again per run, and the steps of an undo as a separate
- * instance. Before the first end only steps that wrote a record are known. Steps without a record are missing.
+ * The number of billed steps: the steps of the longest replay, the failed steps of each run once more, and the steps of an undo. Before the
+ * first run ends, only steps that wrote a record are counted.
  */
 function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: readonly Spent[]): { steps: number; failed: number } {
   const doing = runs.filter(({ undo }) => undo !== 1);
@@ -101,7 +101,7 @@ function stepsOf({ spent, run, classes, waits, questions }: StoredUse, runs: rea
   return { steps: (doing.length === 0 ? seen : Math.max(ended, seen - undoing)) + failed + undoing, failed };
 }
 
-/** Rows that the engine wrote for its records, and the app's rows, which are counted at the end of each run. */
+/** Number of rows that the engine wrote for its records, plus the app's rows, which are counted at the end of each run. */
 function rowsOf(use: StoredUse, runs: readonly Spent[]): number {
   const { waits, questions, classes } = use;
   const doing = runs.filter(({ undo }) => undo !== 1);
@@ -144,8 +144,8 @@ function changesOf({ deliveries, classes, waits, questions }: StoredUse, runs: n
 }
 
 /**
- * The rows that an inbox entry costs. An attempt without a claim is written with its outcome; an attempt with a claim is written before and
- * after its effect.
+ * The rows that the inbox entries of one class cost. An attempt without a claim is written once, with its outcome. An attempt with a claim
+ * is written before and after its effect.
  */
 function entryRows({ class: its, done, inDoubt, epochs, entries }: StoredUse["classes"][number]): number {
   const doubts = inDoubt * (ROWS.inDoubt - ROWS.givenUp);
@@ -154,7 +154,7 @@ function entryRows({ class: its, done, inDoubt, epochs, entries }: StoredUse["cl
   return ROWS.claimed * epochs + ROWS.givenUp * givenUp + ROWS.recorded * done + doubts;
 }
 
-/** The rows that the ends of the runs cost. All runs but the last failed, and each of them was followed by a retry. */
+/** The rows that the ends of the runs cost. The last run costs rows only if its instance has ended. */
 function endRows({ status, spent, run }: StoredUse): number {
   const before = Object.entries(spent ?? {}).filter(([number]) => Number(number) !== run);
   const rows = before.reduce((sum, [, { failed, undo }]) => sum + ROWS[undo ? "terminated" : failed ? "errored" : "complete"], 0);

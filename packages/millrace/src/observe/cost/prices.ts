@@ -1,4 +1,4 @@
-/** When the list prices were last compared with Cloudflare's pages. */
+/** The month in which the list prices were last compared with Cloudflare's pages. */
 export const PRICES_DATE = "2026-10";
 
 interface Price {
@@ -6,7 +6,7 @@ interface Price {
   readonly usd: number;
   /** The units per month that the plan includes. */
   readonly included: number;
-  /** The page of Cloudflare that has this price. */
+  /** The page of Cloudflare's documentation that states this price. */
   readonly source: string;
 }
 
@@ -17,7 +17,7 @@ const WORKFLOWS = `${DOCS}/workflows/reference/pricing/`;
 
 /** Cloudflare's list prices on the Paid plan per unit. The unit of storage is a GB per month. */
 export const PRICES = {
-  /** A step, sleep or wait of a workflow; its retries are free. */
+  /** A step, sleep or wait of a workflow. The retries of a step are free. */
   steps: { usd: 8e-6, included: 500_000, source: WORKFLOWS },
   /** A row written to D1. Each index on a written column adds one row. */
   rowsWritten: { usd: 1e-6, included: 50_000_000, source: D1 },
@@ -29,14 +29,14 @@ export const PRICES = {
   cpuMs: { usd: 0.02e-6, included: 30_000_000, source: `${DOCS}/workers/platform/pricing/` },
   /** A call to a Durable Object. */
   objectRequests: { usd: 0.15e-6, included: 1_000_000, source: OBJECTS },
-  /** A GB second of a Durable Object: an object of 128 MB uses 1/8 GB second per second. */
+  /** One GB of a Durable Object's memory for one second. An object of 128 MB uses 1/8 GB second per second. */
   objectGbSeconds: { usd: 12.5e-6, included: 400_000, source: OBJECTS },
   logLines: { usd: 0.6e-6, included: 20_000_000, source: `${DOCS}/workers/observability/logs/workers-logs/` },
   d1Gb: { usd: 0.75, included: 5, source: D1 },
   workflowGb: { usd: 0.2, included: 1, source: WORKFLOWS },
 } as const satisfies Record<string, Price>;
 
-/** The monthly price of the plan, quotas included. */
+/** The monthly price of the plan with its quotas, in dollars. */
 export const PLAN_USD = 5;
 
 export type Priced = keyof typeof PRICES;

@@ -1,22 +1,22 @@
 import { ROWS } from "./written-rows.ts";
 
-/** The platform usage of one run, as stored in its instance's row; values of 0 or false are omitted. */
+/** The platform usage of one run, as stored in the row of the run's instance. Values of 0 or false are omitted. */
 export interface Spent {
   /** Steps, sleeps and waits of the last replay, each billed once. */
   readonly steps: number;
-  /** The number of these steps that failed for good. A retry is billed for them again. */
+  /** The number of steps of the last replay that failed for good. A retry of the instance is billed for these steps again. */
   readonly failed?: number;
-  /** Rows written by the app's own statements, as D1 bills them, and rows for caught failures. */
+  /** Number of rows that the app's own statements wrote, as D1 bills rows, plus the rows for caught failures. */
   readonly rows?: number;
-  /** 1 if an outcome was found in the inbox, which does not contain the number of the app's rows. */
+  /** 1 if the run found an outcome in the inbox, because the inbox does not contain the number of rows that the app wrote. */
   readonly unsure?: 1;
   /** 1 for an undo, which is a separate instance on the platform. */
   readonly undo?: 1;
 }
 
 /**
- * Counts the platform usage of a replay. The replay that ends a run executes all steps of that run, including those that the platform
- * returns from earlier replays. Therefore no counts are stored before the end of a run.
+ * Counts the platform usage of a replay. The replay that ends a run executes all steps of that run, including the steps whose results the
+ * platform returns from earlier replays. Therefore no counts are stored before the end of a run.
  */
 export class Spending {
   #steps = 0;

@@ -5,22 +5,22 @@ import type { RecordedClass } from "../../store/inbox/classes.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
 import type { Spent } from "./spending.ts";
 
-/** The characters of a message that a queue bills as one operation. */
+/** Number of a message's characters that a queue bills as one operation. */
 const PORTION_CHARACTERS = 64_000;
 
-/** The inbox entries of one class: their number, and the records of their attempts. */
+/** The counts of an instance's inbox entries of one class, and of the attempts of these entries. */
 export interface StoredEntries {
   readonly class: RecordedClass;
   readonly entries: number;
   /** Entries with an outcome. */
   readonly done: number;
   readonly inDoubt: number;
-  /** The number of claims and changes of these entries; each attempt after the first adds one more. */
+  /** The total number of claims and changes of these entries. Each attempt after the first adds one. */
   readonly epochs: number;
   /** Entries of inline steps, which the platform does not bill as steps. */
   readonly lean: number;
   readonly messages: number;
-  /** The size of the messages of these entries, in portions of 64 KB that a queue bills; at least one per message. */
+  /** The size of the messages of these entries, in portions of 64 KB that a queue bills. Each message has at least one portion. */
   readonly portions: number;
 }
 
@@ -31,25 +31,25 @@ export interface StoredUse {
   readonly status: InstanceStatus;
   readonly run: number;
   readonly deliveries: number;
-  /** The queue of the instance's message; null for a message that an event caused. */
+  /** The queue of the message that started the instance; null if an event started the instance. */
   readonly queue: string | null;
-  /** True if a step of another instance sent the instance's message, so that the other instance counts it. */
+  /** True if a step of another instance sent the message of this instance. Then the sending instance counts the message. */
   readonly emitted: boolean;
   readonly payloadByReference: boolean;
   readonly hasDeadline: boolean;
   readonly isDelayed: boolean;
   /** The number of the instance's tags. */
   readonly tags: number;
-  /** True if the instance's ends are sent to a callback URL. */
+  /** True if the end of each run is sent to a callback URL. */
   readonly calls: boolean;
-  /** The usage of the instance's runs by number; null before the first end, and if the usage was not counted. */
+  /** The usage of each run of the instance, by the run's number. Null before the first run ends, and if the usage was not counted. */
   readonly spent: Readonly<Record<string, Spent>> | null;
   readonly classes: readonly StoredEntries[];
   readonly waits: { readonly asked: number; readonly taken: number; readonly early: number; readonly over: number };
   readonly questions: { readonly asked: number; readonly answered: number; readonly over: number };
 }
 
-/** Reads instances' records in one round trip: a row for each entry, wait and question. */
+/** Reads the records of instances in one round trip. D1 reads a row for each entry, wait and question. */
 export async function storedUse(env: Pick<EngineEnv, "DB">, ids: readonly string[]): Promise<StoredUse[]> {
   if (ids.length === 0) return [];
   const { instances, entries, waits, questions } = await namedBatch(env.DB, {
@@ -104,7 +104,10 @@ function selectInstances(ids: readonly string[]): Statement {
     FROM millrace_instances WHERE id IN ${among(ids)}`;
 }
 
-/** The entries of instances by class. Later generations of undone effects are excluded, because the runs that wrote them counted them. */
+/**
+ * The entries of instances by class. Later generations of undone effects are excluded, because the runs that wrote these generations have
+ * counted them.
+ */
 function selectEntries(ids: readonly string[]): Statement {
   return sql`
     SELECT e.instance_id AS id, e.class, count(*) AS entries, sum(e.state IN ('done', 'superseded', 'confirmed')) AS done,

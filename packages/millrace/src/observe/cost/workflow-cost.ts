@@ -16,17 +16,17 @@ export interface Rate {
 export interface WorkflowCost {
   readonly workflow: string;
   /**
-   * The source of the cost. `runs`: the newest runs of the workflow. `code`: the workflow has no runs, so its code gives the least usage.
-   * `nothing`: the workflow has no runs and no text of its code.
+   * The source of the cost. `runs`: the newest runs of the workflow. `code`: the workflow has no runs, so the minimum usage is estimated
+   * from its code. `nothing`: the workflow has no runs and no text of its code.
    */
   readonly basis: "runs" | "code" | "nothing";
   /** Number of runs from which the cost was computed. */
   readonly seen: number;
   readonly rate: Rate;
-  /** Steps per run: median and maximum; null before the first run. */
+  /** Median and maximum number of steps per run. Null before the first run. */
   readonly steps: { readonly typical: number; readonly most: number } | null;
   readonly messages: number;
-  /** Average usage per run, including the rows that its removal writes. */
+  /** Average usage per run, including the rows that the removal of the run's instance writes. */
   readonly perRun: Usage;
   readonly usdPerRun: number;
   /** Runs per month at the rate of the last day. */
@@ -39,8 +39,7 @@ export interface WorkflowCost {
 export interface DeploymentCost {
   readonly workflows: readonly WorkflowCost[];
   /**
-   * The usage that does not depend on runs: the time of Durable Objects in memory, reads of deliveries that returned to their queues, and
-   * the present storage.
+   * The usage that does not depend on runs: the time of Durable Objects in memory, reads for returned deliveries, and the present storage.
    */
   readonly fixed: Usage;
   readonly bill: Bill;
@@ -74,7 +73,7 @@ export function workflowCost(workflow: string, code: Code, rate: Rate, seen: rea
   };
 }
 
-/** The monthly cost of a whole deployment: its workflows, its fixed usage, the day's returned deliveries, and its storage. */
+/** The monthly cost of a whole deployment: its workflows, its fixed usage, the returned deliveries of the last day, and its storage. */
 export function deploymentCost(
   workflows: readonly WorkflowCost[],
   recorders: number,

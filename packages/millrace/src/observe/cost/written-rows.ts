@@ -1,17 +1,17 @@
 /**
- * The rows that each write of the engine costs, as D1 bills them: one for the table and one for each added index entry. A removed index
+ * The rows that each write of the engine costs, as D1 bills rows: one for the table and one for each added index entry. A removed index
  * entry is free. A test compares each number with D1's count.
  */
 export const ROWS = {
-  /** The acceptance of a command or an event's consequence: the row, its key, two lists and the keeper's index. */
+  /** The acceptance of a command, or of an event's consequence: the row, its key, two lists and the keeper's index. */
   accepted: 5,
   /** A payload in R2 adds one row, because an index contains references to payloads. */
   payloadByReference: 1,
-  /** A deadline adds one row in the list of deadlines: at the acceptance, and at each change of the status. */
+  /** A deadline adds one row to the list of deadlines at the acceptance, and one row at each change of the status. */
   deadline: 1,
-  /** A delay adds one row, in the list of delayed commands. */
+  /** A delay adds one row to the list of delayed commands. */
   delayed: 1,
-  /** A tag adds one row: at the acceptance, and at the removal. */
+  /** A tag adds one row at the acceptance, and one row at the removal. */
   tag: 1,
   /**
    * A callback URL adds two rows: an entry in the list of callbacks, and the record that the call is stored. The call itself is an
@@ -24,11 +24,11 @@ export const ROWS = {
   running: 1,
   recorded: 1,
   claimed: 1,
-  /** A claim of an effect that ended without an outcome. */
+  /** A claim whose effect ended without an outcome. */
   givenUp: 1,
   /** The record of caught failures, written before the next `keyed` or `natural` effect, sleep, wait, question or read. */
   caught: 1,
-  /** A report of progress, at most one a second for each step. */
+  /** A report of a step's progress. A step stores at most one report per second. */
   report: 1,
   /** An effect with an unknown outcome: the rows of its entry and of the instance, each with an index. */
   inDoubt: 4,
@@ -36,11 +36,11 @@ export const ROWS = {
   message: 3,
   /** The registration of a wait, with a search of earlier events. */
   waitAsked: 4,
-  /** The record of an event that a wait received. */
+  /** The rows that record an event which a wait received. */
   signal: 2,
-  /** A sleeping wait that received its event: the status, the event, and the wake-up. */
+  /** A sleeping wait that received its event: rows for the status, the event, and the wake-up. */
   waitSlept: 5,
-  /** The status of an instance while it waits for an event. */
+  /** The change of an instance's status when the instance begins to wait for an event. */
   waiting: 1,
   /** A sleeping wait that timed out and woke up. */
   waitOver: 3,
@@ -59,8 +59,8 @@ export const ROWS = {
   /** The end of a terminated instance, with its entry in the list of terminated instances. */
   terminated: 2,
   /**
-   * The end of an errored instance: the keeper's index, for one more check; the lists of its workflow and its cause; the cause's count and
-   * its index entry.
+   * The end of an errored instance: the keeper's index for one more check, the lists of the workflow and the cause, and the cause's count
+   * with an index entry.
    */
   errored: 7,
 } as const;

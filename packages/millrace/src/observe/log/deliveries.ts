@@ -6,14 +6,14 @@ import type { Delivery } from "../delivery.ts";
 import { wordsOf } from "../words.ts";
 import { logSampled, MAX_NAME_CHARACTERS } from "./line.ts";
 
-/** Outcomes of a successful delivery. Other outcomes are logged with a reason. */
+/** Outcomes of a successful delivery. All outcomes that are not in this set are logged with a reason. */
 const GOOD: ReadonlySet<Delivery["outcome"]> = new Set(["started", "duplicate", "routed", "kept"]);
 /** The delivery outcome after which an operator must act. */
 const GRAVE: Delivery["outcome"] = "captured";
 
 /**
- * Logs the outcome of a delivered message with its names, without payload. The envelope's fields may be unvalidated, so only texts are
- * logged, and they are shortened.
+ * Logs the outcome of a delivery with the message's identifying fields, without the payload. The envelope's fields may be unvalidated, so
+ * only strings are logged, in shortened form.
  */
 export function logDelivery(env: object, { queue, message: { id, body }, ...said }: Delivery, spanId: string | undefined): void {
   const fields = (typeof body === "object" && body !== null ? body : {}) as Record<string, unknown>;
@@ -46,7 +46,7 @@ function levelOf(outcome: Delivery["outcome"]): LogLevel {
   return outcome === GRAVE ? "error" : "warn";
 }
 
-/** Names of a message that often repeat parts of the payload, unlike the names that identify the job. */
+/** The envelope's fields that often repeat parts of the payload, unlike the fields that identify the job. */
 const MAY_REPEAT_PAYLOAD: ReadonlySet<string> = new Set(["idempotency_key", "subject", "source"]);
 const NAMES = ["tenant_id", "correlation_id", "idempotency_key", "message_type", "subject", "source"];
 const MAX_ERROR_CHARACTERS = 1000;

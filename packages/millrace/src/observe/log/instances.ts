@@ -8,7 +8,7 @@ import { spanIdOf, spanUnderWay, traceIdOf } from "../../contract/trace.ts";
 import { wordsOf } from "../words.ts";
 import { logJobLine, MAX_NAME_CHARACTERS } from "./line.ts";
 
-/** An instance in log lines: its tenant and subject, without payload. */
+/** The fields of an instance in log lines, such as the tenant and the subject, without the payload. */
 export interface LoggedInstance {
   instance_id: string;
   workflow: string;
@@ -43,7 +43,7 @@ export interface LoggedFailure {
   upstream_status?: number | undefined;
   hint?: string | undefined;
   answered?: object | undefined;
-  /** The id that failures of the same cause have in common, for `GET /v1/instances?cause=`. */
+  /** The id that is equal for all failures with the same cause, for `GET /v1/instances?cause=`. */
   cause?: string | undefined;
 }
 
@@ -90,8 +90,8 @@ export function logFailed(
 }
 
 /**
- * Logs an attempt with an unknown outcome, with the effect's key, by which an operator resolves it. `happened`: the effect took place, but
- * its rows were refused.
+ * Logs an attempt with an unknown outcome, with the effect's key by which an operator resolves the outcome. If `happened` is true, the
+ * effect took place, but the database refused its rows.
  */
 export function logDoubt(run: LoggedRun, failure: LoggedFailure, effect: EntryKey, error: unknown): void {
   const { step, attempts: attempt } = failure;
@@ -121,7 +121,7 @@ export function logEnd(env: object, instance: LoggedInstance, status: string, fa
   } else logJobLine(env, "info", ended);
 }
 
-/** An event or an answer for which a run waits. An open event can be published by a caller with its scope. */
+/** An event or an answer for which a run waits. `open`: a caller with the event's scope can publish the event. */
 export type LoggedWait =
   | { step: string; event_type: string; about: string; open: boolean; until: string }
   | { step: string; approval_id: string; until: string };

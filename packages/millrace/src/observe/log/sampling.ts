@@ -4,18 +4,19 @@ interface SamplingEnv {
   readonly LOG_GOOD_PER_SECOND?: string | number;
 }
 
-/** Success lines that one isolate writes per second before it samples them. */
+/** Number of success lines per second up to which an isolate writes every success line. */
 const GOOD_LINES_PER_SECOND = 50;
 
 const WINDOW_MS = 1000;
 
-/** The present second of this isolate, with the number of success lines in this second and in the second before. */
+/** The present second, with the number of this isolate's success lines in this second and in the second before. */
 let window = { since: 0, offered: 0, before: 0 };
 
 /**
- * Decides whether a success line is written: undefined for no, or else the number of lines that the line represents. Up to the rate
- * (`LOG_GOOD_PER_SECOND`) each line represents only itself. Above the rate, one trace in 2, 4, 8 … has its lines written. The choice
- * depends on the trace's id, so every isolate writes or drops all lines of a job, and the traces written at 8 are also written at 4.
+ * Decides whether a success line is written. Returns undefined if not, otherwise the number of lines that the line represents. Up to the
+ * rate (`LOG_GOOD_PER_SECOND`) each line represents only itself. Above the rate, one trace in 2, 4, 8 … has its lines written. The choice
+ * depends on the trace's id, so every isolate writes or drops all lines of a job. A trace that is written at one in 8 is also written at
+ * one in 4.
  */
 export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = Date.now()): number | undefined {
   const said = Number(env.LOG_GOOD_PER_SECOND ?? GOOD_LINES_PER_SECOND);
@@ -33,11 +34,11 @@ export function sampledAs(env: SamplingEnv, traceId: string | undefined, now = D
   window.offered++;
   const excess = Math.max(window.offered, window.before) / rate;
   const oneIn = 2 ** Math.min(MOST_HALVINGS, Math.max(0, Math.ceil(Math.log2(excess))));
-  // Lines without a trace are sampled by their order.
+  // A line without a trace is sampled by its position within the second.
   return (traceId === undefined ? window.offered : placeOf(traceId)) % oneIn === 0 ? oneIn : undefined;
 }
 
-/** Maximum number of times that the share of written traces is halved: at least one trace in a million has its lines written. */
+/** Maximum number of times that the share of written traces is halved, so that at least one trace in a million is written. */
 const MOST_HALVINGS = 20;
 
 /** A hash that distributes traces evenly for any kind of ids (FNV-1a with one more mixing step). */

@@ -7,11 +7,11 @@ interface SettledBatch {
   readonly outcomes: readonly string[];
   /** The time of the batch's delivery, in milliseconds since the epoch. */
   readonly beganAt: number;
-  /** Returns true for a message type that the deployment has. */
+  /** Returns true for a message type that the deployment defines. */
   readonly isKnown: (type: string) => boolean;
 }
 
-/** Counts a batch: its size and duration, its messages' wait before their first delivery, and their outcomes by type. */
+/** Counts a batch: the size and duration of the batch, each message's wait before its first delivery, and the outcomes by message type. */
 export function countBatch(env: object, { queue, messages, outcomes, beganAt, isKnown }: SettledBatch): void {
   const retried = outcomes.filter((outcome) => outcome === "retried").length;
   count(env, "queue_messages_received_total", { queue }, messages.length);
@@ -25,7 +25,7 @@ export function countBatch(env: object, { queue, messages, outcomes, beganAt, is
     count(env, "messages_total", { queue, type: typeOf(body, isKnown), outcome: outcomes[index] ?? "retried", source: sourceOf(body) });
 }
 
-/** The label of a message's type. An unknown type may be any text of a sender, so it is not used as a label. */
+/** The label of a message's type. A sender may choose any text as type, so an unknown type is not used as a label. */
 function typeOf(body: unknown, isKnown: (type: string) => boolean): string {
   const type = (body as { message_type?: unknown } | null | undefined)?.message_type;
   return typeof type === "string" && isKnown(type) ? type : UNKNOWN_TYPE;
@@ -43,5 +43,5 @@ function sourceOf(body: unknown): string {
   return SOURCE_KINDS.find((one) => one === kind) ?? "other";
 }
 
-/** The label of all message types that no deployed code has. */
+/** The label of all message types that the deployed code does not define. */
 const UNKNOWN_TYPE = "unknown";

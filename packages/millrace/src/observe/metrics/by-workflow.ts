@@ -19,7 +19,7 @@ export const PeriodOfWorkflow = z
   .meta({ id: "PeriodOfWorkflow" });
 type PeriodOfWorkflow = z.infer<typeof PeriodOfWorkflow>;
 
-/** The periods with counts of each workflow, newest first. */
+/** The counts of each workflow in each period, newest period first. */
 export function workflowsByTime(periods: ReadonlyMap<number, Tally>): PeriodOfWorkflow[] {
   return [...periods].toSorted(([a], [b]) => b - a).flatMap(([at, tally]) => workflowsIn(at, tally));
 }
@@ -36,7 +36,7 @@ function workflowsIn(at: number, { instances_ended_total = {}, step_duration_sec
     const [workflow = "", step] = labelValues(labels);
     if (step === ENGINE_STEPS || typeof counts === "number") continue;
     const known = measured.get(workflow);
-    // Rows of a deployment with other buckets cannot be added.
+    // Counts from a deployment with different buckets cannot be added to these counts.
     if (known === undefined || known.length === counts.length)
       measured.set(
         workflow,

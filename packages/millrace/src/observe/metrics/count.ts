@@ -13,13 +13,14 @@ const GATHER_MS = 1000;
 const LOST_MS = 10_000;
 
 /**
- * Counts of this isolate that were not sent to a recorder. The counts of the last second, or of the last batch, are lost with the isolate.
+ * Counts of this isolate that are not yet sent to a recorder. If the isolate is killed, the counts of the last second, or of the last
+ * batch, are lost.
  */
 const held = { tally: {} as Tally, handedAt: 0, comingSince: 0, isPaused: false, isolate: "" };
 
 /**
- * Increases a counter in memory. The call is fast, never fails, and is never awaited; counts of the last second are lost with a killed
- * isolate. Labels come from code, never from a caller's text.
+ * Increases a counter in memory. The call is fast, never fails, and is never awaited. If the isolate is killed, the counts of the last
+ * second are lost. Labels come from code, never from a caller's text.
  */
 export function count<Name extends CounterName>(env: object, name: Name, labels: LabelsOf<Name>, by = 1): void {
   if (by > 0) addCount(held.tally, name, labels, by);
@@ -34,7 +35,8 @@ export function observe<Name extends HistogramName>(env: object, name: Name, lab
 
 /**
  * Sends the gathered counts to a recorder a second later. Without the flag `queue_consumer_no_wait_for_wait_until` a queue would delay its
- * next batch until then, so the present counts are sent at once, and later counts with the next call of `count`.
+ * next batch by this second. A Worker without the flag therefore sends the present counts at once, and later counts with the next call of
+ * `count`.
  */
 function handOverSoon(env: object): void {
   if (held.isPaused || Math.abs(Date.now() - held.comingSince) < LOST_MS || !hasRecorder(env)) return;
@@ -43,7 +45,7 @@ function handOverSoon(env: object): void {
   held.comingSince = Date.now();
   inBackground(async () => {
     if (waits) await scheduler.wait(GATHER_MS);
-    // The wait includes the counts of this turn of the event loop.
+    // The wait lets the code add more counts in this turn of the event loop.
     else await scheduler.wait(0);
     held.comingSince = 0;
     await handOver(env);
@@ -55,7 +57,7 @@ function hasRecorder(env: object): env is EngineEnv {
   return objectsIn(env, "RECORDER") !== undefined;
 }
 
-/** Runs work in the background of the invocation. Outside an invocation, counts stay in memory until the next one. */
+/** Runs work in the background of the invocation. Outside an invocation, counts stay in memory until the next invocation. */
 function inBackground(work: () => Promise<void>): void {
   const working = work().catch(() => undefined);
   try {
@@ -65,7 +67,7 @@ function inBackground(work: () => Promise<void>): void {
   }
 }
 
-/** Sends the counts to a recorder; each isolate uses one recorder. The counts of a failed call are lost, never counted twice. */
+/** Sends the counts to the isolate's recorder. The counts of a failed call are lost, never counted twice. */
 export async function handOver(env: EngineEnv): Promise<void> {
   if (isEmpty(held.tally)) return;
   const { tally } = held;
@@ -89,7 +91,7 @@ function recorderOfIsolate(env: EngineEnv): Tallying {
   return objects.get(id, placed(env)) as unknown as Tallying;
 }
 
-/** For tests: only `handOver` sends counts from now on. */
+/** For tests: after this call, only `handOver` sends counts. */
 export function pauseHandOver(): void {
   held.isPaused = true;
 }

@@ -13,7 +13,7 @@ export const MEDIA_TYPES: Readonly<Record<Format, string>> = {
   openmetrics: "application/openmetrics-text; version=1.0.0; charset=utf-8",
 };
 
-/** Writes counts and samples in a Prometheus format. Names that no deployed code defines are omitted. */
+/** Writes counts and samples in a Prometheus format. Counts whose name the deployed code does not define are omitted. */
 export function exposition(counts: Tally, samples: readonly Sample[], format: Format): string {
   const lines = [
     ...Object.entries(COUNTERS).flatMap(([name, counter]) => counterLines(name, counter, counts[name] ?? {}, format)),
@@ -26,7 +26,7 @@ export function exposition(counts: Tally, samples: readonly Sample[], format: Fo
 
 type Series = Tally[string];
 
-/** The lines of a counter. In OpenMetrics, a counter's name lacks the suffix of its samples. */
+/** The lines of a counter. In OpenMetrics, a counter's name is the name of its samples without their suffix. */
 function counterLines(name: string, { help, labels }: Counter, series: Series, format: Format): string[] {
   const values = Object.entries(series).flatMap(([texts, value]) =>
     typeof value === "number" ? [line(name, labelled(labels, texts), value)] : [],
@@ -85,7 +85,7 @@ function escaped(text: string): string {
   return text.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
 
-/** A histogram's bound as a float in both text formats, so that a series has the same labels in both. */
+/** A histogram's bound as a float in both text formats, so that a series has the same labels in both formats. */
 function bound(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value);
 }

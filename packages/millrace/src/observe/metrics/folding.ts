@@ -4,12 +4,15 @@ import { namedBatch } from "../../store/d1/named.ts";
 import { removeTallies, selectTallies, type TallyRow } from "../../store/tallies.ts";
 import { addAll, sumOf, type Tally, tallyIn } from "./tally.ts";
 
-/** Maximum number of tallies that are merged at once. A recorder writes six tallies per minute; more exist only after an outage. */
+/**
+ * Maximum number of tallies that are merged at once. A recorder writes six tallies per minute, so this many tallies exist only after an
+ * outage.
+ */
 const MAX_TALLIES = 500;
-/** Number of minutes with separate counts, as the health table uses them. */
+/** Number of past minutes with separate counts, which the health table uses. */
 export const WINDOW_MINUTES = 60;
 
-/** The counts of all time, and the counts of each of the last minutes. */
+/** The counts of all time, and separate counts for each minute of the last hour. */
 export interface Counted {
   readonly ever: Tally;
   /** The counts of each minute, by the start of the minute. */
@@ -18,7 +21,7 @@ export interface Counted {
   readonly at: number;
 }
 
-/** The stored counts: all time, the last hour, and tallies that are not merged yet. */
+/** Reads the stored counts of all time and of the last hour, including tallies that are not merged yet. */
 export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promise<Counted> {
   const rows = await namedBatch(env.DB, {
     ever: selectEver(),
@@ -32,7 +35,7 @@ export async function readCounted(env: Pick<EngineEnv, "DB">, at: number): Promi
   return { ever: sumOf([ever ? tallyOf(ever) : {}, ...tallies.map(tallyOf)]), minutes, at };
 }
 
-/** The counts of the last hours, by the start of the hour. The last minute may be missing. */
+/** The counts of each of the last hours, by the start of the hour. The counts of the last minute may be missing. */
 export async function readHours({ DB }: Pick<EngineEnv, "DB">, at: number, hours: number): Promise<Map<number, Tally>> {
   const first = (Math.floor(at / SPAN_MS.hour) - hours + 1) * SPAN_MS.hour;
   const { rows } = await namedBatch(DB, { rows: selectCountsBetween("hour", first, Number.MAX_SAFE_INTEGER) });
@@ -40,11 +43,12 @@ export async function readHours({ DB }: Pick<EngineEnv, "DB">, at: number, hours
 }
 
 /**
- * Merges the recorders' tallies into the counts of their minute, their hour and all time, and deletes them in the same write. Each tally
- * therefore counts once, however often the merge is repeated. A concurrent second merge is refused. Returns the number of merged tallies.
+ * Merges the recorders' tallies into the counts of their minute, their hour and all time, and deletes the tallies in the same write. Each
+ * tally therefore counts once, however often the merge is repeated. The database refuses a concurrent second merge. Returns the number of
+ * merged tallies.
  */
 export async function foldTallies(env: Pick<EngineEnv, "DB">): Promise<number> {
-  // Tallies and version are read together: the version makes the database refuse the write if another merge has included any of these
+  // Tallies and version are read together. By the version, the database refuses the write if another merge has included any of these
   // tallies.
   const read = await namedBatch(env.DB, { ever: selectEver(), tallies: selectTallies(MAX_TALLIES) });
   const tallies = read.tallies as unknown as TallyRow[];

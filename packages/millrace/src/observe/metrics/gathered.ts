@@ -13,8 +13,8 @@ export class GatheredCounts {
   #tally: Tally = {};
   #since: number | undefined;
   /**
-   * The row that is being written. The row does not change until its write is confirmed, so a repeated write replaces the same row, and
-   * counts once.
+   * The row that is being written. The row does not change until its write is confirmed, so a repeated write replaces the same row, and its
+   * counts are added once.
    */
   #row: TallyRow | undefined;
   #notBefore = 0;
@@ -31,7 +31,10 @@ export class GatheredCounts {
     return this.#since === undefined && this.#row === undefined;
   }
 
-  /** The row of counts to add to the next commit: after ten seconds, at the end of a minute, or at once. */
+  /**
+   * The row of counts to add to the next commit; undefined if the row is not due. A row is due after ten seconds and at the end of a
+   * minute, or at once with `atOnce`.
+   */
   along(atOnce = false): Along | undefined {
     const now = Date.now();
     if (!atOnce && now < this.#notBefore) return undefined;

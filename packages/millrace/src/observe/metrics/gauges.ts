@@ -9,7 +9,7 @@ import { queueRates } from "./rates.ts";
 import type { Sample } from "./sample.ts";
 import type { GaugeName } from "./series.ts";
 
-/** The consumer's properties that gauges need: the name of its queue. */
+/** The part of a consumer that gauges need. */
 export interface GaugedConsumer {
   readonly queue: { readonly name: string };
 }
@@ -44,7 +44,10 @@ function sampleOf(name: string, { gauge, value, ...labels }: Row): Sample {
   return { name: gauge ? String(gauge) : name, labels: Object.fromEntries(said) as Record<string, string>, value: Number(value) };
 }
 
-/** Reads the samples of a queue. An unreported value becomes NaN: a gap in the graph and no change of alerts, instead of a wrong zero. */
+/**
+ * Reads the samples of a queue. An unreported value becomes NaN. Therefore the graph has a gap and no alert changes, instead of a wrong
+ * zero.
+ */
 async function readQueue(env: EngineEnv, queue: string): Promise<Sample[]> {
   if (laneIn(queue) !== undefined) return [];
   try {
@@ -56,7 +59,7 @@ async function readQueue(env: EngineEnv, queue: string): Promise<Sample[]> {
   }
 }
 
-/** A sample of a gauge that the engine defines. */
+/** Makes a sample of a gauge that the engine defines. */
 export function gauge(name: GaugeName, labels: Readonly<Record<string, string>>, value: number): Sample {
   return { name, labels, value };
 }

@@ -7,8 +7,8 @@ import { labelValues, type Tally } from "./tally.ts";
 const MAX_POINTS = 250;
 
 /**
- * Sends counts to Analytics Engine if `METRICS` is bound to a dataset. Each series is one data point, with its name as index, its label
- * values as blobs, and as doubles its count or, for a histogram, count and sum. Never throws.
+ * Sends counts to Analytics Engine if `METRICS` is bound to a dataset. Each series is one data point: the index is the series' name, the
+ * blobs are the label values. The doubles are the count, or the count and sum of a histogram. Never throws.
  */
 export function sendPoints({ METRICS }: Pick<EngineEnv, "METRICS">, body: string): void {
   if (METRICS === undefined) return;

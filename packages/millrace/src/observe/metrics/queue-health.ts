@@ -8,7 +8,7 @@ import type { Seen } from "./vitals.ts";
 
 const seconds = (description: string) => z.number().nullable().meta({ description });
 
-/** The health of a queue or lane. A value that is not reported or was not counted recently is null. */
+/** The health of a queue or lane. A value is null if the queue does not report it, or if nothing was counted recently. */
 export const QueueHealth = z
   .object({
     queue: z.string(),
@@ -27,7 +27,7 @@ export const QueueHealth = z
   .meta({ id: "QueueHealth" });
 type QueueHealth = z.infer<typeof QueueHealth>;
 
-/** The source of each number in the health table of queues. */
+/** The source of each column in the health table of queues. */
 export const QUEUE_SOURCES = {
   depth: "queue.metrics()",
   oldest_seconds: "queue.metrics()",
@@ -40,10 +40,10 @@ export const QUEUE_SOURCES = {
   processing_p99_seconds: "counts",
 } as const;
 
-/** The health table of every queue of the deployment, from the counts of its last `minutes` and its gauges. */
+/** The health table of every queue of the deployment, from the queue's gauges and from the counts of the last `minutes`. */
 export function queueHealth(seen: Seen, consumers: readonly GaugedConsumer[], minutes: number): QueueHealth[] {
   const recent = lastMinutes(seen, minutes);
-  // The last minute is not over, so its elapsed part counts.
+  // The present minute is not over, so only its elapsed part counts.
   const elapsed = minutes - 1 + Math.max(1, seen.at % SPAN_MS.minute) / SPAN_MS.minute;
   return consumers.map(({ queue: { name: queue } }): QueueHealth => {
     const labels = JSON.stringify([queue]);

@@ -4,7 +4,7 @@ import type { Sample } from "./sample.ts";
 import { type GaugeName, HISTOGRAMS, type HistogramName } from "./series.ts";
 import { labelValues, sumOf, type Tally } from "./tally.ts";
 
-/** Minimum number of deliveries for a share of retries, because one retry of two deliveries is no trend. */
+/** Minimum number of deliveries from which a share of retries is computed, because one retry of two deliveries is no trend. */
 const MIN_DELIVERIES = 20;
 
 /** The gauges that are 99th percentiles of a queue's histograms. */
@@ -59,7 +59,7 @@ export function quantile(name: HistogramName, measured: number | number[] | unde
   return buckets.at(-1) ?? 0;
 }
 
-/** The number of a counter; 0 for a counter that was never increased. */
+/** The value of a counter. The value is 0 for a counter that was never increased. */
 export function numberOf(value: number | number[] | undefined): number {
   return typeof value === "number" ? value : 0;
 }

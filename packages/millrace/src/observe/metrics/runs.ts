@@ -4,7 +4,10 @@ import { count, observe } from "./count.ts";
 /** The outcome of an attempt at a step: done, retried by the platform, failed for good, or unknown. */
 export type AttemptOutcome = "done" | "retried" | "failed" | "in_doubt";
 
-/** Counts an attempt at a step, and its duration. `step`: the step's name in the code; the engine's own steps share one label. */
+/**
+ * Counts an attempt at a step, and its duration. `step`: the step's name in the code, or undefined for one of the engine's own steps, which
+ * share one label.
+ */
 export function countAttempt(
   env: object,
   { workflow, step, outcome, beganAt }: { workflow: string; step: string | undefined; outcome: AttemptOutcome; beganAt: number },
@@ -27,7 +30,7 @@ export function countLetters(env: object, letters: readonly { readonly queue: st
   for (const { queue, reason } of letters) count(env, "queue_dlq_total", { queue, reason: codeLabel(reason) });
 }
 
-/** The label of an error code. Texts that are no code become one label. */
+/** The label of an error code. Every text that is no error code gets the label `other`. */
 function codeLabel(code = "other"): string {
   return isCode(code) ? code : "other";
 }

@@ -3,11 +3,11 @@ export interface Sample {
   /** The gauge's name without the prefix, such as `queue_depth`. */
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  /** The value of the gauge; NaN if it could not be read. */
+  /** The value of the gauge; NaN if the gauge could not be read. */
   readonly value: number;
 }
 
-/** Throws for gauges of an app in an invalid format. */
+/** Throws if the app's function for gauges returned a value in an invalid format. */
 export function assertSamples(said: unknown): asserts said is readonly Sample[] {
   const wrong = Array.isArray(said) ? said.find((one) => !isSample(one)) : said;
   if (Array.isArray(said) && wrong === undefined) return;

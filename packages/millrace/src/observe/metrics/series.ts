@@ -87,12 +87,12 @@ export type GaugeName = keyof typeof GAUGES;
 export type CounterName = keyof typeof COUNTERS;
 export type HistogramName = keyof typeof HISTOGRAMS;
 
-/** The labels of a counter's or histogram's series. No label may be absent or added. */
+/** The labels of a counter's or histogram's series. The object must contain exactly these labels. */
 export type LabelsOf<Name extends CounterName | HistogramName> = Readonly<
   Record<((typeof COUNTERS)[Name & CounterName] | (typeof HISTOGRAMS)[Name & HistogramName])["labels"][number], string>
 >;
 
-/** The definition of a counter or histogram; undefined for a name that the deployed code does not have. */
+/** The definition of a counter or histogram; undefined for a name that the deployed code does not define. */
 export function definitionOf(name: string): Counter | Histogram | undefined {
   return Object.hasOwn(COUNTERS, name)
     ? COUNTERS[name as CounterName]

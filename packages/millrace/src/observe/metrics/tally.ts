@@ -1,8 +1,9 @@
 import { COUNTERS, type CounterName, HISTOGRAMS, type HistogramName } from "./series.ts";
 
 /**
- * Counts as plain data: by the counter's or histogram's name, then by label values as JSON in the order of their definition. A counter is a
- * number. A histogram is a list: one number per bucket, one number for values above all buckets, and the sum of the values.
+ * Counts as plain data. The first key is the name of the counter or histogram, the second its label values as JSON in the order of their
+ * definition. A counter is a number. A histogram is a list of one count per bucket, one count of values above all buckets, and the sum of
+ * the values.
  */
 export type Tally = Record<string, Record<string, number | number[]>>;
 
@@ -87,7 +88,7 @@ function copyOf(value: number | number[]): number | number[] {
   return typeof value === "number" ? value : [...value];
 }
 
-/** Adds two values of a series. A histogram with buckets of another deployment starts again from zero. */
+/** Adds two values of a series. If a histogram has the buckets of another deployment, its counts start again from zero. */
 function plus(known: number | number[], value: number | number[]): number | number[] {
   if (typeof known === "number" && typeof value === "number") return known + value;
   if (typeof known === "number" || typeof value === "number" || known.length !== value.length) return copyOf(value);

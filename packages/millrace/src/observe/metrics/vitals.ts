@@ -7,22 +7,25 @@ import { type Counted, foldTallies, readCounted } from "./folding.ts";
 import { type GaugedConsumer, readGauges } from "./gauges.ts";
 import { assertSamples, type Sample } from "./sample.ts";
 
-/** How long a reading of the gauges is reused, in milliseconds, so that frequent scrapes do not add database reads. */
+/** How long a reading of the gauges is reused, in milliseconds. Because of the reuse, frequent scrapes do not add database reads. */
 const FRESH_MS = 8000;
-/** Time limit of a reading of the gauges, in milliseconds, so that a hanging reading does not block the next one. */
+/** Time limit of a reading of the gauges, in milliseconds, so that a hanging reading does not block the next reading. */
 const READ_WITHIN_MS = 30_000;
 /** The interval at which tallies are merged. */
 const FOLD_MS = SPAN_MS.minute;
 
-/** A deployment's health at the keeper's last reading. */
+/** The counts and gauges of a deployment at the keeper's last reading. */
 export interface Seen extends Counted {
   readonly samples: readonly Sample[];
 }
 
-/** An app's own gauges, read quickly and by index, or computed from the engine's gauges of the same moment. */
+/**
+ * A function that returns an app's own gauges. The function should read quickly and by index, or compute from the engine's gauges in
+ * `engine`.
+ */
 export type AppGauges = (env: Cloudflare.Env, engine: readonly Sample[]) => Promise<readonly Sample[]> | readonly Sample[];
 
-/** The keeper's counts and gauges: read once per round, and reused for requests until the next round. */
+/** The keeper's counts and gauges. The keeper reads both once per round, and reuses both for requests until the next round. */
 export class Vitals {
   #seen: Seen | undefined;
   #reading: Promise<Seen> | undefined;
@@ -40,7 +43,7 @@ export class Vitals {
     return this.#seen;
   }
 
-  /** The last reading of the gauges, or a new reading if the last one is too old. */
+  /** The last reading of the gauges, or a new reading if the last reading is too old. */
   seen(): Promise<Seen> {
     const { at } = this.#seen ?? { at: 0 };
     return this.#seen && Math.abs(Date.now() - at) < FRESH_MS ? Promise.resolve(this.#seen) : this.read();

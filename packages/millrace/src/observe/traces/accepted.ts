@@ -13,13 +13,13 @@ interface Accepted {
   readonly queue: string | null;
   readonly outcome: "accepted" | "duplicate";
   readonly startedAt: number;
-  /** Redacts the payload's sensitive values in the message's names. */
+  /** Redacts the payload's sensitive values where the message's key, subject or source repeats them. */
   readonly hide: Hide;
 }
 
 /**
- * The span of a message's acceptance: the first span of its trace, or a child of the caller's span. No span is created if a current span
- * covers the acceptance.
+ * The span of a message's acceptance: the first span of its trace, or a child of the caller's span. If a current span already covers the
+ * acceptance, no span is created.
  */
 export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome, startedAt, hide }: Accepted): void {
   const own = envelope.traceparent;
@@ -30,7 +30,7 @@ export function traceAccepted(env: TraceEnv, { request, envelope, queue, outcome
   exportSpans(env, {
     ...idsOf(own, parent),
     ...{ name: `accept ${name}`, kind: KIND.producer, endedAt: Date.now() },
-    // The message is created before its row is committed, and its wait starts at its creation.
+    // The message is created before its row is committed, and the span of the message's wait starts at the creation.
     startedAt: Math.min(startedAt, Date.parse(envelope.created_at)),
     attributes: {
       ...{ "messaging.system": systemOf(queue ?? ""), "messaging.operation.name": "accept", "messaging.operation.type": "send" },

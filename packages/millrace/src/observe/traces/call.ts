@@ -5,7 +5,7 @@ import { childOf, idsOf, KIND } from "./span.ts";
 /**
  * Sends an external request with the headers of the current trace, unless the request has its own trace headers. Within a step with
  * exported spans, the call is a span that ends with the response's headers. That span contains only method, host, port and status of the
- * request. Errors of `send` are thrown.
+ * request. The call throws the errors of `send`.
  */
 export async function tracedCall(
   request: Request,

@@ -7,8 +7,8 @@ import { isPlain, messageAttributes, systemOf } from "./message.ts";
 import { childOf, idsOf, KIND, type Span } from "./span.ts";
 
 /**
- * Exports the spans of a delivery, which are children of the sender's span: the wait in the queue (first delivery only), and the
- * processing, which failed if the message is retried or captured.
+ * Exports the spans of a delivery as children of the sender's span. The spans are the wait in the queue (first delivery only) and the
+ * processing. The processing counts as failed if the message is retried or captured.
  */
 export function traceDelivery(span: SpanUnderWay, delivery: Delivery, takenAt: number): void {
   const { queue, message, attempt, outcome, waitedMs, deadLetter, code, error, upstreamStatus, hide } = delivery;

@@ -9,30 +9,30 @@ import type { Span, TraceEnv } from "./span.ts";
 const MOST_HELD = 2048;
 /** Maximum number of spans in one request. */
 const MOST_SENT = 512;
-/** How long an isolate gathers spans before it sends them, in milliseconds. */
+/** How long an isolate gathers spans before sending, in milliseconds. */
 const GATHER_MS = 200;
 /** Time limit for a collector's response, in milliseconds. */
 const ANSWER_MS = 5000;
 /** Pause after a collector's failure, in milliseconds. Spans are dropped during the pause. */
 const PAUSE_MS = 30_000;
-/** A sender that still gathers after this time was lost with its invocation, and is replaced. */
+/** A sender that still gathers spans after this time, in milliseconds, was lost with its invocation, and is replaced. */
 const GONE_MS = GATHER_MS * 2;
 
-/** Spans of this isolate that wait to be sent. */
+/** Spans of this isolate that are not sent yet. */
 let held: Span[] = [];
 let lost = 0;
 let gatheringSince = 0;
-/** The endpoint that failed last, and the end of its pause. Another endpoint is tried at once. */
+/**
+ * The endpoint whose request failed last, and the time when its pause ends. An endpoint that differs from this endpoint is tried at once.
+ */
 let paused = { endpoint: "", until: 0 };
 
-/**
- * The original `fetch`: in development, `fetch` in a workflow's code outside steps logs a warning, which the exporter's call must avoid.
- */
+/** The original `fetch`, because in development the engine replaces `fetch` by a function that logs a warning outside steps. */
 const { fetch } = globalThis;
 
 /**
- * Sends spans after the work that they describe, many per request. Never throws and is never awaited: spans that the collector does not
- * accept are lost.
+ * Sends many spans per request, after the work that the spans describe. The function never throws and is never awaited. Spans that the
+ * collector does not accept are lost.
  */
 export function exportSpans(env: TraceEnv, ...spans: readonly Span[]): void {
   const now = Date.now();
@@ -65,7 +65,9 @@ async function send(env: TraceEnv, spans: readonly Span[]): Promise<void> {
   lost = 0;
 }
 
-/** Why a collector did not respond. The text omits the runtime's message, which may contain the URL and with it a key. */
+/**
+ * Describes why a collector did not respond. The description omits the runtime's message, which may contain the URL and a key in the URL.
+ */
 function unanswered(error: unknown): string {
   const isLate = error instanceof Error && error.name === "TimeoutError";
   return isLate ? `The collector did not respond within ${ANSWER_MS / 1000} s.` : "The collector cannot be reached.";
@@ -88,7 +90,7 @@ async function post({ OTLP_ENDPOINT = "", OTLP_HEADERS = "" }: TraceEnv, body: s
   return response.ok ? undefined : `The collector responded ${response.status}.`;
 }
 
-/** Headers in OpenTelemetry's notation; undefined for an invalid text. */
+/** Parses headers in OpenTelemetry's notation. Returns undefined for an invalid string. */
 function headersIn(said: string): Record<string, string> | undefined {
   try {
     const pairs = said.split(",").filter((pair) => pair.trim() !== "");

@@ -19,14 +19,14 @@ interface Attempted {
 
 interface Ended {
   readonly run: LoggedRun;
-  /** The run's number, from 1. Each retry or undo is a further run. */
+  /** The run's number, starting at 1. Each retry or undo begins another run. */
   readonly number: number;
   readonly status: string;
   readonly beganAt: number;
   readonly failure: Failed | null;
 }
 
-/** The span of an attempt that begins now; undefined if its trace is not exported. */
+/** The span of an attempt that begins now; undefined if the attempt's trace is not exported. */
 export function spanOfAttempt({ env, envelope }: LoggedRun): SpanUnderWay | undefined {
   return isExported(env, envelope.traceparent) ? { traceparent: childOf(envelope.traceparent), env } : undefined;
 }
@@ -45,7 +45,10 @@ export function traceAttempt(span: SpanUnderWay, { run, step, attempt, beganAt, 
   });
 }
 
-/** The span of an instance, a child of its message's sender. A later run has a separate child span, because a span is exported once. */
+/**
+ * Exports the span of an ended instance, a child of the span that sent the instance's message. A later run has a separate child span,
+ * because a span is exported once.
+ */
 export function traceEnd({ run, number, status, beganAt, failure }: Ended): void {
   if (!isExported(run.env, run.envelope.traceparent)) return;
   const instance = spanOfInstance(run);
@@ -65,7 +68,7 @@ export function traceEnd({ run, number, status, beganAt, failure }: Ended): void
   });
 }
 
-/** The span of an instance. Its id is derived from the instance's id, so that every replay and isolate computes the same id. */
+/** The span of an instance. The span's id is derived from the instance's id, so that every replay and isolate computes the same id. */
 function spanOfInstance({ instanceId, envelope }: LoggedRun, number = 1): string {
   return childOf(envelope.traceparent, digest("span", instanceId, envelope.traceparent, String(number)).slice(0, 16));
 }
@@ -78,7 +81,7 @@ function why(failure: Failed | null | undefined): Attributes {
   return { "error.type": failure?.code, "millrace.upstream_status": failure?.upstream_status };
 }
 
-/** The item of a step in its label (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
+/** The part of a step's label that names the step's item (`mail [ada]`, `mail [ada] · after doubt 1`), which may be any text. */
 const ITEM = / \[.*\](?=$| · )/s;
 
 /**

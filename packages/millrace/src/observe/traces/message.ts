@@ -18,7 +18,8 @@ const HASH_DIGITS = 16;
 
 /**
  * The span attributes of a message, from its envelope's fields, which may be unvalidated. Callers' texts are hashed with MILLRACE_KEY, so
- * that spans of one tenant or subject can be grouped. `OTLP_NAMES=plain` sends the texts, and `hide` redacts sensitive values in them.
+ * that spans of one tenant or subject can be grouped. With `OTLP_NAMES=plain` the texts are sent, and `hide` redacts sensitive values in
+ * these texts.
  */
 export function messageAttributes(env: TraceEnv, fields: { readonly [field: string]: unknown }, hide: Hide): Attributes {
   const isAsked = isPlain(env);

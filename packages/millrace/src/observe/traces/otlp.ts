@@ -3,7 +3,7 @@ import type { Attributes, Span, TraceEnv } from "./span.ts";
 /** The default service name in exported spans. */
 const DEFAULT_SERVICE = "millrace";
 
-/** The number of the span status `unset`, which some collectors require. */
+/** The code of the span status `unset`. Some collectors require that each span has a status. */
 const UNSET = 0;
 const ERROR = 2;
 
@@ -31,7 +31,7 @@ function asSpan({ traceId, spanId, parentId, name, kind, startedAt, endedAt, att
   };
 }
 
-/** A time in nanoseconds, as a text, because OTLP represents 64-bit numbers as texts in JSON. */
+/** A time in nanoseconds, as a string, because OTLP represents 64-bit numbers as strings in JSON. */
 function nanoseconds(ms: number): string {
   return `${Math.max(0, Math.round(ms))}000000`;
 }

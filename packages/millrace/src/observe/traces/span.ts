@@ -16,7 +16,7 @@ export const KIND = { internal: 1, server: 2, client: 3, producer: 4, consumer: 
 
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** An ended span, independent of OTLP. All times are milliseconds since 1970. */
+/** An ended span, in a form that does not depend on OTLP. All times are milliseconds since 1970. */
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
@@ -27,13 +27,13 @@ export interface Span {
   readonly startedAt: number;
   readonly endedAt: number;
   readonly attributes: Attributes;
-  /** The error of the span; undefined for a success. */
+  /** The error of the span; undefined for a span without an error. */
   readonly error?: string | undefined;
 }
 
 /**
- * True for a trace whose spans are exported: an endpoint is set, the trace is sampled, and its id is within the share (`OTLP_RATIO`),
- * compared as in OpenTelemetry's probability samplers, so that all services select the same traces.
+ * True for a trace whose spans are exported: an endpoint is set, the trace is sampled, and its id is within the share (`OTLP_RATIO`). The
+ * id is compared as in OpenTelemetry's probability samplers, so that all services select the same traces.
  */
 export function isExported(env: TraceEnv, traceparent: unknown): traceparent is string {
   const { OTLP_ENDPOINT, OTLP_RATIO = 1 } = env;
@@ -46,16 +46,17 @@ export function isExported(env: TraceEnv, traceparent: unknown): traceparent is 
     );
     return false;
   }
-  // W3C makes the last 14 digits of a trace id random. Their 13 upper digits are as many as a number represents exactly.
+  // W3C makes the last 14 digits of a trace id random. The code uses the upper 13 of these digits, because a JavaScript number represents
+  // 13 hexadecimal digits exactly.
   return !(Number.parseInt(traceIdOf(traceparent).slice(18, 31), 16) / 16 ** 13 < 1 - ratio);
 }
 
-/** A new span within a trace, as a traceparent. */
+/** The traceparent of a new span in the trace of the given traceparent. */
 export function childOf(traceparent: string, spanId = newSpan()): string {
   return `00-${traceIdOf(traceparent)}-${spanId}-${traceparent.slice(53, 55)}`;
 }
 
-/** The ids of a span, from its own traceparent and its parent's. */
+/** The ids of a span, from the span's traceparent and the traceparent of the parent span. */
 export function idsOf(own: string, parent: string | undefined): Pick<Span, "traceId" | "spanId" | "parentId"> {
   return { traceId: traceIdOf(own), spanId: spanIdOf(own), parentId: parent && spanIdOf(parent) };
 }

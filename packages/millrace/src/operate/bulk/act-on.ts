@@ -6,9 +6,12 @@ import { query } from "../../store/d1/retry.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 
-/** Maximum number of concurrent calls of a bulk action. An invocation has six connections; two more calls may be computing. */
+/**
+ * Maximum number of concurrent calls of a bulk action. An invocation may have six open connections, so the limit allows two calls that
+ * compute without a connection.
+ */
 const AT_ONCE = 8;
-/** The time in milliseconds after which a chunk acts on no further item. The next chunk has the remaining items. */
+/** The time in milliseconds after which a chunk acts on no further item. The next chunk acts on the remaining items. */
 const BEGIN_WITHIN_MS = 20_000;
 
 export interface Chunk {
@@ -17,13 +20,14 @@ export interface Chunk {
   readonly from: number;
   readonly targets: readonly string[];
   readonly ratePerSecond: number;
-  /** True once an operator has halted the bulk action. No further item is acted on. */
+  /** True after an operator has halted the bulk action. Then the chunk acts on no further item. */
   readonly isHalted: () => boolean;
 }
 
 /**
- * Acts on a chunk's items in order, at the given rate. Returns the results of the items that were acted on, without a gap. Repeating a
- * chunk is safe, because each item's action is recorded under its own id. Errors: `unavailable`, thrown after every call has ended.
+ * Acts on a chunk's items in order, at the given rate. Returns one result for each item up to the last item that was acted on. Repeating a
+ * chunk is safe, because the action on each item is recorded under an id that only this item has. Errors: `unavailable`, thrown after every
+ * call has ended.
  */
 export async function actOn(chunk: Chunk): Promise<BulkItem[]> {
   const { call, targets, from, ratePerSecond, isHalted } = chunk;
@@ -82,7 +86,7 @@ async function resultOf({ verb, call }: Chunk, target: string, known: ActionResu
   }
 }
 
-/** The result of an action that was already recorded, by an attempt at this chunk that crashed later. */
+/** The result of an action that an earlier attempt at the chunk recorded before the attempt crashed. */
 async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, known: ActionResult): Promise<Came> {
   if (known === "applied") return { result: "done", code: null, why: null };
   if (known === "failed") return { result: "failed", code: "unavailable", why: NOT_TOLD };
@@ -95,7 +99,7 @@ async function asRecorded(verb: AnyBulkVerb, call: BulkCall, target: string, kno
 const NOT_TOLD = "The action was recorded, but the platform did not accept it for 24 hours, and it had no effect: repeat the action.";
 const REFUSED = "The action was refused and changed nothing.";
 
-/** The reason why the action on an item would be refused now; null if it would be accepted, or if the check failed. */
+/** The reason why the action on an item would be refused now. Null if the action would be accepted, or if the check failed. */
 async function refusalNow(verb: AnyBulkVerb, call: BulkCall, target: string): Promise<string | null> {
   try {
     return (await verb.refusal?.(call, target)) ?? null;

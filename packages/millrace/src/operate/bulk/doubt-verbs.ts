@@ -12,7 +12,7 @@ import { doubtFilter, doubtMembers } from "./filters.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 import { unknownOfInstances } from "./unknown-names.ts";
 
-/** Resolutions that fit many effects at once. `confirm` is not among them, because each effect needs a different output. */
+/** Resolutions that can apply to many effects at once. `confirm` is excluded, because each effect needs a different output. */
 type Said = "reject" | "retry_anyway";
 
 function ofDoubts(name: Said, follows: string) {
@@ -35,7 +35,10 @@ function ofDoubts(name: Said, follows: string) {
   });
 }
 
-/** The key of an effect as the list stores it: decoded, because SQLite cannot decode base64. A text that is no key remains unchanged. */
+/**
+ * The key of an effect in the form that the item list stores: decoded, because SQLite cannot decode base64. A string that is no key remains
+ * unchanged.
+ */
 function listed(key: string): string {
   const entry = parseEntryKey(key);
   return JSON.stringify(entry ? [entry.instanceId, entry.step, entry.item, entry.generation] : [key]);
@@ -63,7 +66,7 @@ interface OfStep {
   count: number;
 }
 
-/** Groups unknown outcomes by step and by the consequence, which depends on the status of the instance. */
+/** Groups unknown outcomes by step and by the consequence of the resolution, which depends on the status of the instance. */
 async function byStep(name: Said, { env, by }: BulkCall, members: Statement): Promise<BulkPart[]> {
   const rows = await query<OfStep & Record<string, unknown>>(
     env.DB,
@@ -99,8 +102,8 @@ const HAPPENED =
 const RUNS_NO_MORE = "Refused: no run would execute the effect again. Reject it, to record the outcome.";
 
 /**
- * The outcomes of the instances whose effects were resolved. An instance that had failed before does not run. An instance that waits for
- * another unknown outcome counts as a success.
+ * The outcomes of the instances whose effects were resolved. An instance that had failed before the resolution does not run. An instance
+ * that waits for another unknown outcome counts as a success.
  */
 async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const entries = acted.map(({ id }) => ({ ...parseEntryKey(id), id, action: bulkActionId(bulkId ?? "", id) }));

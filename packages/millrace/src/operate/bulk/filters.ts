@@ -9,7 +9,7 @@ import { BULK_WORKFLOW } from "./message.ts";
 const moment = z.iso.datetime({ offset: true });
 const name = z.string().min(1).max(500);
 
-/** The fields of a filter by time: from `since` on and before `until`. */
+/** The fields of a filter by time, which selects items at or after `since` and before `until`. */
 const times = {
   since: moment
     .optional()
@@ -76,7 +76,10 @@ export const letterFilter = z.strictObject({
   ...times,
 });
 
-/** The tenant's open dead letters that match a filter. Dead letters without a tenant are excluded; an operator handles each alone. */
+/**
+ * The tenant's open dead letters that match a filter. Dead letters without a tenant are excluded, because an operator handles each of these
+ * individually.
+ */
 export function letterMembers({ tenantId }: Operator, filter: z.infer<typeof letterFilter>): Statement {
   return sql`
     SELECT id, captured_at AS at FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id = ${tenantId}
@@ -94,7 +97,7 @@ export const doubtFilter = z.strictObject({
   until: moment.optional().meta({ description: "The outcome became unknown before this time." }),
 });
 
-/** The tenant's unknown outcomes that match a filter, each as the text of its key's parts. */
+/** The tenant's unknown outcomes that match a filter, each as a string with the parts of the effect's key. */
 export function doubtMembers({ tenantId }: Operator, filter: z.infer<typeof doubtFilter>): Statement {
   return sql`
     SELECT json_array(e.instance_id, e.step, e.item, e.generation) || '' AS id, e.updated_at AS at

@@ -11,7 +11,7 @@ import { instanceFilter, instanceMembers } from "./filters.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 import { unknownOfInstances } from "./unknown-names.ts";
 
-/** The bulk verbs of the acts on an instance. A bulk action acts on each item as the route of the act does. */
+/** The bulk verbs of the acts on an instance. A bulk action has the same effect on each item as the HTTP route of the act. */
 export const INSTANCE_VERBS: readonly AnyBulkVerb[] = Object.values<InstanceAct>(INSTANCE_ACTS).flatMap(ofMany);
 
 function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
@@ -43,7 +43,10 @@ function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
   ];
 }
 
-/** The outcomes of the instances that run because of the act: the item itself, or the new instance that the audit row names. */
+/**
+ * The outcomes of the instances that run because of the act. For each item, this is the item itself or the new instance that the audit row
+ * names.
+ */
 async function ends({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const rows = await query<Became & { id: string }>(
     env.DB,

@@ -9,7 +9,7 @@ import { letterFilter, letterMembers } from "./filters.ts";
 import { sentAgain } from "./sent-again.ts";
 import { unknownOfLetters } from "./unknown-names.ts";
 
-/** A bulk action reads its own tenant's dead letters only, without corrections. */
+/** A bulk action reads only dead letters of its tenant, and makes no corrections. */
 const readerOf = ({ by }: BulkCall) => ({ ...by, scopes: ["operate"] });
 
 const ofLetters = {

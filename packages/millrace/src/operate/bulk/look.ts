@@ -10,7 +10,7 @@ const TOGETHER = 200;
 type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
 
 export interface Looked {
-  /** The position before which each item has ended or has exceeded its time limit. */
+  /** The position in the item list before which each item has ended or has exceeded its time limit. */
   readonly looked: number;
   readonly turned: readonly Turned[];
 }
@@ -30,8 +30,8 @@ interface Seen extends ActedOn {
 }
 
 /**
- * Reads the outcomes of the next items, the oldest first. An item that exceeds its time limit (`settleMs`) counts as done and delays no
- * later item.
+ * Reads the outcomes of the next items, in the order in which the items were acted on. An item that exceeds its time limit (`settleMs`)
+ * counts as done and delays no later item.
  */
 export async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promise<Looked> {
   if (verb.outcomes === undefined) return { looked: to, turned: [] };

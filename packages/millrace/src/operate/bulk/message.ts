@@ -6,8 +6,8 @@ import { defineQueue } from "../../contract/queue.ts";
 export const BULK_WORKFLOW = "bulk-action";
 
 /**
- * The command that starts or continues a bulk action. `POST /v1/bulk-actions`, its `resume` and the previous instance of the bulk action
- * send it.
+ * The command that starts or continues a bulk action. The command is sent by `POST /v1/bulk-actions`, by the route `resume` of a bulk
+ * action, and by the bulk action's previous instance.
  */
 export const BulkActionRun = defineCommand({
   type: "bulk_action.run",

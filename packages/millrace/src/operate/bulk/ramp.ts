@@ -1,18 +1,18 @@
 import type { BulkAsked } from "../../store/bulk-actions.ts";
 
-/** Default numbers of items in the first stages of a bulk action. The last stage has the remaining items. */
+/** Default number of items in each of the first stages of a bulk action. One more stage contains the remaining items. */
 export const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
 /** Default rate of a bulk action, in items per second. */
 export const DEFAULT_RATE = 10;
-/** Maximum rate of a bulk action, in items per second: the platform creates and restarts 100 instances of a workflow per second. */
+/** Maximum rate of a bulk action, in items per second. The platform creates and restarts at most 100 instances of a workflow per second. */
 export const MAX_RATE = 100;
-/** Default maximum share of a stage's items that may fail. */
+/** Default for the maximum share of a stage's items that may fail. */
 export const DEFAULT_ERROR_RATE = 0.1;
-/** Default time in seconds for which a stage waits for its items to end. The next stage then begins. */
+/** Default time in seconds for which a stage waits for its items to end, before the next stage begins. */
 export const DEFAULT_SETTLE_SECONDS = 60;
 export const MAX_SETTLE_SECONDS = 600;
 
-/** Maximum number of items in a chunk. Each item needs a few round trips; a chunk's results are recorded once. */
+/** Maximum number of items in a chunk. The results of a chunk are recorded together, after a few round trips per item. */
 const CHUNK = 50;
 /** Maximum duration of a chunk at the bulk action's rate, so that results are recorded soon. */
 const CHUNK_SECONDS = 2;
@@ -22,7 +22,7 @@ export interface Stage {
   readonly to: number;
 }
 
-/** The stage that contains a position of the item list; an empty stage at the end of the list. */
+/** The stage that contains the given position of the item list. At the end of the list, the result is an empty stage. */
 export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, place: number): Stage {
   let from = 0;
   for (const size of ramp) {
@@ -59,7 +59,7 @@ export function tooMuch(
   ].join(" ");
 }
 
-/** A sentence for a bulk action in which every item failed, or some outcomes are unknown; null for other bulk actions. */
+/** A sentence for the operator if every item of a bulk action failed, or if some outcomes are unknown; null otherwise. */
 export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
   if (failed === 0 || (failed < begun && doubted === 0)) return null;
   const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];

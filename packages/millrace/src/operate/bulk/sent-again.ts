@@ -7,7 +7,7 @@ import type { ActedOn, Outcome } from "../../topology/bulk-verb.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
 
-/** A replayed dead letter, with the key of its message and the instance of its command. */
+/** A replayed dead letter, with the key of the message and the instance that the message's command started. */
 interface Replayed extends Partial<Became> {
   id: string;
   mark: string;
@@ -18,12 +18,12 @@ interface Replayed extends Partial<Became> {
   causation_id: string;
 }
 
-/** Longest time between the first message of a chunk and the record of the chunk, in milliseconds. */
+/** Maximum time between the first message that a chunk sends and the record of the chunk's results, in milliseconds. */
 const LATEST_MS = 180_000;
 
 /**
- * The outcomes of replayed messages. The outcome of a command is that of its instance; an event succeeds if it was consumed. A message that
- * fails again is a new dead letter with the id of the replay.
+ * The outcomes of replayed messages. The outcome of a command is the outcome of its instance. An event succeeds if a consumer handled the
+ * event. A message that fails again is a new dead letter with the id of the replay.
  */
 export async function sentAgain({ env, by, bulkId }: BulkCall, acted: readonly ActedOn[]): Promise<ReadonlyMap<string, Outcome>> {
   const marks = acted.map(({ id }) => bulkActionId(bulkId ?? "", id));

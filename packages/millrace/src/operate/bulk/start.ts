@@ -17,20 +17,20 @@ import { BulkActionRun, passInstance } from "./message.ts";
 import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS, stageOf } from "./ramp.ts";
 import { assertMayAct, bulkVerb } from "./verbs.ts";
 
-/** A request for a bulk action. It selects items by a filter of its verb, or by ids. */
+/** A request for a bulk action. The request selects items by a filter of the verb, or by ids. */
 export interface BulkRequest {
   verb: string;
   filter?: unknown;
   ids?: readonly string[] | undefined;
   reason: string;
-  /** False: a verb that undoes effects keeps the effects of the instances. Default: true. */
+  /** If false, a verb that normally undoes effects keeps the effects of the instances. Default: true. */
   undo?: boolean | undefined;
   /** Maximum number of items; default: the limit of a bulk action. */
   atMost?: number | undefined;
-  /** Numbers of items in the first stages. The last stage has the remaining items. */
+  /** Number of items in each of the first stages. One more stage contains the remaining items. */
   ramp?: readonly number[] | undefined;
   ratePerSecond?: number | undefined;
-  /** The share of a stage's items that may fail. Above this share, the bulk action stops. */
+  /** The maximum share of a stage's items that may fail. Above this share, the bulk action stops. */
   stopAtErrorRate?: number | undefined;
   settleWithinSeconds?: number | undefined;
 }
@@ -39,10 +39,10 @@ const SAMPLE = 10;
 
 export interface BulkPlan {
   matched: number;
-  /** The first items, each with the reason why the action would be refused; null for an item that would be accepted. */
+  /** The first items, each with the reason why the action on the item would be refused; null if the action would be accepted. */
   sample: { id: string; refused: string | null }[];
   stages: number[];
-  /** The kinds of items, with the consequence for each kind; empty where the verb has no kinds. */
+  /** The groups of items, with the consequence for each group; empty for a verb that does not group items. */
   parts: readonly BulkPart[];
   /** A consequence of the whole bulk action, as a sentence for the operator; null for a verb without such a sentence. */
   follows: string | null;
@@ -87,10 +87,10 @@ export interface StartedBulk {
 }
 
 /**
- * Starts a bulk action. One write stores the present list of items, the command that executes the bulk action, and the audit row. Repeating
- * a request under its key changes nothing. Errors: `invalid_payload` for an unknown verb, an invalid filter or id, and for more than
- * 100,000 items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` if the tenant runs as many as it may; `config_invalid`
- * without a consumer of `bulk-action`.
+ * Starts a bulk action. One write stores the present list of items, the command that executes the bulk action, and the audit row. A
+ * repeated request with the same key changes nothing. Errors: `invalid_payload` for an unknown verb, an invalid filter or id, and for more
+ * than 100,000 items; `forbidden`; `idempotency_key_reused`; `more_matched`; `bulk_actions_running` if the tenant has the maximum number of
+ * running bulk actions; `config_invalid` without a consumer of `bulk-action`.
  */
 export async function startBulk(
   env: EngineEnv,
@@ -130,7 +130,8 @@ export async function startBulk(
         insertBulk(operator, bulk),
         ids ? listIds(place, ids) : freezeMembers(place, members, atMost),
         countList(tenantId, id),
-        // The action's id belongs to the start of the bulk action, because a request refused at the limit may start later.
+        // The audit row gets the action's id only if the bulk action starts, because a request that was refused at the limit may be
+        // repeated later.
         audit(operator, action, false, isMade(tenantId, id)),
       ],
       provided: isWorkedOnBy(tenantId, id, instanceId),
@@ -156,7 +157,8 @@ export function tooMany(tenantId: string, detail: ErrorDetail = {}): MillraceErr
 }
 
 /**
- * Checks that the deployment executes bulk actions. Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add.
+ * Checks that the deployment executes bulk actions. Errors: `config_invalid` if no consumer starts `bulk-action`, with the lines to add to
+ * the code.
  */
 export function assertCarriedOut(catalog: Catalog): void {
   if (catalog.kindsOf(BulkActionRun.type).includes("command")) return;
@@ -238,8 +240,8 @@ async function count(
 }
 
 /**
- * Checks the names in a filter, because a misspelled name would match no item. Errors: `invalid_payload` for an unknown name, with the most
- * similar known name.
+ * Checks the names in a filter, because a filter with a misspelled name would match no item. Errors: `invalid_payload` for an unknown name,
+ * with the most similar known name.
  */
 async function assertKnownNames(verb: AnyBulkVerb, call: BulkCall, { filter }: BulkAsked): Promise<void> {
   const issues = filter === null ? [] : ((await verb.unknown?.(call, filter)) ?? []);

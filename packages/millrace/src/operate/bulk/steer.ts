@@ -16,8 +16,8 @@ export interface SteeredBulk {
 }
 
 /**
- * Halts a bulk action within a second; completed items stay done. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no
- * change, for a bulk action that is not running.
+ * Halts a bulk action within a second. The actions on completed items are not reversed. Errors: `bulk_action_not_found`;
+ * `invalid_transition`, audited as no change, for a bulk action that is not running.
  */
 export async function abort(env: EngineEnv, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
   const operator = operatorOf(by);
@@ -34,9 +34,9 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
 }
 
 /**
- * Continues a bulk action that was halted, stopped itself or failed, with the remaining items, in the same stage. Failed items are not
- * repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, for a bulk action that is running or complete;
- * `bulk_actions_running`.
+ * Continues a bulk action that was halted, stopped itself or failed. The bulk action continues in its current stage, with the remaining
+ * items. Failed items are not repeated. Errors: `bulk_action_not_found`; `invalid_transition`, audited as no change, for a bulk action that
+ * is running or complete; `bulk_actions_running`.
  */
 export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: string, reason: string): Promise<SteeredBulk> {
   assertCarriedOut(catalog);

@@ -17,7 +17,8 @@ import { withWhoActed } from "./who-acted.ts";
 import { withheld } from "./withhold.ts";
 
 /**
- * `on`: more turns follow · `next`: the next instance continues the bulk action · `over`: it has ended, or another instance executes it.
+ * `on`: more turns follow · `next`: the next instance continues the bulk action · `over`: the bulk action has ended, or another instance
+ * executes the bulk action.
  */
 export type Went = "on" | "next" | "over";
 
@@ -27,7 +28,7 @@ export interface Turn extends Reporting {
   readonly tenantId: string;
   readonly bulkId: string;
   readonly pass: number;
-  /** True for the last turn of an instance. The next instance of the bulk action has the remaining items. */
+  /** True for the last turn of an instance. The next instance of the bulk action acts on the remaining items. */
   readonly isLast: boolean;
 }
 
@@ -41,13 +42,13 @@ interface DidTurn extends Looked {
 
 /**
  * Executes one turn: acts on the next chunk of the stage, or waits for earlier items to end. Returns the rows to write. The write is
- * refused if another instance has continued the bulk action meanwhile; the repeated turn then returns `over`.
+ * refused if another instance has continued the bulk action meanwhile. Then the turn is repeated, and returns `over`.
  */
 export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const { env, tenantId, bulkId, pass, isLast } = turn;
   const bulk = await findBulkAction(env, { tenantId }, bulkId);
   if (bulk?.pass !== pass || bulk.state === "complete") return { output: "over" };
-  // A halted bulk action acts on no further item. It only records items that an earlier attempt completed.
+  // A halted bulk action acts on no further item. The turn only records the items that an earlier attempt completed.
   const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
   turn.progress({ done: from, of: bulk.matched, text: "items" });
@@ -119,7 +120,7 @@ async function act(
     items: items.map((item) => (own.has(item.n) ? { ...item, ...own.get(item.n), result: "failed" as const } : item)),
     turned: seen.turned.filter(({ n }) => n < from),
     looked: seen.looked,
-    // The error rate is computed from the start of the stage, or from a resume within it.
+    // The error rate is computed from the start of the stage, or from the last resume within the stage.
     stage: from === stage.from ? { from, skipped: bulk.skipped, failed: bulk.failed } : bulk.stage,
   };
 }
@@ -145,7 +146,10 @@ function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reas
   return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
 }
 
-/** The items at the next positions of the list. They come from one stored row, so the result may have fewer than `count` items. */
+/**
+ * The items at the next positions of the list. All items of a result come from one stored row, so the result may have fewer than `count`
+ * items.
+ */
 async function listedOf({ env, tenantId, bulkId }: Turn, from: number, count: number): Promise<string[]> {
   const [list] = await query<{ n: number; ids: string }>(env.DB, selectList({ tenantId, id: bulkId }, from));
   const ids = list === undefined ? [] : (JSON.parse(list.ids) as string[]);

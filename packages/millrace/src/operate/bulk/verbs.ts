@@ -13,7 +13,7 @@ function bulkVerbs(catalog: Catalog): readonly AnyBulkVerb[] {
   return [...ENGINE_BULK_VERBS, ...catalog.bulkVerbs];
 }
 
-/** Finds the bulk verb with a name. Errors: `invalid_payload`, with the known names. */
+/** Finds the bulk verb with a name. Errors: `invalid_payload` for an unknown name, with the known names. */
 export function bulkVerb(catalog: Catalog, name: string): AnyBulkVerb {
   const all = bulkVerbs(catalog);
   const verb = all.find((one) => one.name === name);

@@ -7,8 +7,8 @@ import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 const KEPT_CHARACTERS = 300;
 
 /**
- * The results of items in the form in which they are stored: each reason is cut, and the message's sensitive values are redacted. The
- * results outlive the messages, so a reader could not redact them later.
+ * The results of items in their stored form: each reason is shortened, and the message's sensitive values are redacted in the reason. The
+ * results are kept longer than the messages, so the values could not be redacted at a later read.
  */
 export async function withheld<Came extends Pick<BulkItem, "target" | "why">>(
   { env, catalog, by }: Pick<BulkCall, "env" | "catalog" | "by">,

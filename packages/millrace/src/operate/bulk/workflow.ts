@@ -8,8 +8,8 @@ import { BULK_WORKFLOW, BulkActionRun, passInstance } from "./message.ts";
 import { type Turn, takeTurn, type Went } from "./turn.ts";
 
 /**
- * Maximum number of turns of one instance, for at most 1,500 items. A bulk action runs as several instances, so that each history is short
- * and within the platform's limits.
+ * Maximum number of turns of one instance, which act on at most 1,500 items. A bulk action runs as several instances, so that the history
+ * of each instance is short and within the platform's limits.
  */
 const TURNS = 30;
 
@@ -25,12 +25,15 @@ async function handOver({ env, catalog, tenantId, bulkId, pass }: Omit<Turn, "is
   return {};
 }
 
-/** Retries of a turn after a refused write or an unavailable database. The repeated turn finds its recorded results. */
+/**
+ * Retries of a turn after a refused write or an unavailable database. The repeated turn finds the results that the earlier attempt
+ * recorded.
+ */
 const RETRIES = { limit: 8, delay: "1 second", backoff: "exponential" } as const;
 
 /**
- * The workflow of bulk actions. Its consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`, its class is
- * `entrypoint(bulkAction, app)`.
+ * The workflow of bulk actions. The workflow's consumer is `defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] })`. The
+ * workflow's class is `entrypoint(bulkAction, app)`.
  */
 export const bulkAction = defineWorkflow({
   name: BULK_WORKFLOW,

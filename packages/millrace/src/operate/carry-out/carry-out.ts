@@ -30,7 +30,7 @@ import { markInDoubt } from "../../store/instances/wait.ts";
 import { findSetBack } from "../instances/set-back.ts";
 import { endRun, keepCutOff, wakeStanding } from "./end-run.ts";
 
-/** An action that is not yet carried out on the platform, with the current state of its instance. */
+/** An action that is not yet carried out on the platform, with the current state of the action's instance. */
 interface OpenAction {
   id: string;
   verb: string;
@@ -47,7 +47,7 @@ interface OpenAction {
   undone: number | null;
   /** 1 for the retry or undo of an instance that an operator stopped without undoing its effects; null for other actions. */
   stopped: number | null;
-  /** When the action's run began on the platform (`noteRunBegun`); null before that, and for an action without a run. */
+  /** The time when the action's run began on the platform (`noteRunBegun`). Null before this time, and for an action without a run. */
   begun_at: number | null;
   run: number;
   status: InstanceStatus;
@@ -57,19 +57,22 @@ interface OpenAction {
   undo: string | null;
 }
 
-/** `kept`: the action is carried out or needs no call · `not yet`: the former run has not ended, so the action is tried again soon. */
+/**
+ * `kept`: the action is carried out, or needs no call of the platform · `not yet`: the former run has not ended, so the action is tried
+ * again soon.
+ */
 type Kept = "kept" | "not yet";
 
 const ROWS = 50;
 /**
- * Delays between tries of an action, in milliseconds. The platform ends a run moments after its last commit. A run that may be executing an
- * inline step is ended 2 s after the operator's action.
+ * Delays before the first tries of an action, in milliseconds. The platform ends a run moments after the run's last commit. A run that may
+ * be executing an inline step is ended 2 s after the operator's action.
  */
 const SOON_MS = [0, 50, 100, 200, 400, 800, 600];
 
 type Tried = { action: OpenAction; failed: string | null; soon: boolean };
 
-/** Carries out one open action directly after its commit. After a failure the keeper repeats it. */
+/** Carries out one open action directly after the action's commit. After a failure, the keeper tries the action again. */
 export async function applyAction(env: EngineEnv, id: string): Promise<void> {
   if ((await query(env.DB, takeActions(sql`a.id = ${id}`, leftBy(undefined)))).length === 0) return;
   for (const pauseMs of SOON_MS) {
@@ -131,12 +134,12 @@ async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void>
 }
 
 /**
- * The platform ends a run within moments after the run committed its end. A run that has not ended after this many tries, 10 s apart, is
- * terminated.
+ * The platform ends a run within moments after the run committed its end. A run that has not ended after this number of tries, 10 s apart,
+ * is terminated.
  */
 const TRIES_UNTIL_ENDED = 5;
 
-/** Carries out an action on the platform. The call is safe to repeat, and throws the platform's error. */
+/** Carries out an action on the platform. The call may be repeated, and throws the platform's error. */
 async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
   switch (action.verb) {
     case "undo":
@@ -172,8 +175,8 @@ async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
 }
 
 /**
- * Begins an undo once the former run has ended on the platform. A run that continues after its row has ended is terminated, once no attempt
- * is running.
+ * Begins an undo after the former run has ended on the platform. If the run continues although its instance has ended in the database, the
+ * run is terminated as soon as no attempt is running.
  */
 async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
@@ -186,25 +189,30 @@ async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   return "kept";
 }
 
-/** Begins the undo of an instance. From this write on, no commit of the former run is recorded, because the undo would not find it. */
+/**
+ * Begins the undo of an instance. From this write on, no commit of the former run is recorded, because the undo would not find such a
+ * commit.
+ */
 async function beginToTakeBack(env: EngineEnv, action: OpenAction): Promise<void> {
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await existing(env, action);
 }
 
-/** Terminates a run that continues after its row has ended, and releases the lane that was held for the instance. */
+/**
+ * Terminates a run that continues although its instance has ended in the database, and releases the lane that was held for the instance.
+ */
 async function carryOutClose(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if ((await endRun(env, action)) === "not yet") return "not yet";
   const { queue, envelope, instance_id: id } = action;
-  // A deployment that removed its lanes has no binding for them.
+  // A deployment that has removed its lanes has no binding for lanes.
   if (queue !== null && laneIn(queue) !== undefined && objectsIn(env, "LANES"))
     await tellEnded(env, queue, JSON.parse(envelope) as Envelope, id, { status: "skipped", error: null });
   return "kept";
 }
 
 /**
- * Ends the cancelled run, then begins the undo. An instance unknown to the platform is created nevertheless: the replay of that instance
- * ends at once, and a late copy of its message cannot start it.
+ * Ends the cancelled run, then begins the undo. An instance unknown to the platform is also created, so that a late copy of its message
+ * cannot start the instance. The replay of the created instance ends at once.
  */
 async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept> {
   // If a later run exists, the action that began the later run ends this run.
@@ -232,7 +240,7 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
   await keepCutOff(env, action);
   // An attempt may have ended with an unknown outcome since the restart was requested.
   await atomically(env.DB, [markRestarted(action.instance_id, action.run), markInDoubt(action.instance_id)]);
-  // A replay that had not yet read the restart may have completed the instance. A complete instance keeps its result.
+  // A replay that had not yet read the request for the restart may have completed the instance. A complete instance keeps its result.
   const [now] = await query<{ status: InstanceStatus }>(
     env.DB,
     sql`SELECT status FROM millrace_instances WHERE id = ${action.instance_id}`,
@@ -246,8 +254,8 @@ async function carryOutRestart(env: EngineEnv, action: OpenAction): Promise<Kept
 }
 
 /**
- * Creates an instance unknown to the platform, so that a later message cannot start it. The replay of that instance reads the row first. An
- * instance queued in a lane is not created, because such an instance cannot be paused.
+ * Creates an instance that is unknown to the platform, so that a later message cannot start the instance. The first act of the created
+ * instance is to read its row, which is paused. An instance queued in a lane is not created, because such an instance cannot be paused.
  */
 async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (action.status === "paused") await existing(env, action);
@@ -255,8 +263,8 @@ async function carryOutPause(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * Wakes a run that waits for its resume. An instance that never started is started by its queue, its lane or the keeper. A cancelled
- * instance is ended by the cancel.
+ * Wakes a run that waits for its resume. If the instance never started, its queue, its lane or the keeper starts the instance. The action
+ * of a cancel ends a cancelled instance.
  */
 async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (ENDED.has(action.status) || action.status === "paused" || action.undo !== null) return "kept";
@@ -266,13 +274,13 @@ async function carryOutResume(env: EngineEnv, action: OpenAction): Promise<Kept>
 }
 
 async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  // The run of this retry, or a later run, has ended, so the instance was already restarted.
+  // The run that this retry began, or a later run, has ended, so the instance was already restarted.
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
   const { instance, status } = await existing(env, action);
   if (!instance) return "kept";
   const ended = ENDED.has(status);
   if (action.begun_at === null) {
-    // A stopped run did not commit its end, so a run with a sleeping or waiting step is terminated.
+    // A stopped run did not commit its end and may still sleep or wait, so the run is terminated.
     if (!ended && action.undone !== 1 && action.attempts < TRIES_UNTIL_ENDED) return notYet(env, instance, action);
     if (!ended && (await endRun(env, action)) === "not yet") return "not yet";
     if (isToNoteCutOff(status, action)) await keepCutOff(env, action);
@@ -283,8 +291,8 @@ async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> 
 }
 
 /**
- * True if steps that the run cut off must be recorded. A run that ended by itself cut off no step. A stopped run may have cut off a step,
- * even if it is over: the new run may have begun before the stop was carried out.
+ * True if steps that were cut off by the end of the run must be recorded. A run that ended by itself cut off no step. For a stopped run the
+ * result is true even if the run has ended, because the new run may have begun before the stop was carried out.
  */
 function isToNoteCutOff(status: PlatformAnswer["status"], { stopped }: OpenAction): boolean {
   return stopped === 1 || !ENDED.has(status);
@@ -298,24 +306,25 @@ async function notYet(env: EngineEnv, instance: WorkflowInstance, { attempts }: 
 async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
   const behind = action.undo === null ? await findSetBack(env, { id: action.instance_id, workflow: action.workflow }) : undefined;
   if (behind) await atomically(env.DB, [noteLost(action.instance_id, behind.lost)]);
-  // A restored database may lack the rows of results that the platform has cached. A run from the beginning writes those rows again.
+  // A restored database may lack the rows of results that the platform has cached. A run that starts from the beginning writes these rows
+  // again.
   const name = behind ? null : action.from_step;
   await restartFrom(instance, name ? { name } : undefined);
   await atomically(env.DB, [noteRunBegun(action.id)]);
   await crashPoint("platform run restarted, not recorded");
 }
 
-/** Sends an event to an instance that waits for it. For an ended instance, a retry sends the event after the restart. */
+/** Sends an event to an instance that waits for the event. If the instance has ended, a later retry sends the event after the restart. */
 async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
-  // An ended instance that the platform has removed is created only by a retry. An undo that has not begun reads the answer from the rows.
+  // Only a retry creates an ended instance that the platform has removed. An undo that has not begun reads the answer from the rows.
   const { instance, status } = ENDED.has(action.status) || action.undo !== null ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }
 
 /**
- * Returns the platform's handle of the instance or of its undo. An instance that the platform has removed is created again, and the inbox
- * returns the recorded effects.
+ * Returns the platform's handle of the instance or of its undo. An instance that the platform has removed is created again, and its replay
+ * reads the recorded effects from the inbox.
  */
 async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
   const answer = await reached(env, { workflow, instance_id, undo });
@@ -341,7 +350,7 @@ async function reached(
 
 /**
  * Sends a restarted run its recorded answers, resolved outcomes and events. After a restart the platform still shows the waiting steps, but
- * has lost their events. Each step has a different event type, so a second copy of an event has no effect.
+ * has lost the events that were sent to these steps. Each step has a different event type, so a second copy of an event has no effect.
  */
 async function tellHeld(
   env: EngineEnv,
@@ -356,7 +365,7 @@ async function tellHeld(
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
     await within(instance.sendEvent({ type, payload: { resolved: state } }));
   }
-  // An undo does not wait for answers or events, because it reads them from the rows.
+  // An undo does not wait for answers or events, because the undo reads answers and events from the rows.
   if (undo !== null) return;
   for (const row of answered as unknown as Answered[]) {
     await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));

@@ -22,18 +22,21 @@ interface Ending {
 }
 
 /**
- * Longest time in milliseconds in which a replay may begin an effect after its run was stopped: the age of the row that it has read, plus
- * clock skew.
+ * Maximum time in milliseconds after the stop of a run in which a replay may begin an effect. The time is the maximum age of the row that
+ * the replay has read, plus clock skew.
  */
 const LAST_BEGINNING_MS = HEARD_FOR_MS + 300;
 
-/** Number of tries, 10 s apart, before a running attempt is terminated. They take longer than the platform's limit for one attempt. */
+/**
+ * Number of tries, 10 s apart, before a running attempt is terminated. All tries together take longer than the platform's limit for one
+ * attempt.
+ */
 const TRIES_WHILE_AT_WORK = 70;
 
 /**
- * Terminates a run that its row shows as stopped. A running replay reads the row and ends itself after its current step. A run that sleeps,
- * waits, reads or is between two tries is terminated by this function. First, each running attempt of an effect must end and be recorded.
- * Errors: `unavailable` if the platform does not answer.
+ * Terminates a run that is stopped in its instance's row. A running replay reads the row and ends itself after its current step. This
+ * function terminates a run that sleeps, waits, reads or is between two attempts. Before the termination, each running attempt of an effect
+ * must end and be recorded. Errors: `unavailable` if the platform does not answer.
  */
 export async function endRun(
   env: EngineEnv,
@@ -49,7 +52,7 @@ export async function endRun(
     await wakeStanding(env, instance, attempts);
     return "not yet";
   }
-  // Only the beginning of a long history is known, so the run gets time to end itself.
+  // If the history is truncated, later steps are unknown, so the run gets time to end itself.
   if (truncated && attempts < 2) return "not yet";
   await terminate(instance);
   return "ended";
@@ -57,7 +60,7 @@ export async function endRun(
 
 const HAS_ENDED = /cannot_terminate|finite state/i;
 
-/** Terminates a run on the platform. The call succeeds for a run that has ended meanwhile. */
+/** Terminates a run on the platform. The call also succeeds if the run has ended meanwhile. */
 export async function terminate(instance: WorkflowInstance): Promise<void> {
   try {
     await within(instance.terminate());
@@ -67,8 +70,8 @@ export async function terminate(instance: WorkflowInstance): Promise<void> {
 }
 
 /**
- * Wakes a run that should have ended. Locally, a killed process leaves its run at the last step; a new replay reads the row. The first try
- * does nothing, because most runs are about to end.
+ * Wakes a run that should have ended. In local development, a run whose process was killed remains at its last step. The wake-up begins a
+ * new replay, which reads the row. The first try does nothing, because most runs are about to end.
  */
 export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, attempts: number): Promise<void> {
   if (attempts > 0 && (await isLocal(env.DB))) await nudge(instance);
@@ -76,7 +79,7 @@ export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, a
 
 /**
  * True if an attempt of an effect is running. In a single process (`isAlone`), an attempt that began before the process started has died,
- * even if the history shows it as running. Reads do not count, because they have no result to record.
+ * even if the history shows it as running. Attempts of reads do not count, because a read has no result to record.
  */
 function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
   const beganAt = ({ attempts, startedAt }: StepRecord) => attempts.at(-1)?.startedAt ?? startedAt ?? 0;
@@ -92,7 +95,7 @@ async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecor
   return steps.length === 0 || (await query(env.DB, selectLean(id))).length > 0;
 }
 
-/** True if a replay was active moments ago, so that it may not have read the row of the stopped run and may begin a step. */
+/** True if a replay was active moments ago. Such a replay may not have read the row of the stopped run, and may begin a step. */
 function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   const since = Date.now() - LAST_BEGINNING_MS;
   const isLate = (time: number | null) => (time ?? 0) > since;
@@ -108,8 +111,8 @@ interface Ended {
 }
 
 /**
- * Records the steps that a cancel or a restart cut off, for a later undo: steps with a running attempt, or with a failed attempt of unknown
- * outcome. A history that the platform removed contains no such step.
+ * Records the steps that a cancel or a restart cut off, for a later undo. These are steps with a running attempt, or with a failed attempt
+ * of unknown outcome. A history that the platform removed contains no such step.
  */
 export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: Ended): Promise<void> {
   const { steps } = await wholeHistoryOf(env, { id: instance_id, workflow });
@@ -118,8 +121,8 @@ export async function keepCutOff(env: EngineEnv, { id, instance_id, workflow }: 
 }
 
 /**
- * The platform shows a step as complete if the next try was deferred by a stop or a pause. If the step had an effect, the undo uses its
- * entry instead.
+ * If a stop or a pause deferred the next attempt of a step, the platform shows this step as complete. If the step had an effect, the undo
+ * uses the inbox entry of the step instead.
  */
 function isCutOff({ type, state, attempts, reads }: StepRecord): boolean {
   if (type !== "do" || reads || state === "errored") return false;

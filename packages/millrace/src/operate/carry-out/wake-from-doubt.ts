@@ -11,10 +11,10 @@ import { lookAgain } from "../../store/instances/look.ts";
 import { resumeResolved } from "../../store/instances/wait.ts";
 
 /**
- * Continues an instance that is `in_doubt` although no effect is in doubt. A run that waits for a resolution is woken and reads the rows:
- * it continues, or marks an effect without an entry as in doubt again. The row of a run that waits for no resolution is set to running. A
- * run unknown to the platform is ended by the keeper, because a new run would repeat the effect. Errors: `unavailable` if the platform does
- * not answer.
+ * Continues an instance that is `in_doubt` although no effect is in doubt. A run that waits for a resolution is woken and reads the rows.
+ * The run then continues, or marks an effect without an entry as in doubt again. If the run waits for no resolution, its row is set to
+ * running. The keeper ends a run that is unknown to the platform, because a new run would repeat the effect. Errors: `unavailable` if the
+ * platform does not answer.
  */
 export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise<void> {
   const [row] = await query<{ workflow: string; undo: string | null }>(

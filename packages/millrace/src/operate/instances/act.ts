@@ -12,7 +12,7 @@ import type { BulkVerb } from "../../topology/define-bulk-verb.ts";
 import { perform } from "../act.ts";
 import type { ActionPlan } from "./plan.ts";
 
-/** Schemas of the fields of a request's body or of its answer, by name. */
+/** Schemas of the fields of a request's body or of an answer, by the field's name. */
 export type Fields = Readonly<Record<string, z.ZodType>>;
 /** The values of a request's body. Fields with a default may be absent. */
 export type GivenOf<Of extends Fields> = [keyof Of] extends [never] ? unknown : z.input<z.ZodObject<Of>>;
@@ -24,9 +24,9 @@ export interface Asked<Given> {
   readonly env: EngineEnv;
   readonly by: Operator;
   readonly given: Given;
-  /** The catalog; required by an act that reads messages. */
+  /** The catalog, which an act that reads messages requires. */
   readonly catalog?: Catalog | undefined;
-  /** The value of `Idempotency-Key`, for an act that reads it. */
+  /** The value of the header `Idempotency-Key`, for an act that reads this header. */
   readonly key?: string | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface Call<Given> extends Asked<Given> {
 }
 
 interface Words<Path extends string, Given extends Fields, Answer extends Fields> {
-  /** The name of the act in the audit, and of its bulk action. */
+  /** The name of the act in the audit, which is also the name of the act's bulk action. */
   readonly verb: string;
   /** The path after `/v1/instances/{id}/`. The path may have parameters. */
   readonly path: Path;
@@ -46,13 +46,13 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
   readonly description: string;
   /** The description of the answer. */
   readonly accepted: string;
-  /** The fields of the body besides `reason` and `dry_run`, and the parameters of `path`. */
+  /** The fields of the body except `reason` and `dry_run`, and the parameters of `path`. */
   readonly body: Given;
-  /** The fields of the answer besides `action_id`. */
+  /** The fields of the answer except `action_id`. */
   readonly answer: Answer;
-  /** The meaning of the header `Idempotency-Key`. Default: the header is refused. */
+  /** The meaning of the header `Idempotency-Key` for this act. Default: a request with the header is refused. */
   readonly key?: { readonly says: string; readonly isRequired: boolean };
-  /** Error codes of this act in addition to the codes of all acts. */
+  /** Error codes of this act in addition to the codes that every act has. */
   readonly problems?: readonly EngineCode[];
   /** The maximum size of the request's body in bytes. Default: the limit of the API. */
   readonly maxBytes?: number;
@@ -60,23 +60,26 @@ interface Words<Path extends string, Given extends Fields, Answer extends Fields
 
 /** The bulk action that applies an act to many instances. */
 interface OfMany<Given> {
-  /** The statuses that a filter may select. */
+  /** The instance statuses that a filter of the bulk action may name. */
   readonly from: readonly InstanceStatus[];
-  /** The default status of a filter. If omitted, a filter must name a status. */
+  /** The status that a filter without a status selects. If this field is omitted, a filter must name a status. */
   readonly usual?: InstanceStatus;
   /** For an act that undoes effects: returns the act's body for the option `undo` of the bulk action. */
   readonly takesBack?: (undo: boolean) => Given;
-  /** True if the instances run because of the act: then a later failure of the instance counts as a failure of the item. */
+  /** True if an instance runs because of the act. Then a later failure of the instance counts as a failure of the bulk action's item. */
   readonly runs?: boolean;
   readonly follows?: NonNullable<BulkVerb["follows"]>;
 }
 
 /** The change of an act, and its audit row. */
 interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
-  /** The statement that applies the act, fenced in its WHERE. The act is refused if the statement changes no row. */
+  /**
+   * The statement that applies the act. The WHERE clause of the statement fences the change. The act is refused if the statement changes no
+   * row.
+   */
   readonly change: Part;
   readonly also?: Readonly<Record<string, Part>>;
-  /** The status to which the act leads, for the error of a refusal. */
+  /** The instance's status after the act, which the error of a refusal names. */
   readonly to: string;
   readonly window?: PointAround;
   readonly isRepeat?: () => Promise<boolean>;
@@ -85,11 +88,11 @@ interface Change<Answer> extends Pick<Action, "detail" | "before" | "after"> {
 }
 
 interface Declared<Path extends string, Given extends Fields, Answer extends Fields, Read> extends Words<Path, Given, Answer> {
-  /** Reads the rows that the other functions need, once. Default: no rows. */
+  /** Reads, once per request, the rows that the functions `refused`, `plan` and `change` need. Default: no rows. */
   readonly read?: (call: Call<GivenOf<Given>>) => Promise<Read>;
   /**
-   * The reason for a refusal; null if the act would be accepted. After a refused change, the function is called again with the new
-   * instance.
+   * Returns the reason for a refusal; null if the act would be accepted. After a refused change, the function is called again with the
+   * present state of the instance.
    */
   readonly refused: (call: Call<GivenOf<Given>>, read: Read) => Promise<string | null> | string | null;
   /** Returns the consequences of the act, for a dry run. */
@@ -101,7 +104,7 @@ interface Declared<Path extends string, Given extends Fields, Answer extends Fie
   readonly bulk?: OfMany<GivenOf<Given>>;
 }
 
-/** An act on one instance. Its route, dry run, audit row, command and bulk verb come from this declaration. */
+/** An act on one instance. This declaration determines the act's route, dry run, audit row, command and bulk verb. */
 export interface InstanceAct<Path extends string = string, Given extends Fields = Fields, Answer extends Fields = Fields>
   extends Words<Path, Given, Answer> {
   readonly bulk?: OfMany<unknown>;

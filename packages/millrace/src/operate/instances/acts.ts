@@ -14,7 +14,7 @@ import { signal } from "./signal.ts";
 import { skip } from "./skip-step.ts";
 import { undo } from "./undo.ts";
 
-/** The acts on an instance by name, which is also the verb of the command line. */
+/** The acts on an instance by name. The name of an act is also the verb of the command line. */
 export const INSTANCE_ACTS = { retry, undo, cancel, pause, resume, restart, skip, signal, close, "run-again": runAgain, move, release };
 
 type Acts = typeof INSTANCE_ACTS;
@@ -26,11 +26,11 @@ type Answer<Name extends ActName> = Acts[Name] extends InstanceAct<string, infer
 /** Further arguments of `signal` and `run-again`. */
 export interface More {
   readonly catalog?: Catalog;
-  /** The key that identifies the request: a repeat with the same key has no second effect. */
+  /** The key that identifies the request. A repeated request with the same key has no second effect. */
   readonly key?: string;
 }
 
-/** Dry run of an act on an instance, which changes nothing. Errors: `instance_not_found`, and those of the act's route. */
+/** Dry run of an act on an instance, which changes nothing. Errors: `instance_not_found`, and the errors of the act's route. */
 export function planAct<Name extends ActName>(
   env: EngineEnv,
   by: Operator,
@@ -43,8 +43,8 @@ export function planAct<Name extends ActName>(
 }
 
 /**
- * Acts on an instance, as the route of that name does. Errors: as `planAct`; `invalid_transition`, audited as no change, if the act is
- * refused.
+ * Acts on an instance. The HTTP route with the name of the act has the same effect. Errors: as `planAct`; `invalid_transition`, audited as
+ * no change, if the act is refused.
  */
 export function actOn<Name extends ActName>(
   env: EngineEnv,

@@ -12,7 +12,7 @@ import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
 /**
  * Cancels an instance that has not ended. No further step begins, the current step is recorded, the effects are undone, and the instance
- * becomes terminated. With `undo: false` the effects remain. Refused if it has ended or is being undone.
+ * becomes terminated. With `undo: false` the effects remain. Refused if the instance has ended or is being undone.
  */
 export const cancel = instanceAct({
   verb: "cancel",
@@ -36,7 +36,8 @@ export const cancel = instanceAct({
         const verdict = undoVerdictOn(effect);
         return undo || (verdict !== "undone" && verdict !== "stays") ? verdict : "kept";
       },
-      // The outcome of an effect without a recorded answer is unknown. A cancel does not wait for a read.
+      // The outcome of an effect without a recorded answer is unknown. A cancel does not wait for a read, so a read without an answer has
+      // no verdict.
       unrecorded: (state, reads) => (reads ? undefined : UNRECORDED[state]),
     });
     return { follows: undo ? TAKEN_BACK : STANDS, effects: effects.toReversed() };
@@ -50,7 +51,7 @@ export const cancel = instanceAct({
       also: { doubts: leaveDoubts(id, actionId) },
       detail: { run, undo },
       before: { status, run: instance.run },
-      // An instance in doubt remains so until an operator has resolved the outcome.
+      // An instance in doubt remains in doubt until an operator has resolved the outcome.
       after: { status: undo ? (status === "in_doubt" ? "in_doubt" : "running") : "terminated", run },
       to: "terminated",
       window: "cancel committed, not applied",
@@ -66,7 +67,7 @@ export const cancel = instanceAct({
 
 const UNRECORDED = { running: "under_way", retrying: "unknown", held: undefined } as const;
 
-/** The verdict on an effect that failed without a record. The effect is repeated only if it is then undone. */
+/** The verdict on an effect that failed without a record. The effect is executed again only if the cancel undoes effects. */
 function onFailed(known: Unrecorded, undo: boolean): PlanVerdict {
   return known === "undoable" && !undo ? "unknown" : VERDICT_ON[known];
 }

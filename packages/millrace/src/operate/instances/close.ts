@@ -15,9 +15,9 @@ import type { ActionPlan, PlanVerdict } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 
 /**
- * Closes a failed or stopped instance for good. Its status becomes skipped, with the reason in the audit; retry and undo are refused
- * afterwards. A lane that was held for the instance continues. Refused while an effect is in doubt. An instance in doubt without such an
- * effect can be closed, because no resolution would continue it.
+ * Closes a failed or stopped instance for good. The instance's status becomes skipped, and the audit records the reason. Retry and undo are
+ * refused afterwards. A lane that was held for the instance continues. Refused while an effect is in doubt. An instance in doubt without
+ * such an effect can be closed, because no resolution would continue the instance.
  */
 export const close = instanceAct({
   verb: "close",

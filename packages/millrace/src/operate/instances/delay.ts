@@ -28,7 +28,10 @@ function whyNotDelayed({ instance: { status, dueAt } }: Call<unknown>, message: 
   return "The command waits in a lane, which has its own times. Cancel the instance, then send the command under another key.";
 }
 
-/** The change of the due time. The message is sent again: the consumer ignores the copies that arrive before the due time. */
+/**
+ * The change of the due time. The message is sent again, because the consumer ignores any copy of the message that arrives before the due
+ * time.
+ */
 function changed({ env, by, instance: { id, dueAt } }: Call<unknown>, message: Message | undefined, at: number | null) {
   const { queue = "", envelope = "{}" } = message ?? {};
   const moved = laneIn(queue) === undefined ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
@@ -46,7 +49,10 @@ function changed({ env, by, instance: { id, dueAt } }: Call<unknown>, message: M
   };
 }
 
-/** Moves the due time of a delayed command. Refused once it is due, and for a time that is past or too late. */
+/**
+ * Moves the due time of a delayed command. Refused if the command is already due, and for a due time that is in the past or too far in the
+ * future.
+ */
 export const move = instanceAct({
   verb: "move",
   path: "move",
@@ -69,7 +75,7 @@ export const move = instanceAct({
   change: (call, message) => changed(call, message, Date.parse(call.given.run_at)),
 });
 
-/** Starts a delayed command now. Refused once it is due. */
+/** Starts a delayed command now. Refused if the command is already due. */
 export const release = instanceAct({
   verb: "release",
   path: "release",

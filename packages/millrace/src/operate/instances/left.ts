@@ -24,8 +24,8 @@ export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
 }
 
 /**
- * Steps whose failure the code caught. The next run reports the same failure instead of trying the step again, except for the labels in
- * `anew`.
+ * Steps whose failure the code caught. The next run reports the same failure instead of trying the step again, except for steps whose label
+ * is in `anew`.
  */
 export async function stillCaught(
   env: EngineEnv,
@@ -49,7 +49,7 @@ export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance):
   const known = new Map(told.map(({ label, effect }) => [label, effect]));
   for (const [label, one] of Object.entries(left)) if (one.effect) known.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
-  // A step that declares no effect may have had an effect.
+  // If the failure does not state the effect's status, the step may have had an effect.
   if (label && error && error.effect !== "none") known.set(label, error.effect ?? "unknown");
   return known;
 }
@@ -59,21 +59,22 @@ export async function caughtWithoutRecord(env: EngineEnv, instance: Instance, ca
   return new Map([...known.keys()].filter((label) => caught.has(label)).map((label) => [label, "caught"] as const));
 }
 
-/** The effect that may have happened because this step failed, even without a record of it. */
+/** The label of an effect that may have happened because this step failed, although the effect may have no record. */
 export function wentOnTo(left: Steps, label: string | null): string | undefined {
   const failure = label === null ? undefined : left[label];
   return failure && !("open" in failure) ? failure.wentOn : undefined;
 }
 
-/** Steps of `leftBehind` that the next run tries again, with the possible effects of their earlier tries. */
+/** Steps of `leftBehind` that the next run tries again, with the possible effects of the earlier tries of each step. */
 export async function triedAnew(env: EngineEnv, instance: Instance, run: number, labels: readonly (string | null)[]): Promise<Steps> {
   const known = await unrecorded(env, instance);
   return Object.fromEntries(labels.flatMap((label) => (label ? [[label, reopened(run, known.get(label))]] : [])));
 }
 
 /**
- * The entry of `leftBehind` for the failed step of the last run. An undo replays that run, so the step fails in the same way. The step is
- * executed again if it had no effect and an earlier run reached a later effect that can be undone: the undo must reach that effect.
+ * The entry of `leftBehind` for the failed step of the last run. An undo replays the last run, so the step fails in the same way. The step
+ * is executed again if it had no effect, and if an earlier run reached a later effect that can be undone. Then the undo reaches the later
+ * effect.
  */
 export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
   const label = error?.step || error?.behind;
@@ -85,7 +86,10 @@ export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: numbe
   return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };
 }
 
-/** The failure of the former run, for the audit's `detail`, because the next run clears the failure. Messages of upstreams are omitted. */
+/**
+ * The failure of the former run, for the audit's `detail`, because the next run clears the failure. The result omits the messages of
+ * upstreams.
+ */
 export function failedBefore({ status, error }: Pick<Instance, "status" | "error">): { failed?: Record<string, unknown> } {
   if (status !== "errored" || error === null) return {};
   const { step, behind, code, attempts, upstream_status } = error;
@@ -95,7 +99,7 @@ export function failedBefore({ status, error }: Pick<Instance, "status" | "error
 
 /**
  * The reason for a refusal of pause, resume and restart while an instance is being restarted; null otherwise. The instance is paused while
- * its former run ends. A resume would let that run begin another step, and the restart resumes the instance itself.
+ * its former run ends. A resume would let the former run begin another step, and the restart itself resumes the instance.
  */
 export async function whyRestarting(env: EngineEnv, { id, status }: Instance): Promise<string | null> {
   if (status !== "paused") return null;

@@ -12,9 +12,9 @@ import { type PlanVerdict, planEffects } from "./plan.ts";
 import { isUnderWay, retryVerdictOn } from "./retry.ts";
 
 /**
- * Pauses an instance: no further step begins until it is resumed, and a running effect is recorded first. The timer of a current sleep or
- * wait continues; the end of the wait takes effect after the resume. Refused for an instance that is not running or waiting, that is being
- * undone, or that is queued in a lane.
+ * Pauses an instance: no further step begins until the resume, and the outcome of a running effect is recorded before the pause. The timer
+ * of a current sleep or wait continues, but the end of the sleep or wait takes effect after the resume. Refused for an instance that is not
+ * running or waiting, that is being undone, or that is queued in a lane.
  */
 export const pause = instanceAct({
   verb: "pause",
@@ -66,7 +66,10 @@ function whyNotPaused({ status, undo }: Instance, inLane: boolean): string | nul
   return `The instance is ${status}: only an instance that has not ended can be paused.`;
 }
 
-/** Resumes a paused instance at its current step. Refused for an instance that is not paused, or that is paused for its restart. */
+/**
+ * Resumes a paused instance at its current step. Refused for an instance that is not paused, or that the engine has paused in order to
+ * restart the instance.
+ */
 export const resume = instanceAct({
   verb: "resume",
   path: "resume",

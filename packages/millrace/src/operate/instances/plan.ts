@@ -9,13 +9,13 @@ import { UNDER_WAY } from "../../store/instances/status.ts";
 import type { SetBack } from "./set-back.ts";
 
 /**
- * The result of an action for one effect. `kept`: the effect happened and remains · `runs`: it is executed, or tried again · `caught`: it
- * failed, its code continued without it, and the failure is reported again · `skipped`: an operator skips it · `held`: its next attempt
- * waits for the resume · `under_way`: an attempt is running, or its answer was lost; the outcome is recorded first · `undone`: it is
- * undone, now or earlier · `stays`: it has no undo · `asked`: its outcome was not recorded, so the upstream is asked first · `repeated`: it
- * may have happened; it is executed once more under its key, then undone · `nothing`: it did not happen · `in_doubt`: an operator must
- * resolve its outcome · `unknown`: it may have happened, and has no record · `needs_output`: it happened, and an operator must supply its
- * output.
+ * The consequence of an action for one effect. `kept`: the effect happened and remains · `runs`: the effect is executed, or tried again ·
+ * `caught`: the effect failed, the code continued without the effect, and the failure is reported again · `skipped`: an operator skips the
+ * effect · `held`: the effect's next attempt waits for the resume · `under_way`: an attempt is running, or the answer of an attempt was
+ * lost, so the outcome is recorded first · `undone`: the effect is undone, now or earlier · `stays`: the effect has no undo · `asked`: the
+ * effect's outcome was not recorded, so the upstream is asked first · `repeated`: the effect may have happened, so the effect is executed
+ * once more under its key, then undone · `nothing`: the effect did not happen · `in_doubt`: an operator must resolve the effect's outcome ·
+ * `unknown`: the effect may have happened, and has no record · `needs_output`: the effect happened, and an operator must supply its output.
  */
 export const PLAN_VERDICTS = [
   "kept",
@@ -40,11 +40,14 @@ export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
 export interface ActionPlan {
   /** The reason for a refusal; null if the act would be accepted. */
   refused: string | null;
-  /** The step from which the platform would restart. null for the beginning, and for an action without a restart. */
+  /** The step from which the platform would restart the run. Null for a restart from the beginning, and for an action without a restart. */
   from: string | null;
   /** The consequences, as a sentence. */
   follows: string;
-  /** The output from an operator that the act keeps, and how to replace it; null without such an output. */
+  /**
+   * A sentence about an output that an operator gave and the act keeps. The sentence states how to replace the output. Null without such an
+   * output.
+   */
   note: string | null;
   effects: { step: string; item: string; verdict: PlanVerdict }[];
 }
@@ -57,7 +60,10 @@ export interface Verdicts {
   readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
 
-/** `running`: an attempt is running · `retrying`: an attempt has failed, and another follows · `held`: a pause defers its first attempt. */
+/**
+ * `running`: an attempt is running · `retrying`: an attempt has failed, and another attempt follows · `held`: a pause defers the step's
+ * first attempt.
+ */
 type OpenState = "running" | "retrying" | "held";
 
 export async function planEffects(
@@ -90,7 +96,7 @@ export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed:
 export const SET_BACK =
   " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
-/** Adds to the effects of a plan the steps whose records a restored database lacks. */
+/** Adds to the effects of a plan the steps whose records are missing because the database was restored to an earlier time. */
 export function withLost<Verdict extends string>(
   effects: readonly { step: string; item: string; verdict: Verdict }[],
   { lost }: SetBack,
@@ -100,7 +106,7 @@ export function withLost<Verdict extends string>(
   return [...others, ...lost.map((step) => ({ step, item: "", verdict: "unknown" as const }))];
 }
 
-/** Open steps on the platform by label, with the steps that a pause defers (the platform shows these as complete). */
+/** Open steps on the platform by label, including the steps that a pause defers (the platform shows a deferred step as complete). */
 function openIn(steps: readonly StepRecord[]): ReadonlyMap<string, OpenState> {
   const open = new Map<string, OpenState>();
   const failed = new Set<string>();

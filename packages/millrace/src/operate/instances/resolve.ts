@@ -12,16 +12,18 @@ import { resumeResolved } from "../../store/instances/wait.ts";
 import { perform } from "../act.ts";
 
 /**
- * An operator's decision on an unknown outcome. `confirm`: the effect happened, with this output · `reject`: it did not happen, so execute
- * it · `retry_anyway`: execute it again as a new generation; it may happen twice. If the run has ended or is being undone, no effect is
- * executed: `confirm` and `reject` record the outcome, `retry_anyway` is refused.
+ * An operator's decision on an unknown outcome. `confirm`: the effect happened, with this output · `reject`: the effect did not happen, so
+ * the run executes the effect · `retry_anyway`: the run executes the effect again as a new generation, so the effect may happen twice. If
+ * the run has ended or is being undone, no effect is executed. Then `confirm` and `reject` record the outcome, and `retry_anyway` is
+ * refused.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
 /**
- * Resolves an unknown outcome and continues its instance. `confirm` also supplies an output that could not be stored. Once the instance has
- * failed because of it, `confirm` also replaces the output of an effect that an operator confirmed or skipped. Errors: `effect_not_found`;
- * `output_too_large` above 4 MiB; `invalid_transition` if the effect is not in doubt, or no run would execute it again.
+ * Resolves the unknown outcome of an effect and continues the effect's instance. `confirm` also supplies an output that could not be
+ * stored. If the instance failed because of an output that an operator gave for an effect, `confirm` also replaces this output. Errors:
+ * `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` if the effect is not in doubt, or no run would execute the
+ * effect again.
  */
 export async function resolveDoubt(
   env: EngineEnv,
@@ -33,7 +35,8 @@ export async function resolveDoubt(
   const key = parseEntryKey(entryKey);
   if (!key) throw notFound();
   const { instanceId } = key;
-  // The canonical form, which the run's event type contains: base64 and JSON allow several spellings of one key.
+  // The canonical form of the key, because base64 and JSON allow several spellings of a key, and the run's event type contains the
+  // canonical form.
   const target = formatEntryKey(key);
   const actionId = actionIdOf(by);
   const before = await standingOf(env, by, key);
@@ -84,7 +87,10 @@ async function standingOf(env: EngineEnv, by: Operator, key: EntryKey): Promise<
   return row;
 }
 
-/** Dry run: returns the reason for a refusal, and true in `isAnswered` if the effect is already resolved. Errors: `effect_not_found`. */
+/**
+ * Dry run of a resolution. Returns the reason for a refusal, and `isAnswered`, which is true if the effect is already resolved. Errors:
+ * `effect_not_found`.
+ */
 export async function planResolve(
   env: EngineEnv,
   by: Operator,

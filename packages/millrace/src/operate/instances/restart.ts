@@ -11,9 +11,9 @@ import { beginningOf, isUnderWay, retryVerdictOn } from "./retry.ts";
 import { findSetBack } from "./set-back.ts";
 
 /**
- * Restarts an instance that hangs or has failed. The platform runs its code from the beginning, under the same keys; each recorded effect
- * returns its recorded output. A wait continues with its remaining time. Refused for an instance that never started, or is complete, in
- * doubt, undone, being undone or being restarted.
+ * Restarts an instance that hangs or has failed. The platform runs the workflow's code from the beginning, under the same keys. Each
+ * recorded effect returns its recorded output. A wait continues with its remaining time. Refused for an instance that never started, or is
+ * complete, in doubt, undone, being undone or being restarted.
  */
 export const restart = instanceAct({
   verb: "restart",
@@ -35,7 +35,7 @@ export const restart = instanceAct({
       unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
     });
     const failed = RETRYABLE.has(status) ? (error?.step ?? "") : "";
-    // A step that failed before its first record has no entry; it is executed again too.
+    // A step that failed before its first record has no entry, but the restart executes this step again too.
     const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
     const all = listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" as const }];
     const behind = await findSetBack(env, instance);

@@ -31,12 +31,13 @@ import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 
 /**
- * Retries an errored or terminated instance, from the failed step or from the named step. Recorded effects are kept. If an operator
- * replaced the output of an effect since, the run starts from that effect. After a failed undo, a retry continues the undo. An undone
- * instance starts from the beginning and repeats its effects.
+ * Retries an errored or terminated instance, from the failed step or from the named step. Recorded effects are kept. If an operator has
+ * replaced the output of an effect since the last run ended, the run starts from that effect. After a failed undo, a retry continues the
+ * undo. An undone instance starts from the beginning and repeats its effects.
  *
- * A caught failure is cleared if the run ended with it, or if its step is named and no recorded effect depends on the failure. With
- * `anyway`, an effect that depends on the failure is accepted, and remains.
+ * A caught failure is cleared if the run ended with the failure. A caught failure is also cleared if the retry names the failed step and no
+ * recorded effect depends on the failure. With `anyway`, the failure is cleared although a recorded effect depends on the failure, and the
+ * effect remains.
  *
  * Errors: `invalid_payload` for a step without a record. Refused if the instance is not errored or terminated, an effect depends on the
  * named failure, or the failed effect has no output.
@@ -73,7 +74,7 @@ export const retry = instanceAct({
       .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
     const listed = new Set(effects.map(({ step, item }) => labelOf(step, item)));
     const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
-    // A step that failed before its first record has no entry; it is the step that runs.
+    // A step that failed before its first record has no entry, but the retry executes this step.
     const isListed = start === null || listed.has(start);
     const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
     const behind = isForgotten ? undefined : await findSetBack(env, instance);
@@ -126,7 +127,7 @@ export async function nextRun(
 ) {
   const { id, status } = instance;
   const run = instance.run + 1;
-  // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read them.
+  // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read recorded effects.
   if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. A continued undo needs the caught failures.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
@@ -166,8 +167,8 @@ const FIRST_TIME = " Answers to questions and received events of the first run a
 type RetryVerdict = Extract<PlanVerdict, "kept" | "runs" | "caught" | "in_doubt" | "needs_output">;
 
 /**
- * The result of the next run for an effect. `caught` has the labels of steps that report their failure again. A claimed `once` effect was
- * running when its run ended: the next attempt marks it as in doubt.
+ * The result of the next run for an effect. `caught` contains the labels of steps that report their failure again. A claimed `once` effect
+ * was running when its run ended, so the next attempt marks the effect as in doubt.
  */
 export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
   const { state, class: effectClass, step, item } = effect;
@@ -200,14 +201,17 @@ const NONE: ReadonlySet<string> = new Set();
 const VERDICTS: Record<string, RetryVerdict> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 /**
- * The step with a failure on which no recorded effect may depend; null if there is no such condition. Code that throws the caught failure
- * takes no other branch, so a new try of that step repeats no effect.
+ * The step on whose failure no recorded effect may depend; null if the retry needs no such check. If the code threw the failure that it had
+ * caught, no effect depends on the failure, so a new try of the step repeats no effect.
  */
 function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
   return anyway || failed === error?.step ? null : failed;
 }
 
-/** The reason to refuse a retry. `wentOn` is an effect without a record that may have happened because the named step failed. */
+/**
+ * Returns the reason for a refusal of the retry. `wentOn` is an effect without a record that may have happened because the named step
+ * failed.
+ */
 async function whyRefused(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<string | null> {
   const { id, status } = instance;
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
@@ -235,7 +239,10 @@ export function waitForEnd(id: string): string {
   return `wait for its end (GET /v1/instances/${id}?wait=30 returns when it has ended)`;
 }
 
-/** A sentence with the number of undone instances among the items, whose retry repeats all their effects; null without undone instances. */
+/**
+ * A sentence that states how many items are undone instances, because the retry of an undone instance repeats all its effects; null without
+ * undone instances.
+ */
 async function doneAgain({ env, by }: BulkCall, members: Statement): Promise<string | null> {
   const [{ undone } = { undone: 0 }] = await query<{ undone: number }>(
     env.DB,
@@ -256,7 +263,7 @@ const MAX_NAMES_CHARACTERS = 1000;
 interface Beginning {
   /** The named step, or the step that ended the run. The failure of this step is cleared. */
   readonly failed: string | null;
-  /** The step from which the platform restarts; null for the beginning. */
+  /** The step from which the platform restarts the run; null for a restart from the beginning. */
   readonly start: string | null;
   /** True if `start` is null because the platform has removed the run. */
   readonly isForgotten: boolean;
@@ -265,7 +272,7 @@ interface Beginning {
 /**
  * Finds the step from which a retry starts. An undone instance starts from the beginning, because the platform has cached the results of
  * undone steps. If an operator replaced an output since the run ended, the retry starts from that effect, because the platform has cached
- * the former output.
+ * the output before the replacement.
  */
 export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
   if (instance.undone) return { failed: null, start: null, isForgotten: false };
@@ -283,7 +290,10 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
   return { failed, start: isForgotten ? null : start, isForgotten };
 }
 
-/** True if the platform has deleted the run. A run that failed more than 30 days ago needs no call. A missing answer counts as false. */
+/**
+ * True if the platform has deleted the run. For a run that failed more than 30 days ago, the result is true without a call. If the platform
+ * does not answer, the result is false.
+ */
 async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: Instance): Promise<boolean> {
   if (Date.now() - updatedAt > REMEMBERED_DAYS * DAY_MS) return true;
   return (await askPlatform(env, workflow, platformId(id, undo))).status === "unknown";
@@ -291,7 +301,10 @@ async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: 
 
 const DAY_MS = 86_400_000;
 
-/** The last failed step before the code threw its own error. Returns null if a recorded effect depends on that failure. */
+/**
+ * The step that failed last before the code threw an error of its own. Returns null if a recorded effect depends on the failure of this
+ * step.
+ */
 async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
   const behind = error?.behind;
   if (behind === undefined) return null;
@@ -308,7 +321,7 @@ async function assertRecorded(env: EngineEnv, instance: Instance, effects: reado
   // A caught failure may have no other record.
   own.push(...Object.keys(await leftBehind(env, instance.id)));
   if (own.includes(from)) return;
-  // Only the platform records reads.
+  // A read has a record only on the platform.
   const { steps, truncated } = await wholeHistoryOf(env, instance);
   const names = [...new Set([...steps.map(codeLabelOf), ...own])];
   if (truncated || names.includes(from)) return;
@@ -320,7 +333,7 @@ async function assertRecorded(env: EngineEnv, instance: Instance, effects: reado
   );
 }
 
-/** A sentence about the output that an operator confirmed and that a retry keeps, for the last such step; null without such a step. */
+/** A sentence about the last step whose output an operator confirmed and a retry keeps; null without such a step. */
 async function noteOnConfirmed(
   env: EngineEnv,
   { tenantId }: Operator,

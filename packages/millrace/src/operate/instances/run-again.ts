@@ -24,8 +24,8 @@ import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
 
 /**
- * Runs a copy of an ended instance as a new instance with the same payload and a new key, caused by the original. Refused while the
- * original has not ended, and if its payload is gone or no longer accepted by the workflow.
+ * Runs a copy of an ended instance as a new instance with the same payload and a new key. The original instance is recorded as the cause of
+ * the new instance. Refused while the original has not ended, if its payload is deleted, and if the workflow no longer accepts the payload.
  */
 export const runAgain = instanceAct({
   verb: "run_again",
@@ -97,7 +97,10 @@ interface Original {
   readonly queue: string | null;
 }
 
-/** The message of an instance, as the present deployment reads it. For an instance that cannot run again, the reason. */
+/**
+ * The message of an instance, read with the present deployment's definitions. For an instance that cannot run again, the result is the
+ * reason.
+ */
 async function readOriginal({ env, by, catalog, instance }: Call<unknown>): Promise<Original | { readonly why: string }> {
   assertDeclared(catalog !== undefined, 'Pass the catalog to run an instance again: actOn(env, by, "run-again", id, given, { catalog }).');
   const workflow = catalog.workflows.find(({ name }) => name === instance.workflow);
@@ -124,7 +127,7 @@ function whyNotEnded({ status }: Instance): string | null {
   return `The instance is ${status}: only an instance that has ended can run again.`;
 }
 
-/** The id of the new instance, which is the same for each repeat of a request. */
+/** The id of the new instance. Each repeat of a request gets the same id. */
 const idOf = ({ id }: Instance, request: string) => digest("run again", id, request);
 
 function keyOf({ idempotencyKey }: Instance, id: string): string {

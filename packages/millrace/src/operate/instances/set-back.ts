@@ -11,12 +11,12 @@ export interface SetBack {
   readonly done: number;
 }
 
-/** Maximum clock skew in milliseconds. A row that is younger than its run by less than this may be older. */
+/** Maximum clock skew in milliseconds. If a row is younger than its run by less than this time, the row may in fact be older. */
 const CLOCKS_MS = 60_000;
 
 /**
  * Compares an instance's run on the platform with its rows. Returns undefined if every complete step has a record. The platform does not
- * know inline steps, so their loss is detected only by a row that is younger than its run.
+ * know inline steps, so the loss of an inline step's record is detected only by a row that is younger than its run.
  */
 export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string; workflow: string }): Promise<SetBack | undefined> {
   const [{ startedAt, steps }, rows] = await Promise.all([

@@ -21,9 +21,10 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { instanceAct } from "./act.ts";
 
 /**
- * Sends an event to one instance only, once per key. The newest matching wait receives the event, or else the next matching wait. Errors:
- * `unknown_message_type` for an event without a signal route; `invalid_payload`, also for a subject that differs from the awaited one;
- * `idempotency_key_reused`. Refused if the instance has ended or is being undone.
+ * Sends an event to one instance only. A repeated request with the same key sends no second event. The newest matching wait receives the
+ * event. If no wait matches now, the next matching wait receives the event. Errors: `unknown_message_type` for an event without a signal
+ * route; `invalid_payload`, also for a subject that differs from the awaited subject; `idempotency_key_reused`. Refused if the instance has
+ * ended or is being undone.
  */
 export const signal = instanceAct({
   verb: "signal",
@@ -116,7 +117,10 @@ function read({ type, payload: said }: { type: string; payload?: unknown }, cata
   return { definition, payload, subject: definition.subject(payload) };
 }
 
-/** The step that waits for such an event; null if no step does now. Errors: `invalid_payload` for an event with another subject. */
+/**
+ * The step that waits for an event of this type and subject; null if no step waits for such an event now. Errors: `invalid_payload` for an
+ * event with another subject.
+ */
 async function takerOf(env: EngineEnv, { id }: Instance, { definition, subject }: Read): Promise<string | null> {
   const waits = await query<{ name: string; subject: string }>(env.DB, selectOpenWaits(id, definition.type));
   const taker = waits.find((wait) => wait.subject === subject);

@@ -13,19 +13,19 @@ import { unrecorded } from "./left.ts";
 
 /** The consequences of skipping the step at which an undo failed. */
 export interface Passing {
-  /** The effect or read that the undo then ignores. */
+  /** The effect or read that the undo ignores after the skip. */
   readonly about: { readonly step: string; readonly item: string };
   readonly follows: string;
-  /** True if the code needs an output from the operator instead of the step's output. */
+  /** True if the operator must give an output that replaces the step's output. */
   readonly takesOutput: boolean;
   /** The write that records the operator's decision, after the action's row. */
   readonly write: (given: PackedOutput, actionId: string) => Statement;
 }
 
 /**
- * The possible decisions on the step at which an undo failed. For an undo step: an operator has undone the effect. For an effect with an
- * unknown outcome: the undo ignores the effect. For a step without a record, such as a read: its output. For other steps, the result has
- * the reason for a refusal.
+ * The possible decisions on the step at which an undo failed. For an undo step, the decision says that an operator has undone the effect.
+ * For an effect with an unknown outcome, the decision is that the undo ignores the effect. For a step without a record, such as a read, the
+ * decision is the step's output. For any other step, the result contains the reason for a refusal.
  */
 export async function passingBy(
   env: EngineEnv,
@@ -43,7 +43,7 @@ export async function passingBy(
   const last = newestOf(recorded, step, item);
   const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
   if (step.startsWith(UNDO_PREFIX)) {
-    // An entry that an earlier undo completed belongs to that undo.
+    // An entry that an earlier undo completed belongs to the earlier undo.
     const isOver = last?.state === "done" && last.error === null;
     const settled = isOver ? null : whyAnswered(last, label);
     if (settled !== null) return { refused: settled };
@@ -66,14 +66,17 @@ export async function passingBy(
   const about = { step, item };
   const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
   const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
-  // A step that was cut off without a record may be a read. An operator who sends an output declares it a read.
+  // A step that was cut off without a record may be a read. If the operator sends an output, the step counts as a read.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {
     return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
   }
   return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
 }
 
-/** Finds the newest generation of a step. The recorded effects of an undo are in another order, so the last one may be older. */
+/**
+ * Finds the newest generation of a step. The recorded effects of an undo have a different order, so the last generation in this order may
+ * be older than others.
+ */
 function newestOf(recorded: readonly Effect[], step: string, item: string, state?: Effect["state"]): Effect | undefined {
   return recorded
     .filter((one) => one.step === step && one.item === item && (state === undefined || one.state === state))

@@ -20,10 +20,11 @@ import { type Passing, passingBy, whyAnswered } from "./skip-in-undo.ts";
 import { undoEffects } from "./undo.ts";
 
 /**
- * Skips the step at which an instance failed: the run continues with the given output instead. The output is validated against the step's
- * `output` schema, if there is one; a mismatch fails the run again, with the reason. If the undo of the instance has failed, the undo
- * continues; an effect that the undo could not undo or look up needs no output. Errors: `invalid_payload` without a required output;
- * `output_too_large` above 4 MiB. Refused for an instance that has not failed, and for another step.
+ * Skips the step at which an instance failed. The run continues with the given output instead of the step's output. The output is validated
+ * against the step's `output` schema if the step has this schema. An invalid output fails the run again, with the reason. If the undo of
+ * the instance has failed, the undo continues. An effect that the undo could not undo or look up needs no output. Errors: `invalid_payload`
+ * without a required output; `output_too_large` above 4 MiB. Refused for an instance that has not failed, and for a step other than the
+ * failed step.
  */
 export const skip = instanceAct({
   verb: "skip_step",

@@ -17,8 +17,9 @@ import { failedBefore, isStopped, itsEnd, unrecorded } from "./left.ts";
 import type { ActionPlan, PlanVerdict } from "./plan.ts";
 
 /**
- * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once, then it becomes terminated. Refused
- * while it is running, while an effect is in doubt, if it is undone already, or if no effect can be undone.
+ * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once. After the last undo the instance
+ * becomes terminated. Refused while the instance is running, while an effect is in doubt, if the instance is undone already, or if no
+ * effect can be undone.
  */
 export const undo = instanceAct({
   verb: "undo",
@@ -52,7 +53,7 @@ const FOLLOWS =
 /** The verdicts of an undo (see `PLAN_VERDICTS`). */
 export type UndoVerdict = Extract<PlanVerdict, "undone" | "stays" | "asked" | "repeated" | "nothing" | "in_doubt" | "unknown">;
 
-/** The verdict for each effect, in undo order. After a failed undo, only effects that it has not undone yet are listed. */
+/** The verdict for each effect, in undo order. After a failed undo, the result contains only effects that are not undone yet. */
 export async function undoEffects(
   env: EngineEnv,
   by: Operator,
@@ -61,7 +62,7 @@ export async function undoEffects(
   const { id, undo } = instance;
   const withFree = await effectsAndFree(env, by, id);
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
-  // An undo adds a new generation after each undone effect. No request was sent for that generation.
+  // An undo adds a new generation after each undone effect. No request was sent for the new generation.
   const recorded = undo === null ? withFree : await effectsOf(env, by, id);
   // Steps without an inbox entry: a step that failed before its first record, a step that never received an answer, and a step that an
   // operator's action cut off.
@@ -84,7 +85,7 @@ export async function undoEffects(
     .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
     .toReversed();
   const verdicts = plan.map(({ label, effect }) => {
-    // An effect of such a class has only outcomes recorded, so the attempts of its next generation are unknown.
+    // For an effect of such a class only outcomes are recorded, so the attempts of the effect's next generation are unknown.
     const known = effect.state === "failed" && UNCLAIMED.has(effect.class) ? open.get(label) : undefined;
     return { step: effect.step, item: effect.item, verdict: known ? VERDICT_ON[known] : undoVerdictOn(effect) };
   });
@@ -95,7 +96,8 @@ export async function undoEffects(
 export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "repeated" } as const;
 
 /**
- * The new status of an effect that an undo executes once more: an operator has skipped the effect since, or the upstream has refused it.
+ * The new status of an effect that an undo executes once more: since then an operator has skipped the effect, or the upstream has refused
+ * the effect.
  */
 function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
   if (last !== undefined) return "unknown";

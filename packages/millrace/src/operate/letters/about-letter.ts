@@ -20,8 +20,8 @@ interface Decision {
 }
 
 /**
- * The messages of the deployment's `onSkipped` for a dead letter, in the job of that dead letter. They are committed with the skip. The
- * same dead letter always has the same messages.
+ * The messages of the deployment's `onSkipped` for a dead letter, with the correlation id of this dead letter. The messages are committed
+ * in the same write as the skip. A repeated call for the same dead letter returns the same messages.
  */
 export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, { because, actor, source }: Decision): Promise<Outgoing[]> {
   const { id, queue, reason, tenantId, correlationId } = letter;

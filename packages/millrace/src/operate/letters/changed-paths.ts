@@ -1,6 +1,6 @@
 const MAX_PATHS = 20;
 
-/** The dotted paths at which two JSON values differ, in the order of the first value's fields; at most 20. */
+/** The dotted paths at which two JSON values differ, in the order of the fields of `before`. The result has at most 20 paths. */
 export function changedPaths(before: unknown, after: unknown): string[] {
   const paths: string[] = [];
   const pending = [{ path: "", before, after }];

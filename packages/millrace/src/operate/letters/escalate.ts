@@ -4,8 +4,8 @@ import { escalateLetter } from "../../store/dead-letters.ts";
 import { act } from "../act.ts";
 
 /**
- * Escalates an open dead letter: the alert channels are notified once, and the dead letter stays open. A repeated escalation changes
- * nothing, which is audited. Errors: `dead_letter_not_found`.
+ * Escalates an open dead letter. The alert channels are notified once, and the dead letter stays open. A repeated escalation changes
+ * nothing, and is audited as no change. Errors: `dead_letter_not_found`.
  */
 export async function escalateDeadLetter(
   env: EngineEnv,

@@ -13,26 +13,26 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { correctionOf } from "../as-stored.ts";
 import { operatorBy, readAgain } from "./read-again.ts";
 
-/** The name of a message, and the hash of its payload. */
+/** The fields that identify a message, and the hash of its payload. */
 export interface MessageIdentity {
   readonly tenantId: string;
   readonly messageType: string;
   readonly idempotencyKey: string;
   readonly subject: string;
-  /** SHA-256 of the payload. A key with another payload belongs to another message. */
+  /** SHA-256 of the payload. Messages with the same key and different payloads are different messages. */
   readonly fingerprint: string;
 }
 
-/** The instance that has the key of a command. */
+/** The instance that a command with the same key has started. */
 export interface KeyHolder {
   readonly id: string;
-  /** `pruned`: the instance ended long ago, and only its key remains. */
+  /** `pruned`: the instance ended long ago, and only the instance's key is still stored. */
   readonly status: InstanceStatus | "pruned";
 }
 
 /**
  * Result of a replay. `starts`: an instance starts · `duplicate`: no message is sent, because an instance of the same message has the key ·
- * `follows`: the event's routes are followed · `sent`: the message returns to a pull queue · `refused`: no message is sent, and the dead
+ * `follows`: the event is sent to its routes · `sent`: the message returns to a pull queue · `refused`: no message is sent, and the dead
  * letter stays open · `settled`: no message is sent, because the dead letter is no longer open.
  */
 export const REPLAY_OUTCOMES = ["starts", "duplicate", "follows", "sent", "refused", "settled"] as const;
@@ -46,15 +46,15 @@ export interface ReplayPlan {
   readonly refused: MillraceError | null;
   /** The queue to which the replayed message is sent. */
   readonly queue: string | null;
-  /** The identity of the message; null if it is not readable. */
+  /** The identity of the message; null if the message is not readable. */
   readonly identity: MessageIdentity | null;
-  /** The instance that has a command's key now; null if the key is free. */
+  /** The instance that has the command's key now; null if no instance has the key. */
   readonly holder: KeyHolder | null;
 }
 
 /**
- * Dry run of a replay, by the current catalog, with a corrected body if given. Errors: `dead_letter_not_found`; `unavailable` if the state
- * cannot be read.
+ * Dry run of a replay with the current catalog, and with the corrected body if the request contains a correction. Errors:
+ * `dead_letter_not_found`; `unavailable` if the state cannot be read.
  */
 export async function planReplay(
   env: EngineEnv,

@@ -21,19 +21,19 @@ export interface Resendable {
   envelope: Envelope;
   queue: string;
   command: Acceptance | null;
-  /** The fingerprint of the captured message; null if it is not readable. */
+  /** The fingerprint of the captured message; null if the message is not readable. */
   before: string | null;
 }
 
 export interface Resender {
   readonly tenantId: string;
-  /** Refuses a correction of a message type outside the sender's scopes. Errors: `forbidden`. */
+  /** Refuses a correction of a message type that the sender's scopes do not allow. Errors: `forbidden`. */
   readonly assertMaySay: (definition: MessageDefinition) => void;
 }
 
 export type ReadableLetter = Pick<FullDeadLetter, "queue" | "reason" | "body">;
 
-/** An operator, who may correct the message types of the token. */
+/** An operator, who may correct the message types that the token's scopes allow. */
 export function operatorBy(by: DeadLetterReader): Resender {
   return { tenantId: by.tenantId, assertMaySay: (definition) => assertMaySay(by, definition) };
 }
@@ -61,8 +61,8 @@ export async function readAgain(
   const payload = await payloadOf(env, read);
   if (correction !== undefined) assertCorrection(letter, read, payload);
   if (read.envelope.kind === "event") assertRoutesTake(catalog, read.definition.type, payload);
-  // The outbox that sent the message dropped it at the capture, and the engine's outbox sends it now. A replay begins a new chain of
-  // messages.
+  // The outbox that sent the message deleted the message at the capture, so the engine's outbox sends the message now. A replay begins a
+  // new chain of messages.
   const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);
   const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type), envelope, queue) : null;
@@ -100,7 +100,8 @@ function assertSameIdentity(catalog: Catalog, by: Resender, letter: ReadableLett
 }
 
 /**
- * True if the error may be about the message's key. For an event without waits, a route's code may have thrown the error about another key.
+ * True if the error may be about the message's key. For an event that no wait receives, the error may be about a key that a route's code
+ * has derived.
  */
 function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean {
   return kind === "command" || catalog.subscribers(message_type).targets.some((target) => target.do === "signal");
@@ -109,8 +110,8 @@ function mayBeKeyOf(catalog: Catalog, { kind, message_type }: Envelope): boolean
 const OWN_MARKS = ["acceptance", "replay", "outbox"] as const;
 
 /**
- * Validates a correction as strictly as a command over HTTP: no unknown fields, the derived subject, no internal fields of the engine other
- * than the message's own. Errors: `invalid_payload`, `invalid_envelope`.
+ * Validates a correction as strictly as a command over HTTP. The correction must have the derived subject and no unknown fields. Of the
+ * engine's internal fields, only the fields of the captured message are allowed. Errors: `invalid_payload`, `invalid_envelope`.
  */
 function assertCorrection(letter: ReadableLetter, { definition, envelope }: ReadLetter, payload: unknown): void {
   if (envelope.payload_ref === undefined) assertKnownFields(definition, envelope.schema_version, envelope.payload_inline);
@@ -137,13 +138,13 @@ function isMistake(catalog: Catalog, letter: ReadableLetter, field: string): boo
 }
 
 /**
- * Checks that a replay may use its key: the key is free, or belongs to this dead letter or to an equal message. Errors:
+ * Checks that a replay may use its key. The key must be free, or belong to this dead letter or to an equal message. Errors:
  * `idempotency_key_reused` if another message has the key.
  */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
   if (row === undefined || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
-  // The replay of a command returns this status. An event would be captured again.
+  // The replay of a command returns the status `pruned`. An event would be captured again.
   if (row.status === "pruned" && command.envelope.kind === "command") return;
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
 }
@@ -156,7 +157,7 @@ async function assertMayStart(env: EngineEnv, catalog: Catalog, event: Envelope)
 }
 
 /**
- * Reads and validates the payload of a replayed message. Errors: `invalid_envelope` for a payload reference without an object;
+ * Reads and validates the payload of a replayed message. Errors: `invalid_envelope` for a reference to a payload that R2 does not contain;
  * `invalid_payload`.
  */
 async function payloadOf(env: EngineEnv, { definition, envelope, payload }: ReadLetter): Promise<unknown> {

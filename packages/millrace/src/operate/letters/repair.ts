@@ -19,9 +19,9 @@ const ENGINE = "millrace";
 const MAX_ERROR_CHARACTERS = 500;
 
 /**
- * Tries a queue's repairs on newly captured dead letters: at most one repair on each dead letter, once. A message that was replayed before,
- * by an operator or a repair, is not repaired, so no repair gets its own result. Errors: database errors, after which the deliveries are
- * retried; completed repairs are settled.
+ * Tries a queue's repairs on newly captured dead letters. At most one repair is applied to each dead letter. A message that an operator or
+ * a repair has replayed is not repaired, so no repair gets its own result as input. Errors: database errors, after which the deliveries are
+ * retried. The retry does not repeat completed repairs.
  */
 export async function repairLetters(intake: Intake, letters: readonly DeadLetter[]): Promise<void> {
   const { repairs } = intake.consumer;
@@ -79,7 +79,7 @@ async function tryRepair(
   const changed = changedPaths(message, mended);
   let read: Awaited<ReturnType<typeof readAgain>>;
   try {
-    // Scopes do not limit the repairs of the deployment's code.
+    // A repair is code of the deployment, so no scopes limit the repair.
     const sender = { tenantId, assertMaySay: () => undefined };
     read = await readAgain(env, catalog, sender, { queue, reason, body: message }, mended);
   } catch (error) {
@@ -97,8 +97,8 @@ interface Sending {
 }
 
 /**
- * Sends a repaired message like a replay: one batch has the dead letter, the audit row and the message. After a crash, the keeper sends the
- * message.
+ * Sends a repaired message like a replay: one batch writes the dead letter, the audit row and the message. After a crash, the keeper sends
+ * the message.
  */
 async function send(env: EngineEnv, { letter: { id, tenantId, queue }, read, what, counted }: Sending): Promise<void> {
   const detail = { repair: what.name, changed: what.changed };

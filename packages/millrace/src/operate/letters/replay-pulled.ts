@@ -13,14 +13,14 @@ export const REPLAYED = { before: { state: "open" }, after: { state: "replayed" 
 interface Asked {
   queue: string;
   reason: string;
-  /** A correction, which is refused: the deployment's own code produced the message. */
+  /** A correction, which is always refused, because the deployment's own code produced the message. */
   body?: unknown;
 }
 
 /**
- * Sends the message of a pull queue's dead letter again, at the end of the queue. The message is sent before its dead letter is settled,
- * always under the same id, so a repeated call after a crash adds no second message. Errors: `forbidden` for a correction; the errors of
- * the queue, after which the dead letter stays open.
+ * Sends the message of a pull queue's dead letter again, at the end of the queue. The message is sent before its dead letter is settled.
+ * The message always has the same id, so a repeated call after a crash adds no second message. Errors: `forbidden` for a correction; the
+ * errors of the queue, after which the dead letter stays open.
  */
 export async function replayPulled(
   env: EngineEnv & PullEnv,

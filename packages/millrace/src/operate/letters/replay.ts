@@ -19,15 +19,16 @@ import { REPLAYED, replayPulled } from "./replay-pulled.ts";
 export interface Replayed {
   actionId: string;
   instanceId: string | null;
-  /** False if no message was sent, because its work is done or the dead letter was settled before. */
+  /** False if no message was sent, because an instance has the message's key already, or because the dead letter was settled before. */
   sent: boolean;
   why: string;
 }
 
 /**
- * Sends a dead letter's message back to its queue under the same key, with a validated correction if given. One batch has the dead letter,
- * the audit row and the message: a second call changes nothing, and a crash loses nothing. Errors: `dead_letter_not_found`; `forbidden` for
- * a correction outside the token's scopes; and the errors of an invalid message, after which the dead letter stays open.
+ * Sends a dead letter's message back to its queue under the same key, with a validated correction if the request contains a correction. One
+ * batch writes the dead letter, the audit row and the message. Therefore a second call changes nothing, and a crash loses nothing. Errors:
+ * `dead_letter_not_found`; `forbidden` for a correction outside the token's scopes; and the errors of an invalid message, after which the
+ * dead letter stays open.
  */
 export async function replayDeadLetter(
   env: EngineEnv,
@@ -57,9 +58,9 @@ export async function replayDeadLetter(
 }
 
 /**
- * Commits that a dead letter's message returns to its queue as a new message. `change` settles the dead letter; the other writes apply only
- * if it changed a row, so concurrent calls are one replay. Returns the status of the command's instance, and the message to send if that
- * status is `accepted`.
+ * Commits the return of a dead letter's message to its queue as a new message. `change` settles the dead letter. The other writes apply
+ * only if `change` changed a row, so only one of several concurrent calls sends the message. Returns the status of the command's instance,
+ * and the message to send if this status is `accepted`.
  */
 export async function putBack(
   env: EngineEnv,
@@ -68,7 +69,7 @@ export async function putBack(
   change: Statement,
   { envelope, command, before, queue }: Resendable,
 ): Promise<{ isApplied: boolean; status: string; outgoing: Outgoing }> {
-  // Older copies of the message lack this mark and are not the replay.
+  // Copies of the message without this mark are older than the replay.
   const marked: Envelope = { ...envelope, replay: action.id };
   const outgoing: Outgoing = { id: outboxId(marked), queue, delaySeconds: 0, body: JSON.stringify(marked) };
   const { isApplied, answers } = await act(env, by, action, {
@@ -78,7 +79,7 @@ export async function putBack(
       row: command ? sql`SELECT status FROM millrace_instances WHERE id = ${command.id}` : [],
     },
   });
-  // A key without a row is pruned: its tombstone prevents another run.
+  // If the key's instance has no row, the instance is pruned. The tombstone of the key prevents another run.
   const status = command ? String(answers.row[0]?.status ?? "pruned") : "accepted";
   return { isApplied, status, outgoing };
 }

@@ -14,8 +14,8 @@ import { aboutLetter } from "./about-letter.ts";
 const SKIPPED = { before: { state: "open" }, after: { state: "skipped" } };
 
 /**
- * Skips a dead letter for good, with an audit row. An instance that never started is skipped with it. The messages of `onSkipped` are
- * committed in the same write. Errors: `dead_letter_not_found`.
+ * Skips a dead letter for good, with an audit row. If the dead letter's command never started its instance, the instance is skipped too.
+ * The messages of `onSkipped` are committed in the same write. Errors: `dead_letter_not_found`.
  */
 export async function skipDeadLetter(
   env: EngineEnv,

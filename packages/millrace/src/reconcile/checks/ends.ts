@@ -11,7 +11,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
-/** Minimum age of the ended instances that are checked, in milliseconds. Scans are a day apart, so each instance is checked once. */
+/** Minimum age of the ended instances that are checked, in milliseconds. Scans are a day apart, so each instance is checked by one scan. */
 const YOUNGEST_MS = 600_000;
 const OLDEST_MS = 26 * 3_600_000;
 
@@ -26,8 +26,8 @@ interface Row {
 }
 
 /**
- * Compares ended instances with their status on the platform. The keeper checks instances in progress, and restarts lost ones. Instances
- * that the platform has deleted are skipped.
+ * Compares ended instances with their status on the platform. The keeper checks instances in progress, and restarts lost instances.
+ * Instances that the platform has deleted are skipped.
  */
 export const ends: Check = engineCheck({
   name: "ends",
@@ -77,9 +77,9 @@ async function compare(env: EngineEnv, { place, id, tenant_id, workflow, status,
 }
 
 /**
- * Wakes the platform's run of a complete instance. Locally a process may be killed between the recorded end and the platform's own end. The
- * replay finds every step done, and ends. The run is not terminated, because that would delete its output on the platform, and the run may
- * be one that an operator restarted.
+ * Wakes the platform's run of a complete instance. In local development, a process may be killed after the database has recorded the end
+ * and before the platform has. The replay finds that every step is done, and ends. The run is not terminated, because a termination would
+ * delete the run's output on the platform, and because an operator may have restarted the run.
  */
 async function wake(env: EngineEnv, id: string): Promise<void> {
   if (!(await isLocal(env.DB))) return;
@@ -93,8 +93,9 @@ async function wake(env: EngineEnv, id: string): Promise<void> {
 }
 
 /**
- * True if the end on the platform fits the row's status. An undo is a separate run: when it completes, its instance is terminated. A run
- * that an operator stopped is failed or terminated on the platform. An instance that an operator closed was failed or terminated before.
+ * True if the end on the platform fits the row's status. An undo is a separate run on the platform. When the undo completes, its instance
+ * is terminated. A run that an operator stopped is failed or terminated on the platform. An instance that an operator closed was failed or
+ * terminated before the close.
  */
 function agrees(status: string, said: "complete" | "errored" | "terminated", undo: string | null): boolean {
   if (status === "skipped") return undo !== null || said !== "complete";

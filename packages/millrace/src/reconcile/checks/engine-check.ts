@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
 
-/** A check of the engine: it can use all bindings of the engine. */
+/** A check of the engine, which can use all bindings of the engine. */
 interface EngineCheck extends Omit<Check, "kinds" | "slice"> {
   readonly kinds: Readonly<Record<string, { says: string; mend?: (env: EngineEnv, found: Divergence) => Promise<unknown> }>>;
   readonly slice: (env: EngineEnv, from: string | null) => Promise<Checked>;

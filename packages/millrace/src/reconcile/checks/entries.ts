@@ -10,11 +10,13 @@ import type { Catalog } from "../../topology/catalog.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Maximum number of entries in one slice of the scan. For an instance with more entries, only this many entries are read. */
+/** Maximum number of entries in one slice of the scan. If an instance has more entries, only this number of its entries is read. */
 const ROWS = 1000;
-/** Maximum number of instances without a row that are looked up on the platform in one slice, each in every workflow. */
+/**
+ * Maximum number of instances without a row that are looked up on the platform in one slice. Each instance is looked up in every workflow.
+ */
 const ASKED = 10;
-/** Time after the expiry of a claim in which another attempt may still take over the claim, in milliseconds. */
+/** Time after the expiry of a claim, in milliseconds, during which another attempt may still take over the claim. */
 const SETTLED_MS = 3_600_000;
 
 interface Group {
@@ -28,8 +30,8 @@ interface Group {
 }
 
 /**
- * Compares the inbox entries with their instances. The platform cannot list its instances, so an instance without a row is only found by
- * its entries.
+ * Compares the inbox entries with their instances. The platform cannot list its instances, so an instance without a row can only be found
+ * by its entries.
  */
 export const entries = (catalog: Catalog | undefined): Check =>
   engineCheck({
@@ -54,7 +56,8 @@ export const entries = (catalog: Catalog | undefined): Check =>
       const groups = await readGroups(env, from ?? "");
       const read = groups.reduce((sum, { rows }) => sum + rows, 0);
       const last = groups.at(-1);
-      // The last instance's entries may be incomplete, so the next slice starts with that instance, unless its entries fill a slice.
+      // The last instance's entries may be incomplete, so the next slice starts with the last instance, unless the entries of this instance
+      // fill a slice.
       const isCut = read > ROWS && last !== undefined;
       const whole = isCut && groups.length > 1 ? groups.slice(0, -1) : groups;
       const next = !isCut ? null : groups.length > 1 ? last.id : `${last.id}!`;

@@ -23,7 +23,7 @@ interface Row {
   undoubted: number;
 }
 
-/** Compares the status of each instance's row with related records in the database, from the oldest row to the newest. */
+/** Compares the status of each instance's row with related records in the database, from the oldest row to the newest row. */
 export const instances: Check = engineCheck({
   name: "instances",
   everyHours: 24,

@@ -8,7 +8,7 @@ import type { Check, Divergence } from "../check.ts";
 import { columnsOf, placeOf } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Maximum number of lanes in one slice of the scan: one call of a Durable Object each. */
+/** Maximum number of lanes in one slice of the scan. Each lane needs one call of a Durable Object. */
 const ROWS = 50;
 /** Minimum age of the rows that are checked, in milliseconds, because a lane writes or removes its row within ten seconds. */
 const SETTLED_MS = 60_000;

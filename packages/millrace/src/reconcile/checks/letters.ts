@@ -18,7 +18,7 @@ interface Row {
   ended: number;
 }
 
-/** Compares open dead letters of commands with the instances that did not start because of them. */
+/** Compares open dead letters of commands with the instances that the failed commands should have started. */
 export const letters: Check = engineCheck({
   name: "letters",
   everyHours: 1,

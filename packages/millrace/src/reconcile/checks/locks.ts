@@ -8,7 +8,7 @@ import type { Check, Divergence } from "../check.ts";
 import { columnsOf, placeOf } from "../place.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Maximum number of locks in one slice of the scan: one call of a Durable Object each. */
+/** Maximum number of locks in one slice of the scan. Each lock needs one call of a Durable Object. */
 const ROWS = 50;
 
 interface Row {
@@ -45,8 +45,8 @@ export const locks: Check = engineCheck({
 });
 
 /**
- * Compares a listed lock with its Durable Object. Without a LOCK binding, locks are skipped, because another Worker with the same database
- * may hold them.
+ * Compares a listed lock with its Durable Object. Without a LOCK binding, locks are skipped, because the locks may belong to another Worker
+ * with the same database.
  */
 async function compare(env: LocksEnv, { tenant_id, name, token }: Row): Promise<Divergence[]> {
   if (!objectsIn(env, "LOCK")) return [];

@@ -9,7 +9,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of messages in one slice of the scan. */
 const ROWS = 250;
-/** Number of sends after which the last send is more than an hour after the commit. */
+/** Number of sends of a message after which more than an hour has passed since the message's commit. */
 const MANY = 12;
 
 interface Row {

@@ -5,7 +5,7 @@ import { RUNS_NO_MORE } from "../../store/instances/status.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Maximum number of payloads in one slice of the scan: one R2 request each. */
+/** Maximum number of payloads in one slice of the scan. Each payload needs one R2 request. */
 const ROWS = 50;
 
 interface Row {
@@ -17,7 +17,7 @@ interface Row {
   needed: number;
 }
 
-/** Compares the references of instances to R2 with the stored objects. */
+/** Compares the references to R2 in the rows of instances with the objects that R2 contains. */
 export const payloads: Check = engineCheck({
   name: "payloads",
   everyHours: 24,

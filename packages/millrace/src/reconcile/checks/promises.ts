@@ -21,7 +21,7 @@ interface Row {
   age_ms: number;
 }
 
-/** Compares accepted operator actions with their application on the platform. */
+/** Finds accepted actions of operators that the keeper has not applied on the platform in time. */
 export const promises: Check = engineCheck({
   name: "promises",
   everyHours: 1,

@@ -18,7 +18,7 @@ interface Row {
   late_ms: number;
 }
 
-/** Compares the next times of schedules with the clock. */
+/** Compares the time of each schedule's next run with the present time. */
 export const schedules: Check = engineCheck({
   name: "schedules",
   everyHours: 1,

@@ -5,7 +5,7 @@ import { GOING_ON } from "../../store/instances/status.ts";
 import type { Check, Divergence } from "../check.ts";
 import { engineCheck } from "./engine-check.ts";
 
-/** Maximum number of instances in one slice of the scan, and maximum number looked up on the platform. */
+/** Maximum number of instances in one slice of the scan, and maximum number of these instances that are looked up on the platform. */
 const ROWS = 250;
 const ASKED = 50;
 /** Minimum age of the instances in the scan, in milliseconds. The keeper checks younger instances. */

@@ -11,7 +11,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
-/** Instances with a keeper check within this time, in milliseconds, are skipped. */
+/** The scan skips instances whose next check by the keeper is due within this time, in milliseconds. */
 const LEFT_ALONE_MS = 600_000;
 /** Maximum delay of the platform's timer, in milliseconds. */
 const TIMER_MS = 600_000;
@@ -27,7 +27,10 @@ interface Row {
   overdue_ms: number | null;
 }
 
-/** Compares the waits of instances with a distant keeper check with the received events, in the order of these checks. */
+/**
+ * Compares the waits of instances with the received events. The scan covers instances whose next check by the keeper is far in the future,
+ * in the order of these checks.
+ */
 export const sleepers: Check = engineCheck({
   name: "sleepers",
   everyHours: 1,
@@ -69,7 +72,7 @@ function readSleepers(env: EngineEnv, [checkAt, place]: readonly [number, number
   );
 }
 
-/** Assigns the oldest matching event to the most recent wait, as at the start of a wait. */
+/** Assigns the oldest matching event to the instance's most recent wait, in the same way as the start of a wait does. */
 async function takeWhatFits(env: EngineEnv, instanceId: string): Promise<void> {
   const [wait] = await query<{ name: string }>(
     env.DB,
