@@ -1,4 +1,4 @@
-// Entry point `millrace/worker`: the exports of a Worker, and the parts that its own Durable Objects need.
+// Entry point `millrace/worker`: the exports of a Worker, and functions for the Durable Objects of the app.
 
 export type { AlertChanges } from "./alerts/rule.ts";
 export { address } from "./contract/address.ts";

@@ -1,7 +1,7 @@
 import { byteLength } from "../contract/limits.ts";
 import type { RoomPlan } from "./definition.ts";
 
-/** The result of a send: the message's number in the room, and whether its key was known, so that no new message was stored. */
+/** The message's number in the room, and whether the room remembered its key. A message with a remembered key is not stored again. */
 export interface RoomSent {
   sequence: number;
   duplicate: boolean;
@@ -9,9 +9,9 @@ export interface RoomSent {
 
 /** A message of a room. */
 export interface RoomMessage {
-  /** The message's number in the room: the last number plus one. */
+  /** The number of a message in the room: one more than the number of the previous message. */
   sequence: number;
-  /** The author: the actor of a token, or the name that the app gave; null for the app. */
+  /** The author of the message: the actor of a token, or a guest's name. Null means that the app sent the message. */
   from: string | null;
   /** The time when the message was sent, in milliseconds since 1970. */
   at: number;
@@ -36,11 +36,13 @@ interface Row extends Record<string, SqlStorageValue> {
 const SCHEMA = `CREATE TABLE IF NOT EXISTS room_messages (
   slot INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, sender TEXT, at INTEGER NOT NULL, key TEXT, body TEXT NOT NULL)`;
 
-/** Keys are remembered for this many times the messages of the history, because a step may retry after further messages. */
+/**
+ * The room remembers the keys of this factor times as many messages as its history has, because a step may retry after further messages.
+ */
 const REMEMBERED_TIMES = 4;
 const LEAST_REMEMBERED = 200;
 
-/** The last messages of a room, in a ring of rows: each message replaces the oldest one by one written row. */
+/** The latest messages of a room. When the maximum number of rows is stored, a new message overwrites the row of the oldest message. */
 export class RoomHistory {
   readonly #sql: SqlStorage;
   #made: boolean;
@@ -53,7 +55,7 @@ export class RoomHistory {
     this.#last = sql.exec<{ last: number }>("SELECT coalesce(max(sequence), 0) AS last FROM room_messages").one().last;
   }
 
-  /** The number of the room's last message; 0 before the first message. */
+  /** The number of the room's latest message; 0 if the room has no message. */
   get last(): number {
     return this.#last;
   }
@@ -79,7 +81,10 @@ export class RoomHistory {
     return this.#sql.exec<Row>(sql, sequence).toArray().map(read)[0];
   }
 
-  /** The messages after `since` in order, within the room's history limits; `missed` is true if more messages followed. */
+  /**
+   * The messages after the number `since` in ascending order, within the room's history limits. `missed` is true if some messages are
+   * missing because of the limits.
+   */
   after(since: number | undefined, { history }: RoomPlan): { messages: RoomMessage[]; missed: boolean } {
     const from = since === undefined || since > this.#last ? 0 : since;
     const messages: RoomMessage[] = [];

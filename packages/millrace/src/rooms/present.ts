@@ -15,7 +15,7 @@ export class Present {
     return this.#sockets;
   }
 
-  /** Number of different names in the room. */
+  /** The number of different names of the room's open sockets. */
   get count(): number {
     return this.#names.size;
   }
@@ -28,7 +28,7 @@ export class Present {
     return this.#names.get(name) ?? 0;
   }
 
-  /** Adds a socket. Returns true for the first socket of a name. */
+  /** Adds a socket. Returns true if no other open socket in the room has the same name. */
   enter(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = this.#names.get(name) ?? 0;
@@ -37,7 +37,10 @@ export class Present {
     return others === 0;
   }
 
-  /** Removes a socket. Returns true for the last socket of a name. A socket whose close woke the room may not have been counted. */
+  /**
+   * Removes a socket. Returns true if no open socket with the socket's name remains. If the close of a socket ended the room's hibernation,
+   * the socket may not have been counted.
+   */
   leave(socket: WebSocket): boolean {
     const { name } = this.#seats.of(socket);
     const others = (this.#names.get(name) ?? 0) - (this.#sockets.delete(socket) ? 1 : 0);

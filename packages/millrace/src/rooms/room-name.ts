@@ -10,7 +10,7 @@ export interface RoomName {
   key: string;
 }
 
-/** Longest key of a room, in characters. */
+/** Maximum length of a room's key, in characters. */
 export const MAX_ROOM_KEY_CHARACTERS = 200;
 
 /** Returns the given name if it is valid. Errors: `invalid_payload` for an invalid key or tenant. */
@@ -18,7 +18,7 @@ export function checkedRoomName({ room, tenant, key }: RoomName): RoomName {
   return { room, tenant: checkedTenant(tenant), key: checkedText(room, "key", key, MAX_ROOM_KEY_CHARACTERS) };
 }
 
-/** Checks a text that a caller of a room passes. Errors: `invalid_payload`, with the field's name. */
+/** Checks a string that a caller passes to a room. Errors: `invalid_payload`, with the field's name. */
 export function checkedText(room: string, path: string, text: string, most: number): string {
   if (text !== "" && characterCount(text) <= most && text.isWellFormed()) return text;
   const message = `must be a well-formed text of 1 to ${most} characters`;

@@ -14,11 +14,11 @@ import { afterFrame, Seats } from "./seat.ts";
 /** The current state of a room. */
 export interface RoomLook extends RoomName {
   sockets: number;
-  /** The number of the room's last message. */
+  /** The number of the room's latest message. */
   sequence: number;
-  /** Number of different names in the room. */
+  /** The number of different names of the room's open sockets. */
   present: number;
-  /** The size of the room's storage. The number of stored messages limits it. */
+  /** The size of the room's storage in bytes. */
   bytes: number;
 }
 
@@ -29,15 +29,15 @@ const LISTED_NAMES = 500;
 const TOKEN_ENDED = "The token has expired: connect again with a new token.";
 
 /**
- * The Durable Object of one room. While it hibernates, the platform keeps the sockets and answers `ping` with `pong`. The object has no
- * timers or alarms. A message is on disk before it is sent to clients.
+ * The Durable Object of one room. While the object hibernates, the platform keeps the sockets open and answers `ping` with `pong`. The
+ * object has no timers or alarms. The object stores a message on disk before it sends the message to clients.
  */
 export class RoomObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, RoomPlan> = new Map();
   #history = new RoomHistory(this.ctx.storage.sql);
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #seats = new Seats();
-  /** The sockets of the room by name; undefined until they are first needed. */
+  /** The sockets of the room by name; undefined until the first use of the sockets. */
   #present: Present | undefined;
 
   constructor(ctx: DurableObjectState, env: never) {
@@ -90,7 +90,7 @@ export class RoomObject extends DurableObject {
     return theirs.length;
   }
 
-  /** Deletes every message and closes every socket. The deletion of a tenant uses this call. */
+  /** Deletes every message and closes every socket, for the deletion of a tenant. */
   async erase(): Promise<void> {
     this.#close([...this.#presence().sockets], CLOSE.dismissed, "The room was erased.");
     const erased = this.ctx.storage.deleteAll();
@@ -113,7 +113,7 @@ export class RoomObject extends DurableObject {
 
   override webSocketClose(socket: WebSocket, code: number, reason: string): void {
     this.#leave([socket]);
-    // The client's close code may be one that cannot be sent (1005, 1006); such a code must not throw.
+    // A client's close code may be 1005 or 1006, which a server cannot send. Such a code must not throw an error.
     attempt(() => socket.close(code, reason));
   }
 
@@ -143,7 +143,7 @@ export class RoomObject extends DurableObject {
     }
   }
 
-  /** Stores a message and sends it to all sockets. A duplicate is sent again only to its sender. */
+  /** Stores a message and sends it to all sockets. A duplicate of a stored message is sent only to the sender of the duplicate. */
   #say(post: RoomPost, plan: RoomPlan, by?: { socket: WebSocket; key: string | undefined }): RoomSent {
     const at = Date.now();
     const sent = this.#history.keep(post, plan, at);
@@ -155,7 +155,7 @@ export class RoomObject extends DurableObject {
     return sent;
   }
 
-  /** Sends a frame to all sockets but one. A socket with an expired token gets no frame. */
+  /** Sends a frame to all sockets except the given socket. A socket with an expired token gets no frame. */
   #tellAll(frame: RoomFrame, except: WebSocket | undefined): void {
     const text = JSON.stringify(frame);
     const now = Date.now();
@@ -172,13 +172,16 @@ export class RoomObject extends DurableObject {
     if (this.#presence().sockets.size <= plan.presence) this.#tellAll(frame, except);
   }
 
-  /** Closes sockets. The sockets leave the room at once, whether or not their clients close them too. */
+  /** Closes sockets. The sockets leave the room at once, even if their clients do not close them. */
   #close(sockets: readonly WebSocket[], code: number, reason: string): void {
     for (const socket of sockets) attempt(() => socket.close(code, reason));
     this.#leave(sockets);
   }
 
-  /** Removes sockets from the room. Each socket leaves once, although it may fail and close, and both sides may close it. */
+  /**
+   * Removes sockets from the room. A socket that has left the room is ignored, because an error and two closes may be reported for the same
+   * socket.
+   */
   #leave(sockets: readonly WebSocket[]): void {
     const present = this.#presence();
     const here = sockets.map((socket) => ({ socket, seat: this.#seats.of(socket) })).filter(({ seat }) => !seat.hasLeft);

@@ -1,13 +1,13 @@
 /** The state of one socket. The platform stores it with the socket while the object hibernates. */
 export interface Seat {
-  /** The kind of the room: a room's object that a socket wakes does not get its name. */
+  /** The kind of the room. The kind is stored because a room's object that a socket wakes does not get the room's name. */
   kind: string;
-  /** The actor of the token, or the name that the app gave. */
+  /** The actor of the token, or the guest's name on the ticket. */
   name: string;
   maySend: boolean;
   /** When the token ends, in milliseconds since 1970; null for a token without an end. */
   until: number | null;
-  /** The number of frames that the client may send at once, at the time `at`. */
+  /** The number of frames that the client may send without a delay at the time `at`. */
   room: number;
   at: number;
   /** True after either side has closed the socket, so that later events of the socket are ignored. */

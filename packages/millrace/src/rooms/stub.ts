@@ -3,10 +3,10 @@ import { placed } from "../contract/location.ts";
 import { objectName, type RoomName } from "./room-name.ts";
 import type { RoomObject } from "./room-object.ts";
 
-/** The environment of a Worker with rooms: the Durable Object of `roomObject`, bound as ROOMS or only exported as `Rooms`. */
+/** The environment of a Worker with rooms. The class from `roomObject` is bound as ROOMS, or is only exported as `Rooms`. */
 export type RoomEnv = object & { ROOMS?: DurableObjectNamespace<RoomObject> };
 
-/** The RPC interface of a room's object. The type is written out, because the mapped types of Workers RPC lose the class. */
+/** The RPC interface of a room's object. The type lists each method, because the mapped types of Workers RPC do not preserve the class. */
 export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
   send(...args: Parameters<RoomObject["send"]>): ReturnType<RoomObject["send"]>;
   look(): Promise<ReturnType<RoomObject["look"]>>;
@@ -14,7 +14,7 @@ export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
   erase(): Promise<void>;
 }
 
-/** The Durable Object of a room, for reading and operating. */
+/** Returns the stub of a room's Durable Object. */
 export function roomObjectOf(env: RoomEnv, name: RoomName): RoomStub {
   return objectBinding<RoomObject>(env, "ROOMS").getByName(objectName(name), placed(env)) as unknown as RoomStub;
 }

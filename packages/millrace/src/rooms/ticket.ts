@@ -8,7 +8,7 @@ import { checkedRoomName, type RoomName } from "./room-name.ts";
 
 /** A guest whom the app admits to a room. */
 export interface RoomGuest {
-  /** The guest's name that other clients see: 1 to 100 characters, at least one of them visible. */
+  /** The guest's name that other clients see: 1 to 100 characters, at least one of which is visible. */
   name: string;
   /** True if the guest may send messages. Default: false. */
   maySend?: boolean | undefined;
@@ -32,9 +32,9 @@ const ticketSchema = z.strictObject({
 });
 
 /**
- * Creates a ticket to a tenant's room for a guest that the app authenticates. For 30 seconds the ticket opens sockets of this room, as the
- * WebSocket subprotocol `ticket.<text>` beside `millrace.room`. The ticket is signed, and not stored. Errors: `config_invalid` without
- * MILLRACE_KEY; `invalid_payload` for an invalid key, tenant, name or `until`.
+ * Creates a ticket to a tenant's room for a guest that the app authenticates. For 30 seconds a client can open sockets of this room with
+ * the WebSocket subprotocols `ticket.<text>` and `millrace.room`. The ticket has a signature and is not stored. Errors: `config_invalid`
+ * without MILLRACE_KEY; `invalid_payload` for an invalid key, tenant, name or `until`.
  */
 export function roomTicket(
   env: { MILLRACE_KEY: string },

@@ -28,22 +28,28 @@ import { getSchedule, type Schedule, type StoredSchedule, storedSchedule, stored
 
 /** The settings of a schedule to create or change. */
 export type ScheduleRequest = Pick<StoredSchedule, "cron" | "timeZone" | "command" | "payload" | "lateMs"> & {
-  /** The revision that the change is based on, 0 for a new schedule: another revision is refused. Default: any revision is overwritten. */
+  /**
+   * The revision that the change is based on; 0 for a new schedule. The change is refused if the schedule has another revision. Default:
+   * the change overwrites any revision.
+   */
   revision?: number | undefined;
 };
 
 /** Maximum number of schedules per tenant. */
 const MAX_SCHEDULES = 1000;
-/** Maximum number of attempts of a change. An attempt fails when another caller or the keeper changes the row meanwhile. */
+/**
+ * Maximum number of attempts of a change. An attempt fails if another caller or the keeper has changed the row since the attempt read it.
+ */
 const TRIES = 5;
 /** Maximum size of a schedule's payload in bytes, because a hundred payloads are read at once. */
 const MAX_PAYLOAD_BYTES = 32 * 1024;
 
 /**
- * Creates a schedule, or replaces its settings; a paused schedule stays paused. The next time is the first due time from now.
+ * Creates a schedule, or replaces its settings. A paused schedule stays paused. The next due time is the first due time after the present.
  *
- * Errors: `invalid_payload`, `unknown_message_type` and `forbidden` for a command that could not run, or that the token may not send;
- * `payload_too_large`; `invalid_transition` above the maximum number, and when the schedule has changed since `revision`.
+ * Errors: `invalid_payload`, `unknown_message_type` and `forbidden` for a command that cannot run or that the token may not send.
+ * `payload_too_large` if the payload is too large. `invalid_transition` if the tenant has the maximum number of schedules, or if the
+ * schedule has another revision than `revision`.
  */
 export async function putSchedule(
   env: EngineEnv,
@@ -70,7 +76,7 @@ export async function putSchedule(
   });
 }
 
-/** The payload with stored values in place of `[redacted]`, which responses show. */
+/** The requested payload. Each `[redacted]`, which a response showed instead of a value, is replaced by the stored value. */
 async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: string, request: ScheduleRequest): Promise<unknown> {
   const { command, payload } = request;
   if (!saysRedacted(payload)) return payload;
@@ -78,7 +84,7 @@ async function unredacted(env: EngineEnv, catalog: Catalog, by: Operator, name: 
   return payloadAsStored(catalog, command, payload, before?.payload);
 }
 
-/** Refuses a change that is based on an older revision, so that no change of another caller is overwritten unnoticed. */
+/** Refuses a change that is based on an older revision, so that it does not overwrite another caller's change. */
 function assertRevision(name: string, asked: number | undefined, before: StoredSchedule | undefined): void {
   const revision = before?.revision ?? 0;
   if (asked === undefined || asked === revision) return;
@@ -88,7 +94,7 @@ function assertRevision(name: string, asked: number | undefined, before: StoredS
   throw new MillraceError("invalid_transition", `${said}: read it (GET /v1/schedules/${name}), then send your change again.`);
 }
 
-/** Retries a change: when another caller or the keeper was faster, the schedule is read again. */
+/** Retries a change that failed because another caller or the keeper changed the schedule. Each attempt reads the schedule again. */
 async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
   for (let tries = 1; tries <= TRIES; tries++) {
     const done = await change();
@@ -98,7 +104,7 @@ async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
 }
 
 /**
- * Writes the settings over the row that was read. Returns false if the row has changed, or the tenant has the maximum number of schedules.
+ * Replaces the settings in the row that was read. Returns false if the row has changed, or the tenant has the maximum number of schedules.
  */
 async function writeOver(
   env: EngineEnv,
@@ -119,7 +125,10 @@ async function writeOver(
   return (await act(env, by, action, { change })).isApplied;
 }
 
-/** Refuses a command whose runs would be refused. Small payloads are part of the message, so nothing is stored. */
+/**
+ * Throws the error with which every run of the command would be refused. The function stores no payload, because a small payload is part of
+ * the message.
+ */
 async function assertSendable(env: EngineEnv, { tenantId }: Operator, draft: Draft, name: string): Promise<void> {
   const key = `schedule/${name}/${new Date(0).toISOString()}`;
   const by = { tenantId, source: `schedule:${name}`, correlationId: key, causationId: key, traceparent: newTrace() };
@@ -134,7 +143,7 @@ function assertSmall(payload: unknown): void {
   );
 }
 
-/** Throws if the tenant has the maximum number of schedules. The write also enforces the limit. */
+/** Throws if the tenant has the maximum number of schedules. The later write also enforces the maximum. */
 async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
   const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId, MAX_SCHEDULES)} AS room`);
   if (found?.room === 1) return;
@@ -163,8 +172,8 @@ export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason
 }
 
 /**
- * Resumes a schedule from now. Times during the pause are recorded and not run. Errors: `schedule_not_found`, `invalid_transition` for an
- * active schedule, `forbidden` for a command that the token may not send.
+ * Resumes a schedule from now. Due times during the pause are recorded, but no run starts for them. Errors: `schedule_not_found`,
+ * `invalid_transition` for an active schedule, `forbidden` for a command that the token may not send.
  */
 export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
   return moveState(env, by, { name, to: "active", reason }, (before, at) => {
@@ -187,7 +196,10 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   });
 }
 
-/** Pauses or resumes a schedule. Without a change of state, no due time is recorded, because the due times are still to be processed. */
+/**
+ * Pauses or resumes a schedule. If the schedule already has the requested state, no due time is recorded, because the keeper still
+ * processes the due times.
+ */
 function moveState(
   env: EngineEnv,
   by: Operator,
@@ -209,8 +221,8 @@ function moveState(
 }
 
 /**
- * Records due times without a command, before a change drops them: as missed for an active schedule, with the reason, and as paused for a
- * paused schedule.
+ * Records due times that a change of the schedule drops. They are recorded as missed, with the reason, or as paused if the schedule was
+ * paused.
  */
 function notePassed(schedule: StoredSchedule, reason: string, at: number): Statement[] {
   const paused = schedule.state === "paused";

@@ -12,20 +12,21 @@ export interface Timing {
 /** The due times of a schedule that have passed. */
 export interface Passed {
   last: number;
-  /** The number of due times before the last one, and the latest of them. */
+  /** The number of due times before the latest due time, and the latest time among these earlier due times. */
   earlier: { count: number; until: number } | null;
 }
 
 /**
- * Maximum number of due times that are counted, which takes a tenth of a millisecond each. Above it the count is a lower bound. A pattern
- * that is due each minute reaches the maximum after five hours.
+ * Maximum number of due times that are counted, because counting one due time takes a tenth of a millisecond. If more due times than the
+ * maximum have passed, the maximum is recorded as a lower bound. A pattern that is due each minute reaches the maximum after five hours.
  */
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after `at`; null for a pattern without a further due time. A minute and an hour of numbers, lists and ranges are a
- * time of day. A time of day that the clock skips is due right after the gap; a time of day that the clock shows twice is due the first
- * time. A wildcard or a step in either field is an interval: such a pattern is due each time that the clock shows the time.
+ * The first due time after `at`; null for a pattern without a further due time. A pattern whose minute and hour fields contain only
+ * numbers, lists and ranges defines times of day. A time of day that the clock skips is due right after the gap. A time of day that the
+ * clock shows twice is due only when the clock first shows it. A pattern with a wildcard or a step in the minute or hour field defines an
+ * interval. Such a pattern is due whenever the clock shows a matching time.
  */
 export function nextAfter(timing: Timing, at: number): number | null {
   return clockOf(timing).after(at);
@@ -63,13 +64,13 @@ export function checkTiming({ cron, timeZone }: Timing): void {
   // The runtime also accepts offsets as time zones, but offsets have no daylight saving time.
   if (!/^[A-Za-z]/.test(timeZone) || !isTimeZone(timeZone))
     throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
-  // A pattern is a name such as @daily, or five fields. croner also accepts a single date, which would be due only once.
+  // A pattern is a name such as @daily, or has five fields. The library croner also accepts a single date, which is due only once.
   if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
   if (!isPattern(cron)) throw invalid("cron", wrongField(cron) ?? NOT_CRON);
   if (nextAfter({ cron, timeZone }, Date.now()) === null) throw invalid("cron", "is never due: no such day comes");
 }
 
-/** The first invalid field of a pattern: each field is tested with wildcards in the other four. */
+/** The first invalid field of a pattern. Each field is tested in a pattern whose other four fields are wildcards. */
 function wrongField(cron: string): string | undefined {
   const fields = cron.split(/\s+/);
   const at = fields.findIndex((field, index) => !isPattern(fields.map((_, place) => (place === index ? field : "*")).join(" ")));
@@ -91,7 +92,7 @@ function cronOf({ cron, timeZone }: Timing): Cron {
 /** The due times of a pattern, in milliseconds. */
 interface DueTimes {
   after(at: number): number | null;
-  /** The last two due times until now, the older one first. */
+  /** The latest two due times that have passed, in ascending order. */
   lastTwo(now: number): number[];
 }
 
@@ -114,9 +115,9 @@ function intervals(timing: Timing): DueTimes {
 }
 
 /**
- * croner drops a time of day in a gap that ends on another date, such as 23:30 when the clock jumps from 23:00 to midnight. Therefore
- * croner computes local times, as if they were in UTC, and `dueAt` converts each local time. A later local time is never due before an
- * earlier one.
+ * The library croner drops a time of day in a gap that ends on another date. For example, croner drops 23:30 when the clock jumps from
+ * 23:00 to midnight. Therefore croner computes local times as if the zone were UTC, and `dueAt` converts each local time. Of two local
+ * times, the later local time is never due before the earlier local time.
  */
 function timesOfDay({ cron: pattern, timeZone }: Timing): DueTimes {
   const cron = cronOf({ cron: pattern, timeZone: "UTC" });

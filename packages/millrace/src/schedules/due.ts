@@ -16,19 +16,20 @@ import { type StoredSchedule, storedSchedules } from "./schedule.ts";
 
 /** Maximum number of due schedules per query. */
 const LOOK = 100;
-/** Maximum number of queries in one call, within the platform's limit; other schedules are started by the next call. */
+/** Maximum number of queries in one call, which is within the platform's limit. The next call starts the remaining due schedules. */
 const LOOKS = 4;
 /** The reason when a due time's key belongs to another command. */
 const KEY_TAKEN = "The key of this due time belongs to an earlier command with another payload, which was sent manually.";
 
 /**
- * Starts due schedules. The command, the record of the due time and the next due time are one write, so that a crash neither loses nor
- * duplicates a run. When several due times have passed, the last one runs if it is not too late, and the others are recorded as missed. A
- * schedule that was changed, paused or deleted meanwhile is skipped. Returns the number of accepted commands. Concurrent calls are
- * harmless, because the write claims the due time.
+ * Starts due schedules. One atomic write stores the command, the record of the due time and the next due time. Therefore a crash neither
+ * loses nor duplicates a run. When several due times of a schedule have passed, only the latest due time starts a run, unless its delay
+ * exceeds the maximum. All earlier due times that have passed are recorded as missed. A schedule that was changed, paused or deleted after
+ * this call read the schedule is skipped. Returns the number of accepted commands. Concurrent calls are harmless, because the write claims
+ * the due time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
-  // A deployment that cannot start commands must not use up due times: they remain due until it is fixed.
+  // If the deployment cannot start commands, the due times must remain due until the deployment is fixed.
   assertReady(env);
   let started = 0;
   for (let looks = 1; looks <= LOOKS; looks++) {
@@ -36,7 +37,7 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
-          // A schedule that failed remains due for the next call, and does not delay the others.
+          // A schedule that failed remains due for the next call, and does not delay other schedules.
           logLine("error", { log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) });
           return false;
         }),
@@ -49,8 +50,9 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
 }
 
 /**
- * Due schedules, each tenant's longest due schedule first, tenants in turn, so that no tenant delays another. The rows are materialized
- * from the index before the numbering, which would otherwise scan all schedules. The Worker that performs a command starts its schedules.
+ * Selects due schedules of all tenants in turn, so that no tenant delays another tenant. Each tenant's schedule with the earliest due time
+ * comes first. The rows are materialized from the index before they are numbered, because the numbering would otherwise scan all schedules.
+ * The Worker that performs a command starts its schedules.
  */
 function dueBy(at: number, { commands }: Elsewhere): Statement {
   return sql`
@@ -116,7 +118,7 @@ function doorClosed(catalog: Catalog, { command }: StoredSchedule): MillraceErro
   }
 }
 
-/** Records the due times without a run, as one record. */
+/** Writes one record for all due times that start no run. */
 function noteMissed(schedule: StoredSchedule, { last, earlier }: Passed, late: boolean, at: number): Statement[] {
   const missed = late ? { count: (earlier?.count ?? 0) + 1, until: last } : earlier;
   if (missed === null || schedule.nextAt === null) return [];

@@ -11,13 +11,13 @@ import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { findHandRun, storedSchedule } from "./schedule.ts";
 
-/** The instance of a schedule's run, and whether it existed before. */
+/** The instance of a schedule's run, and whether the instance existed before the request. */
 type Run = Pick<Accepted, "instanceId" | "replayed" | "status">;
 
 /**
- * Runs a schedule's command now, also when it is paused; its due times remain unchanged. `occasion` identifies the run: a repeat returns
- * the same run as long as its record is kept, even if the schedule has another command by then, or was deleted. Errors:
- * `schedule_not_found`, `forbidden` for a command that the token may not send, and the errors of the command.
+ * Runs a schedule's command now, even if the schedule is paused. The schedule's due times remain unchanged. `occasion` identifies the run.
+ * A repeated request returns the same run while the record of the run exists, even if the schedule was changed or deleted after the run.
+ * Errors: `schedule_not_found`, `forbidden` for a command that the token may not send, and the errors of the command.
  */
 export async function runSchedule(
   env: EngineEnv,
@@ -47,13 +47,13 @@ export async function runSchedule(
     if (accepted instanceof MillraceError) throw accepted;
     return accepted;
   }
-  // A concurrent request for the same occasion was first, and the schedule changed between the two requests.
+  // A concurrent request with the same occasion was first, and the schedule was changed between the two requests.
   const other = await findHandRun(env, named, occasion);
   if (other !== undefined) return { ...other, replayed: true };
   throw keyKnown(name);
 }
 
-/** The error for a manual run whose record was pruned, or whose key another command has. */
+/** The error for a manual run whose record was pruned, or whose key belongs to another command. */
 function keyKnown(name: string): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",

@@ -26,7 +26,6 @@ export const ScheduleRun = z
   .meta({ id: "ScheduleRun" });
 export type ScheduleRun = z.infer<typeof ScheduleRun>;
 
-/** A command with due times. */
 export const Schedule = z
   .object({
     name: z.string(),
@@ -51,7 +50,7 @@ const COLUMNS = fragment(`name, cron, time_zone, json_object('type', command, 'p
     WHERE r.tenant_id = millrace_schedules.tenant_id AND r.name = millrace_schedules.name
     ORDER BY due_at DESC, state DESC LIMIT 1) AS last_run`);
 
-/** A tenant's schedules in the order of their names, after a given name. */
+/** A tenant's schedules whose names come after the given name, in the order of their names. */
 export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { after: string; limit: number }): Promise<Schedule[]> {
   return selectRows(
     env.DB,
@@ -60,7 +59,7 @@ export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { 
   );
 }
 
-/** Reads a schedule. Errors: `schedule_not_found`, also for another tenant's schedule. */
+/** Reads a schedule. Errors: `schedule_not_found`, even if another tenant has a schedule with this name. */
 export async function getSchedule(env: EngineEnv, by: Operator, name: string): Promise<Schedule> {
   const [found] = await selectRows(
     env.DB,
@@ -90,7 +89,7 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
   );
 }
 
-/** A schedule in the form that changes and runs of schedules read. */
+/** A schedule as its row stores it, with the parsed payload. */
 export interface StoredSchedule {
   tenantId: string;
   name: string;
@@ -101,12 +100,12 @@ export interface StoredSchedule {
   /** Maximum delay of a run after its due time, in milliseconds. A run with a longer delay is recorded as missed. */
   lateMs: number;
   state: ScheduleState;
-  /** The next due time; null while the schedule is paused, and for a pattern without a further due time. */
+  /** The next due time. Null while the schedule is paused, and if its pattern has no further due time. */
   nextAt: number | null;
   revision: number;
   changedAt: number;
   changedBy: string;
-  /** The last due time with a recorded run, which must not become due again. It may be in the future if the clock was set back. */
+  /** The latest due time with a record, which must not become due again. This time may be in the future if the clock was set back. */
   takenUntil: number;
 }
 
@@ -130,7 +129,7 @@ export async function storedSchedule(env: EngineEnv, by: Operator, name: string)
   return found ?? unknownSchedule(name);
 }
 
-/** The run of a manual request; undefined for an unknown request, and for a run whose record was pruned. */
+/** The run of a manual request. Undefined if no record of the request exists, for example because it was pruned. */
 export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occasion: string): Promise<HandRun | undefined> {
   const [found] = await query<HandRun>(
     env.DB,

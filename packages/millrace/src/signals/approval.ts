@@ -13,14 +13,14 @@ export function approvalId(instanceId: string, label: string): string {
   return `${instanceId}-${digest("approval", label).slice(0, 16)}`;
 }
 
-/** The instance id in an approval's id; "" for any other text. */
+/** The instance id in an approval's id; an empty string for any other string. */
 export function askerOf(approvalId: string): string {
   return /^([0-9a-f]{32})-[0-9a-f]{16}$/.exec(approvalId)?.[1] ?? "";
 }
 
 /**
- * The platform's event type of the answer. Each approval has its own type, because the platform can deliver a consumed event again to a
- * later wait of the same type.
+ * The event type that delivers the answer on the platform. Each approval has its own type, because the platform can deliver a consumed
+ * event again to a later wait of the same type.
  */
 export function answerEventType(approvalId: string): string {
   return `answer-${digest("answer", approvalId)}`;
@@ -45,7 +45,7 @@ export interface Question {
 
 export interface Approval {
   approved: boolean;
-  /** The operator who decided; null when the deadline passed without a decision. */
+  /** The operator who decided; null if the deadline passed without an operator's decision. */
   by: string | null;
   /** The operator's reason. */
   reason: string | null;
@@ -55,7 +55,8 @@ export interface Approval {
 export const SHORTEST_WAIT_MS = 1000;
 
 /**
- * The remaining time of a wait, and the time of that reading. A later replay gets both from the step's result, and less time remains then.
+ * The remaining time of a wait, and the time when it was read. A later replay gets both values from the step's result, and less time
+ * remains at that replay.
  */
 export interface Left {
   leftMs: number;
@@ -72,8 +73,8 @@ export function leftNow({ leftMs, at = Date.now() }: Left): number {
 export type Standing = Approval | Left;
 
 /**
- * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned unchanged, with the remaining
- * part of its first deadline, also after a restart. The result is `Held` if an operator paused the instance before.
+ * Creates the approval and marks the instance as waiting, in one round trip. An existing approval is returned unchanged, also after a
+ * restart, with the time that remains until its original deadline. The result is `Held` if an operator has paused the instance.
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing | Held> {
   const { env, tenantId, instanceId, label } = asker;
@@ -86,10 +87,10 @@ export async function askQuestion(asker: Asker, asked: Question): Promise<Standi
   return question[0] ? standing(question[0]) : HELD;
 }
 
-/** Maximum time by which the platform's timer is ahead of the database's clock, in milliseconds. */
+/** The platform's timer may be ahead of the database's clock by at most this time, in milliseconds. */
 export const TIMER_SKEW_MS = 1000;
 
-/** Ends a wait without a decision: a passed deadline decides the approval. An earlier decision of an operator wins. */
+/** Decides an approval whose deadline has passed, unless an operator has decided it before. */
 export async function settleQuestion(asker: Asker): Promise<Standing> {
   const { question } = await namedBatch(asker.env.DB, {
     overdue: settleOverdue(asker, TIMER_SKEW_MS),
@@ -99,7 +100,7 @@ export async function settleQuestion(asker: Asker): Promise<Standing> {
   return standing(question[0]);
 }
 
-/** The earlier decision, without creating an approval; undefined without a decision. */
+/** The decision of an existing approval; undefined if there is no decision. The function creates no approval. */
 export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
   const [row] = await query(asker.env.DB, selectQuestion(asker));
   const found = row && standing(row);

@@ -12,7 +12,7 @@ import { lookAfterEvents } from "../store/instances/look.ts";
 import { selectSignals } from "../store/signals.ts";
 import { assignEvents, noteTold } from "../store/waits.ts";
 
-/** A wait with its event, which the instance must receive. */
+/** A wait with its assigned event, which must be sent to the instance. */
 export interface Assigned {
   instance_id: string;
   workflow: string;
@@ -20,7 +20,7 @@ export interface Assigned {
   signal_id: string;
 }
 
-/** Returns the events whose key belongs to a stored event with another payload or another subject. */
+/** Returns each event whose key belongs to a stored event with another payload or subject. */
 export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   if (events.length === 0) return new Set();
   const rows = await query<{ id: string; envelope: string }>(env.DB, selectSignals(events.map(signalId)));
@@ -30,8 +30,8 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 }
 
 /**
- * Assigns events to matching waits (see `assignEvents`). The statements also make the keeper check those instances, because some may not be
- * notified now. The first statement returns the waits.
+ * Assigns events to matching waits (see `assignEvents`). The statements also make the keeper check the instances of the waits, because a
+ * notification may fail now. The first statement returns the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));
@@ -42,8 +42,8 @@ export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
 const TOLD_AT_ONCE = 100;
 
 /**
- * Sends waiting instances their events, and returns the notified instances. The keeper notifies the remaining instances later: the rows
- * contain the events. `known` contains events that need not be read again.
+ * Sends events to the instances that wait for them, and returns the waits whose instances were notified. The keeper notifies the remaining
+ * instances later, because the rows of their waits contain the events. `known` contains events that need not be read from the database.
  */
 export async function wake<Waiting extends Assigned>(
   env: EngineEnv,
@@ -69,7 +69,7 @@ async function tell(
   payload: object,
   elsewhere: Elsewhere | undefined,
 ): Promise<boolean> {
-  // The keeper of the Worker with this workflow notifies its instances.
+  // Another Worker runs the workflow, and the keeper of that Worker notifies the workflow's instances.
   if (isElsewhere(env, workflow, elsewhere)) return false;
   const telling = async () => {
     const instance = await workflowBinding(env, workflow, elsewhere).get(instance_id);
@@ -84,7 +84,7 @@ async function tell(
   }
 }
 
-/** The events that are assigned to the waits, by id. Each event is read once. */
+/** The events that are assigned to the given waits, by id. Each event is read once. */
 async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: readonly Envelope[]): Promise<ReadonlyMap<string, object>> {
   const events = new Map<string, object>(known.map((event) => [signalId(event), event]));
   const others = new Set(assigned.map((one) => one.signal_id).filter((id) => !events.has(id)));
@@ -95,8 +95,9 @@ async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: re
 }
 
 /**
- * Sends instances the events of their waits that are not marked as sent, because the first attempt may have been lost. Returns the
- * instances that could not be notified. An event sent to a run that a retry has replaced meanwhile does not count as sent.
+ * Sends events that are assigned to waits of the given instances and are not marked as sent, because an earlier notification may have been
+ * lost. Returns the ids of the instances that could not be notified. An event does not count as sent if a retry has replaced the run that
+ * received the event.
  */
 export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<ReadonlySet<string>> {
   if (instanceIds.length === 0) return new Set();

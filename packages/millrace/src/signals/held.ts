@@ -11,7 +11,7 @@ export function isResumeEvent(type: string): boolean {
 
 const RESUME_EVENT = "resume-";
 
-/** The result of a step that did not begin, because an operator has paused the run. */
+/** The result of a step that did not start, because an operator has paused the run. */
 export interface Held {
   readonly held: true;
 }

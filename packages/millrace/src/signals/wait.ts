@@ -31,11 +31,11 @@ export type WaitEnd = { event: string } | { over: true };
 type WaitStanding = WaitEnd | Left;
 
 /**
- * Registers an instance's wait for an event with a subject, and assigns an event that came earlier. The result is `Held` if an operator
- * paused the instance before.
+ * Registers an instance's wait for an event with a subject. If a matching event is already stored, the event is assigned to the wait. The
+ * result is `Held` if an operator has paused the instance.
  *
- * The row makes the wait durable across restarts: a restarted run gets the same event again, or the same timeout, and the time limit counts
- * from the first call. An event is assigned to at most one wait of an instance.
+ * The row of the wait remains across restarts, so that a restarted run gets the same event or the same timeout. The time limit starts at
+ * the first call. An event is assigned to at most one wait of an instance.
  */
 export async function registerWait(
   run: Waiter,
@@ -57,8 +57,8 @@ export async function registerWait(
 }
 
 /**
- * Handles the platform's timeout of a wait. The row of the wait decides: it already has an event, or the wait is closed and accepts no
- * event, or the platform's timer was early.
+ * Handles the platform's timeout of a wait. If the row of the wait already has an event, the wait gets this event. Otherwise the wait is
+ * closed and accepts no event, unless the platform's timer was early.
  */
 export async function closeWait(run: Waiter, label: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;
@@ -70,7 +70,7 @@ export async function closeWait(run: Waiter, label: string, timeoutMs: number): 
   return standing(wait[0], timeoutMs);
 }
 
-/** The event that a wait has received, as JSON; undefined without an event. */
+/** The event that is assigned to a wait, as JSON; undefined if no event is assigned. */
 export async function heldSignal({ env, instanceId }: Waiter, label: string): Promise<string | undefined> {
   const [row] = await query(env.DB, selectWait(instanceId, label, 0));
   const envelope = row?.envelope;
@@ -92,10 +92,10 @@ function standing(row: Record<string, unknown> | undefined, timeoutMs: number): 
   return { leftMs: Math.min(timeoutMs || SHORTEST_WAIT_MS, leftMs), at: Number(row?.at ?? Date.now()) };
 }
 
-/** The names of an instance's waits and approvals in its code, by the platform's event type. */
+/** A wait or an approval of an instance, with its name in the workflow's code. */
 export interface AwaitedStep {
   name: string;
-  /** The event's type and subject; null for an approval. */
+  /** The type of the event that the wait needs; null for an approval. */
   eventType: string | null;
   subject: string | null;
   approvalId: string | null;
@@ -105,7 +105,7 @@ export interface AwaitedStep {
   until: number | null;
 }
 
-/** The waiting steps of an instance by the platform's event types. */
+/** The waits and approvals of an instance, by the event type that ends each of them on the platform. */
 export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<ReadonlyMap<string, AwaitedStep>> {
   const { waits, questions } = await namedBatch(DB, {
     waits: sql`SELECT name, type, subject, event_type, since_at, due_at FROM millrace_waits WHERE instance_id = ${instanceId}`,

@@ -3,7 +3,7 @@ import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** The operator of an action, and its tenant. */
+/** The operator of an action, and the action's tenant. */
 export interface Operator {
   tenantId: string;
   /** The token's name, for the audit. */
@@ -12,7 +12,7 @@ export interface Operator {
   tokenId?: string | undefined;
   /** The token's scopes that the request needed, separated by spaces. */
   scope?: string | undefined;
-  /** Set when a bulk action acts for the operator: its id, and the id of its action on this item. */
+  /** Set when a bulk action acts for the operator: the id of the bulk action, and the id of the action on the present item. */
   bulk?: { readonly id: string; readonly actionId: string };
 }
 
@@ -72,7 +72,7 @@ type Verb = (typeof VERBS)[number] | (string & {});
  */
 export type ActionResult = "applied" | "no_change" | "failed" | "refused";
 
-/** The part of a target's state that an action changes, such as a status or a setting, without payloads and secrets. */
+/** The part of a target's state that an action changes, such as a status or a setting. It contains no payloads and no secrets. */
 type Standing = Readonly<Record<string, unknown>>;
 
 export interface Action {
@@ -84,9 +84,9 @@ export interface Action {
   detail?: Record<string, unknown>;
   /** A query for a JSON object, which is merged into the detail when the audit row is written. */
   found?: Statement | undefined;
-  /** The target's state before the action; stored when the action was applied. */
+  /** The target's state before the action. It is stored only if the action was applied. */
   before?: Standing | undefined;
-  /** The target's state after the action. */
+  /** The target's state after the action. It is stored only if the action was applied. */
   after?: Standing | undefined;
 }
 
@@ -104,11 +104,12 @@ const withFound = (detail: object | undefined, found: Statement): Statement => s
 const asJson = (value: object | undefined): string | null => (value ? JSON.stringify(value) : null);
 
 /**
- * Audits an action, directly after the statement that applies it: the row's result says whether that statement changed a row. The statement
- * is idempotent, because a lost response causes a repeat. An applied action that the platform must also receive stays open (`applied_at` is
- * empty) until then; the keeper retries it when the lease is over. A bulk action's action that is already recorded refuses its whole batch
- * (`isOnRecord`), because the item may have the same state again. `provided` is the condition for the audit row. Errors: `invariant` for an
- * action without the id of its bulk action.
+ * Audits an action. The statement must directly follow the statement that applies the action: the audit row's result says whether that
+ * previous statement changed a row. The audit statement is idempotent, because it is repeated after a lost response. An action that must
+ * also be applied on the platform stays open (`applied_at` is empty) until the platform has applied it. The keeper retries an open action
+ * when the action's lease has expired. The whole batch is refused (`isOnRecord`) if the action is part of a bulk action and is already
+ * recorded. Without the refusal the action would be repeated, because the item may have its former state again. `provided` is the condition
+ * for the audit row. Errors: `invariant` for an action without the id of its bulk action.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean, provided: Statement = sql`true`): Statement {
   const { bulk } = by;
@@ -125,7 +126,7 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean, prov
     WHERE ${provided} ${bulk ? sql`` : sql`ON CONFLICT (id) DO NOTHING`}`;
 }
 
-/** True when a bulk action's action was refused because the action is already recorded. */
+/** True for the error of a bulk action's batch that was refused because its action on the item is already recorded. */
 export function isOnRecord(error: unknown): boolean {
   return error instanceof Error && error.message.includes("UNIQUE constraint failed: millrace_actions.id");
 }
@@ -136,8 +137,9 @@ export function selectResults(tenantId: string, ids: readonly string[]): Stateme
 }
 
 /**
- * Audits a completed action: in the same transaction, or later from an object that stores its pending audit rows. The statement is
- * idempotent. It may precede the statement that applies the action: `provided` is the condition for the audit row.
+ * Audits a completed action, either in the transaction of the action, or later from a Durable Object that stores pending audit rows. The
+ * statement is idempotent. The statement may precede the statement that applies the action, because `provided` is the condition for the
+ * audit row.
  */
 export function auditDone(by: Operator, action: Action, result: ActionResult = "applied", provided: Statement = sql`true`): Statement {
   const [before, after] = result === "applied" ? [action.before, action.after] : [];
@@ -147,22 +149,22 @@ export function auditDone(by: Operator, action: Action, result: ActionResult = "
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Audits an action that came too late: its target had changed before. */
+/** Audits an action that was not applied because its target had changed before. */
 export function auditLate(by: Operator, action: Action): Statement {
   return auditDone(by, action, "no_change");
 }
 
-/** A query for the result of an action, as the last statement of the action's batch. */
+/** Selects the result of an action. The query is the last statement of the action's batch. */
 export function applied(actionId: string): Statement {
   return sql`SELECT result FROM millrace_actions WHERE id = ${actionId}`;
 }
 
-/** The condition that an action changed something: later statements of its batch are applied only then. */
+/** The condition that an action was applied. The later statements of an action's batch have the condition that the action was applied. */
 export function wasApplied(actionId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
-/** The time of the action that started a run of an instance. */
+/** Selects the time of the action that started a run of an instance. */
 export function selectRunBegun(tenantId: string, instanceId: string, run: number): Statement {
   return sql`
     SELECT max(at) AS at FROM millrace_actions INDEXED BY millrace_actions_by_instance
@@ -174,21 +176,21 @@ export function selectAskedAt(id: string | null): Statement {
   return sql`SELECT at FROM millrace_actions WHERE id = ${id}`;
 }
 
-/** Records the steps of the previous run that an action has cut off, without a change of the audited fields. */
+/** Records which steps of the previous run an action has interrupted. The audited fields of the action do not change. */
 export function noteCutOff(id: string, labels: readonly string[]): Statement {
   return sql`UPDATE millrace_actions SET cut_off = ${JSON.stringify(labels)} WHERE id = ${id}`;
 }
 
 /**
- * The steps that were cut off before an undo started (`undo` is the id of its action), by that action or another one. A step that was
- * recorded since then has an entry. A step that an earlier undo has undone may be cut off again. Each step has the time of that undo's
- * action.
+ * Selects the steps that any action had interrupted when an undo started. `undo` is the id of the undo's action. An interrupted step that
+ * was recorded later has an entry. A step that an earlier undo has undone may be interrupted again, so each step is returned with the time
+ * of that earlier undo's action.
  */
 export function selectCutOff(undo: string | null): Statement {
   return cutOffBefore(sql`SELECT tenant_id, target, at, detail->>'run' AS run FROM millrace_actions WHERE id = ${undo}`);
 }
 
-/** The steps that have been cut off so far, for an undo that has not started yet. */
+/** Selects the steps that actions have interrupted so far, for an undo that has not started yet. */
 export function selectCutOffSoFar(tenantId: string, instanceId: string): Statement {
   return cutOffBefore(sql`
     SELECT tenant_id, id AS target, ${now} AS at, run + 1 AS run FROM millrace_instances
@@ -206,23 +208,25 @@ function cutOffBefore(undo: Statement): Statement {
         AND back.detail->>'run' >= a.detail->>'run' AND back.detail->>'run' < u.run)`;
 }
 
-/** The lease of an open action in milliseconds, which is longer than all calls that apply the action may take. */
+/** The lease of an open action in milliseconds. The lease is longer than the maximum total duration of the calls that apply the action. */
 const LEASE_MS = 30_000;
-/** The delay after the first failed attempt; doubled after each further failure. */
+/** The delay after the first failed attempt, in milliseconds. The delay doubles after each further failure. */
 const FIRST_PAUSE_MS = 5000;
-/** Interval in milliseconds of polls whether the platform has ended a run that has reported its end. */
+/** Interval of the checks whether the platform has ended a run that has already reported its end, in milliseconds. */
 const ENDING_PAUSE_MS = 10_000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
- * An action that starts a run, such as a retry, is marked `failed` after this time, so that operators see it: the workflow may have been
- * renamed. An answer to an approval or an unknown outcome could not be given again, so it never fails and is retried once a day.
+ * An action that starts a run, such as a retry, is marked `failed` if it could not be applied within this time, in milliseconds. The status
+ * shows operators that the action failed, for example because the workflow was renamed. An operator cannot repeat an answer to an approval
+ * or an unknown outcome, so such an action never fails, and is retried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
 const BEGINS_RUN = fragment("verb IN ('retry', 'undo', 'cancel', 'restart', 'skip_step')");
 
 /**
- * Leases open actions that are not leased: two actions that restart the same run would interrupt each other's effects. `which` is a
- * condition on `a`. Actions on workflows of other Workers are not leased. The statement returns the ids of the leased actions.
+ * Leases open actions that are not leased. The lease is needed because two concurrent attempts to restart the same run would interrupt each
+ * other's effects. `which` is a condition on `a`. Actions on the workflows of other Workers are not leased. The statement returns the ids
+ * of the leased actions.
  */
 export function takeActions(which: Statement, elsewhere: ReadonlySet<string>): Statement {
   return sql`
@@ -235,8 +239,8 @@ export function takeActions(which: Statement, elsewhere: ReadonlySet<string>): S
 }
 
 /**
- * The condition that an undo of an instance has started, or is complete: the previous run is over, and the undo reads its effects.
- * `instanceId` is an SQL expression.
+ * The condition that an undo of an instance has started or is complete. Then the previous run has ended, and the undo reads the effects of
+ * that run. `instanceId` is an SQL expression.
  */
 export function isUndoBegun(instanceId: string): Fragment {
   return fragment(`EXISTS (SELECT 1 FROM millrace_instances i CROSS JOIN millrace_actions a ON a.id = i.undo
@@ -244,8 +248,9 @@ export function isUndoBegun(instanceId: string): Fragment {
 }
 
 /**
- * Records that the run of an action starts, because the platform has ended the previous run. A retry and a restart call this after the
- * platform's restart. An undo calls this before the restart: from then on, no commit of the previous run is recorded (`isUndoBegun`).
+ * Records that the run of an action starts, because the platform has ended the previous run. A retry or a restart calls this function after
+ * the platform's restart. An undo calls this function before the platform's restart, and after the call no commit of the previous run is
+ * recorded (`isUndoBegun`).
  */
 export function noteRunBegun(id: string): Statement {
   return sql`UPDATE millrace_actions SET restarted_at = ${now} WHERE id = ${id}`;
@@ -261,7 +266,7 @@ export function noteKept(ids: readonly string[]): Statement {
 /** An open action that could not be applied now. */
 interface Failed {
   readonly id: string;
-  /** True when the platform only has to end the failed run. */
+  /** True if the action waits only until the platform ends the failed run. */
   readonly soon: boolean;
   readonly why: string | null;
 }
@@ -288,7 +293,7 @@ export function selectOldActions(keepMs: number, limit: number): Statement {
   return sql`SELECT id FROM millrace_actions WHERE at <= ${now} - ${keepMs} AND applied_at IS NOT NULL LIMIT ${limit}`;
 }
 
-/** Removes audit rows; the audit must be open for that. */
+/** Removes audit rows. The batch must open the audit before this statement. */
 export function removeActions(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_actions WHERE id IN ${among(ids)}`;
 }

@@ -17,24 +17,24 @@ export interface Alert {
   readonly labels: Readonly<Record<string, string>>;
   readonly state: AlertState;
   readonly severity: Severity;
-  /** The last observed value. */
+  /** The value at the latest observation. */
   readonly value: number;
   /** The number of occurrences of an event; null for a rule about a level. */
   readonly count: number | null;
-  /** At most three ids of affected instances or messages: the first ones. */
+  /** The ids of the first affected instances or messages, at most three. */
   readonly examples: readonly string[];
   /** When the condition began. */
   readonly since: number;
-  /** When the condition became critical; null while it is not critical. */
+  /** When the condition became critical; null while the condition is not critical. */
   readonly criticalSince: number | null;
   /** When a critical alert fell below the critical bound. */
   readonly milderSince: number | null;
   /** When the condition ended. */
   readonly quietSince: number | null;
   readonly firedAt: number | null;
-  /** The last notification; null before the first notification. */
+  /** The latest notification; null if no notification was sent. */
   readonly told: { readonly at: number; readonly severity: Severity } | null;
-  /** The last observation of the condition, or the last occurrence of an event. */
+  /** The time of the latest observation of the condition, or of the latest occurrence of the event. */
   readonly lastAt: number;
   /** The time when the alert's row was last written. */
   readonly updatedAt: number;
@@ -42,7 +42,7 @@ export interface Alert {
   /** The time until which the alert is muted. */
   readonly mutedUntil: number | null;
   readonly muteReason: string | null;
-  /** The row's version, which each write increments. Of two writes based on the same version, the second is refused. */
+  /** The row's version, which each write increments. A write that is based on an older version is refused. */
   readonly version: number;
 }
 
@@ -107,7 +107,7 @@ function jsonIn(text: string): unknown {
   }
 }
 
-/** Selects the alerts that a round starts with: open alerts, and resolved alerts with a mute. */
+/** Selects the alerts that a round reads at its start: open alerts, and resolved alerts with a mute. */
 export function selectKnown(): Statement {
   return sql`
     SELECT ${COLUMNS} FROM millrace_alerts INDEXED BY millrace_alerts_open WHERE state <> 'resolved'
@@ -116,8 +116,8 @@ export function selectKnown(): Statement {
 }
 
 /**
- * Writes the alerts of a round. The whole batch is refused (`isOvertaken`) when another round or an operator has written one of these
- * alerts since, or has opened another alert with the same rule and group.
+ * Writes the alerts of a round. The whole batch is refused (`isOvertaken`) if another round or an operator has written one of these alerts
+ * after this round read it. The batch is also refused if another round has opened an alert with the same rule and group.
  */
 export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   const rows = alerts.map(({ labels, told, ...alert }) => ({
@@ -145,12 +145,12 @@ export function writeAlerts(alerts: readonly Alert[]): Statement[] {
   );
 }
 
-/** Removes unusable rows of alerts: if the condition persists, a new alert starts. */
+/** Removes unusable rows of alerts. If the condition of a removed alert persists, a new alert starts. */
 export function removeSpoiled(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_alerts WHERE id IN ${among(ids)}`;
 }
 
-/** Removes pending alerts that ended without a notification, unless they were written since. */
+/** Removes pending alerts that ended without a notification, unless an alert was written after the round read it. */
 export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): Statement {
   const rows = alerts.map(({ id, version }) => ({ id, version }));
   return sql`
@@ -158,14 +158,14 @@ export function dropAlerts(alerts: readonly Pick<Alert, "id" | "version">[]): St
       (SELECT value->>'id', value->>'version' FROM json_each(${JSON.stringify(rows)}))`;
 }
 
-/** True for D1's refusal of a round's alerts because they were written meanwhile. */
+/** True for D1's error that refuses a round's alerts because another round or an operator has written some of them. */
 export function isOvertaken(error: unknown): boolean {
   return /constraint failed: millrace_alerts\.(state|rule)/.test(messageOf(error));
 }
 
 /**
- * Mutes an alert, and later alerts with the same rule and group, until `until`. Mutes of older alerts in that group end, so that the latest
- * mute is in effect.
+ * Mutes an alert, and later alerts with the same rule and group, until `until`. The mutes of older alerts with the same rule and group end,
+ * so that only the latest mute is in effect.
  */
 export function muteAlert(id: string, until: number, reason: string): Statement[] {
   return [

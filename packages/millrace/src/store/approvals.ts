@@ -2,7 +2,7 @@ import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { isPaused } from "./instances/paused.ts";
 import { SETTLED, UNDER_WAY } from "./instances/status.ts";
 
-/** A pending approval is decided once, by an operator or at its deadline. */
+/** The state of an approval. A pending approval is decided once, by an operator or at its deadline. */
 export type ApprovalState = "pending" | "approved" | "rejected";
 
 export interface NewQuestion {
@@ -37,7 +37,7 @@ interface Asked {
   readonly label: string;
 }
 
-/** Decides an approval at its deadline. `skewMs`: the maximum time by which the platform's timer is ahead. */
+/** Decides an approval at its deadline. `skewMs` is the maximum time by which the platform's timer may be ahead of the database's clock. */
 export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: number): Statement {
   return sql`
     UPDATE millrace_approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
@@ -45,11 +45,14 @@ export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: nu
       AND due_at <= ${now} + ${skewMs}`;
 }
 
-/** The condition that a decision on an approval can still be used: the run is neither over nor undone. */
+/** The condition that an instance can still use a decision on an approval, because its run has not ended and is not being undone. */
 export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM millrace_instances i
     WHERE i.id = millrace_approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ${SETTLED.fragment})`);
 
-/** A column for a pending approval that accepts no decision any more: the status of the instance; NULL for all other approvals. */
+/**
+ * The column with the instance's status, if the approval is pending but its instance can no longer use a decision. The column is NULL for
+ * all other approvals.
+ */
 export const OVER_AS = fragment(`(
     SELECT iif(i.undo IS NOT NULL AND i.status IN ${UNDER_WAY.fragment}, 'being undone', i.status) FROM millrace_instances i
     WHERE i.id = instance_id AND state = 'pending' AND (i.undo IS NOT NULL OR i.status IN ${SETTLED.fragment}))`);
@@ -63,7 +66,7 @@ interface Answer {
   readonly reason: string;
 }
 
-/** Decides a pending approval, if its deadline has not passed and its run can continue. */
+/** Decides a pending approval, if the deadline has not passed and the instance can still use a decision. */
 export function answerQuestion({ id, instanceId, tenantId, approved, by, reason }: Answer): Statement {
   return sql`
     UPDATE millrace_approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}

@@ -3,25 +3,25 @@ import type { Operator } from "./actions.ts";
 import { OVER } from "./instances/status.ts";
 
 /**
- * running → complete          all items were processed, and have settled or reached the time limit
- * running → stopped           too many failures in a stage
- * running → aborted           stopped by an operator
- * stopped, aborted → running  resumed by an operator, with a new instance; also when the former instance has ended
+ * running → complete          all items were processed, and each item has settled or reached the time limit
+ * running → stopped           too many items of a stage failed
+ * running → aborted           an operator aborted the bulk action
+ * stopped, aborted → running  an operator resumed the bulk action with a new instance
  */
 export type BulkState = "running" | "complete" | "stopped" | "aborted";
 
-/** The options of a request for a bulk action, without verb and reason, which are stored as JSON. */
+/** The options of a request for a bulk action. The options are stored as JSON, and exclude the verb and the reason. */
 export interface BulkAsked {
-  /** The filter of the verb; null if ids were given. */
+  /** The filter that selects items; null if the request lists the ids. */
   readonly filter: Readonly<Record<string, unknown>> | null;
-  /** The number of given ids; null if a filter was given. */
+  /** The count of ids in the request; null if the request has a filter. */
   readonly ids: number | null;
-  /** The sizes of the stages; the last stage has all other items. */
+  /** The sizes of all stages except the last stage, which has all remaining items. */
   readonly ramp: readonly number[];
   readonly ratePerSecond: number;
   readonly stopAtErrorRate: number;
   readonly settleWithinSeconds: number;
-  /** False: completed effects of the instances remain. Undefined for a verb without undo. */
+  /** False if the completed effects of the instances remain. Undefined for a verb that undoes nothing. */
   readonly undo?: boolean;
 }
 
@@ -41,8 +41,9 @@ export const MAX_RUNNING = 5;
 const BEGINS_WITHIN_MS = 600_000;
 
 /**
- * The condition that no instance processes a bulk action any more, regardless of the row's state: the instance has failed, was ended
- * manually, or was never created. `b` is the row of the bulk action, and `i` its instance, which may be missing.
+ * The condition that no instance processes a bulk action any more, because the instance has failed, was ended manually, or was never
+ * created. The condition ignores the state of the bulk action. `b` is the row of the bulk action, and `i` is the row of its instance, if
+ * that row exists.
  */
 export const IS_LEFT = fragment(`(i.status IN ${OVER.fragment}
     OR (i.id IS NULL AND b.updated_at <= ${now.fragment} - ${BEGINS_WITHIN_MS}))`);
@@ -57,8 +58,8 @@ const HAS_ROOM = (tenantId: string) => sql`
     WHERE b.tenant_id = ${tenantId} AND b.state = 'running' AND NOT coalesce(${IS_LEFT}, false)) < ${MAX_RUNNING}`;
 
 /**
- * Creates a bulk action, if its tenant has fewer than `MAX_RUNNING`. The list of its items is written after the bulk action, in the same
- * batch.
+ * Creates a bulk action, if its tenant has fewer than `MAX_RUNNING` running bulk actions. The list of its items is written after the bulk
+ * action, in the same batch.
  */
 export function insertBulk({ tenantId, actor }: Operator, bulk: NewBulk): Statement {
   const { id, verb, reason, asked, fingerprint, instanceId } = bulk;
@@ -74,12 +75,12 @@ export function isMade(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId})`;
 }
 
-/** The condition that a bulk action is new: the items of its list were not counted. */
+/** The condition that a bulk action is new, so that the items of its list are not counted yet. */
 export function isUncounted(tenantId: string, id: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_bulk_actions WHERE id = ${id} AND tenant_id = ${tenantId} AND matched IS NULL)`;
 }
 
-/** Counts the items of a bulk action once, after its list is written. A bulk action without items is complete. */
+/** Counts the items of a bulk action once, after its list is written. The state of a bulk action without items becomes "complete". */
 export function countList(tenantId: string, id: string): Statement {
   const hasList = sql`EXISTS (SELECT 1 FROM millrace_bulk_lists WHERE tenant_id = ${tenantId} AND bulk_id = ${id})`;
   return sql`
@@ -101,33 +102,33 @@ export function stoodAtBegin(bulkId: string): Statement {
   return sql`millrace_inbox.updated_at <= (SELECT created_at FROM millrace_bulk_actions WHERE id = ${bulkId})`;
 }
 
-/** The progress of a bulk action's instance after a chunk of items. */
+/** The progress of a bulk action's instance after it has processed a chunk of items. */
 export interface BulkStep {
   readonly id: string;
   readonly tenantId: string;
   /**
-   * The number of the bulk action's instance, and of items processed before. Another number, or a chunk that was already recorded, refuses
-   * the whole write.
+   * The ordinal of the bulk action's present instance, and the count of items processed before this chunk. The whole write is refused if
+   * the row has another ordinal, or if the chunk is already recorded.
    */
   readonly pass: number;
   readonly from: number;
-  /** The results of the chunk; `turned` is the number of earlier `done` items that have failed since. */
+  /** The results of the chunk. `turned` is the count of items in earlier chunks that were `done` and have failed since. */
   readonly done: number;
   readonly skipped: number;
   readonly failed: number;
   readonly turned: number;
   readonly looked: number;
   readonly stage: { readonly from: number; readonly skipped: number; readonly failed: number };
-  /** The new state of the bulk action, unless an operator has aborted it meanwhile. */
+  /** The new state of the bulk action. This state is not recorded if an operator has aborted the bulk action. */
   readonly state: Exclude<BulkState, "aborted">;
   readonly why: string | null;
-  /** The next instance that processes the bulk action; null if the present one continues. */
+  /** The next instance that processes the bulk action; null if the present instance continues. */
   readonly next: string | null;
 }
 
 /**
- * Records a chunk of items. For another instance's number or a repeated chunk, `done` is set to NULL, which its NOT NULL constraint
- * refuses.
+ * Records a chunk of items. For the ordinal of another instance or a repeated chunk, `done` is set to NULL, which the NOT NULL constraint
+ * of the column refuses.
  */
 export function recordStep(step: BulkStep): Statement {
   const { id, tenantId, pass, from, stage, state } = step;
@@ -149,7 +150,7 @@ export function abortBulk({ tenantId, actor }: Operator, id: string): Statement 
     WHERE id = ${id} AND tenant_id = ${tenantId} AND state = 'running'`;
 }
 
-/** Resumes a bulk action with a new instance. The error rate is computed from the resume on. */
+/** Resumes a bulk action with a new instance. Items that were processed before the resume do not count towards the error rate. */
 export function resumeBulk({ tenantId }: Operator, id: string, pass: number, instanceId: string): Statement {
   return sql`
     UPDATE millrace_bulk_actions SET state = 'running', why = NULL, ended_at = NULL, pass = ${pass}, instance_id = ${instanceId},
@@ -158,7 +159,9 @@ export function resumeBulk({ tenantId }: Operator, id: string, pass: number, ins
       AND (state IN ('stopped', 'aborted') OR ${isLeft(id)}) AND ${HAS_ROOM(tenantId)}`;
 }
 
-/** Removes bulk actions that ended long ago and whose items and lists are removed. The statement returns a row for each removed row. */
+/**
+ * Removes bulk actions that ended long ago, if their items and lists are already removed. The statement returns a row for each removed row.
+ */
 export function removeEndedBulk(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM millrace_bulk_actions WHERE id IN (

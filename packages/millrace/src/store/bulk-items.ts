@@ -5,7 +5,8 @@ import type { BulkKey } from "./bulk-lists.ts";
  * The result of one item of a bulk action.
  * - `done`: the action was applied, and the item has not failed since
  * - `skipped`: the action had nothing to do
- * - `failed`: the action was refused, or the item failed again. A `done` item becomes `failed` when that is detected.
+ * - `failed`: the action was refused, or the item failed again. When the engine detects that a `done` item has failed, the item becomes
+ *   `failed`.
  */
 export const BULK_RESULTS = ["done", "skipped", "failed"] as const;
 export type BulkResult = (typeof BULK_RESULTS)[number];
@@ -36,14 +37,14 @@ export function turnFailed({ tenantId, id }: BulkKey, failed: readonly Pick<Bulk
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n = f.value->>'n'`;
 }
 
-/** Selects the `done` items of a bulk action from a position on, with their times. */
+/** Selects the `done` items of a bulk action from the given position onwards, each with the time of its action. */
 export function selectDone({ tenantId, id }: BulkKey, from: number, limit: number): Statement {
   return sql`
     SELECT n, target, at, ${now} - at AS "ageMs" FROM millrace_bulk_items
     WHERE tenant_id = ${tenantId} AND bulk_id = ${id} AND result = 'done' AND n >= ${from} ORDER BY n LIMIT ${limit}`;
 }
 
-/** Counts the items of a bulk action that failed with an error code. */
+/** Counts the items of a bulk action that failed with the given error code. */
 export function countFailed({ tenantId, id }: BulkKey, code: string): Statement {
   return sql`
     SELECT count(*) AS count FROM millrace_bulk_items

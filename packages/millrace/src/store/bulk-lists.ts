@@ -4,7 +4,7 @@ import { isUncounted } from "./bulk-actions.ts";
 /** Maximum number of items of one bulk action. A larger request must narrow its filter. */
 export const MAX_MATCHED = 100_000;
 
-/** Number of items' ids in one row of a list, which has at most 130 KB. */
+/** Maximum count of ids in one row of a list. A row of a list has at most 130 KB. */
 export const LISTED_TOGETHER = 1000;
 
 export interface BulkKey {
@@ -13,8 +13,8 @@ export interface BulkKey {
 }
 
 /**
- * Stores the item list of a new bulk action, the oldest item first. The list is the present result of `members`, so that it excludes later
- * items. The statement must follow the insert of the bulk action.
+ * Stores the item list of a new bulk action, the oldest item first. The list is the present result of `members`, so that items which match
+ * later are not in the list. The statement must follow the insert of the bulk action.
  */
 export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atMost: number): Statement {
   return sql`
@@ -24,7 +24,7 @@ export function freezeMembers({ tenantId, id }: BulkKey, members: Statement, atM
     WHERE ${isUncounted(tenantId, id)} GROUP BY place / ${LISTED_TOGETHER}`;
 }
 
-/** Stores the list of a new bulk action from given ids, as JSON lists of `LISTED_TOGETHER` ids. */
+/** Stores the given ids as the list of a new bulk action, in JSON arrays of `LISTED_TOGETHER` ids. */
 export function listIds({ tenantId, id }: BulkKey, ids: readonly string[]): Statement {
   const lists = Array.from({ length: Math.ceil(ids.length / LISTED_TOGETHER) }, (_, n) =>
     ids.slice(n * LISTED_TOGETHER, (n + 1) * LISTED_TOGETHER),

@@ -5,14 +5,14 @@ export type Span = "minute" | "hour" | "ever";
 
 export const SPAN_MS = { minute: 60_000, hour: 3_600_000 } as const;
 
-/** The row of all counts of one period. */
+/** The row with all counts of one period. */
 export interface CountsRow {
   readonly span: Span;
   /** The start of the period in milliseconds since 1970; 0 for `ever`. */
   readonly at: number;
   /** JSON. */
   readonly body: string;
-  /** The number of imports of tallies; used only for the period `ever`. */
+  /** The count of imports of tallies so far, which is used only for the period `ever`. */
   readonly version: number;
 }
 
@@ -41,8 +41,8 @@ export function writeCounts(span: Span, at: number, body: string): Statement {
 }
 
 /**
- * Replaces the counts of all time. The whole batch is refused when other tallies were imported since `version` was read: then the version
- * is set to NULL, which its NOT NULL constraint refuses.
+ * Replaces the counts of all time. The whole batch is refused if other tallies were imported after `version` was read. In that case the
+ * statement sets the version to NULL, which the NOT NULL constraint of the column refuses.
  */
 export function writeEver(body: string, version: number): Statement {
   return sql`UPDATE millrace_counts SET body = ${body}, version = iif(version = ${version}, version + 1, NULL)

@@ -22,10 +22,10 @@ export interface DeadLetter {
   readonly attempts: number;
   readonly firstAt: number;
   readonly instanceId: string | null;
-  /** The step that failed, if the error has one. */
+  /** The step that failed, if the error names a step. */
   readonly step: string | null;
   readonly upstreamStatus: number | null;
-  /** The id of the dead letter's cause (`causeId`). Failures for the same reason have the same cause. */
+  /** The id of the dead letter's cause (`causeId`). Two failures for the same reason have the same cause. */
   readonly cause: string;
   /** Time of the first failed attempt; null if unknown. */
   readonly firstAttemptAt: number | null;
@@ -33,14 +33,16 @@ export interface DeadLetter {
   readonly lastAttemptAt: number | null;
 }
 
-/** The state of a dead letter. An open dead letter is settled once, finally. */
+/** The state of a dead letter. An open dead letter is replayed or skipped once, and then its state is final. */
 export type LetterState = "open" | "replayed" | "skipped";
 
-/** The result of a dead letter's only automatic repair. */
+/** The result of the automatic repair of a dead letter. At most one repair is tried for each dead letter. */
 export interface TriedRepair {
-  /** The repair's name in its queue's consumer. */
+  /** The name of the repair in the definition of the queue's consumer. */
   readonly name: string;
-  /** `sent`: the repaired message is on its queue. `refused`: the repaired message is invalid. `failed`: the repair threw. */
+  /**
+   * `sent`: the repaired message was sent to its queue. `refused`: the repaired message is invalid. `failed`: the repair threw an error.
+   */
   readonly outcome: "sent" | "refused" | "failed";
   /** The time of the repair, in milliseconds since 1970. */
   readonly at: number;
@@ -50,7 +52,7 @@ export interface TriedRepair {
   readonly error: string | null;
 }
 
-/** Stores dead letters. An existing dead letter remains unchanged, in any state. `still` is a condition on each row, `l`. */
+/** Stores dead letters. An existing dead letter remains unchanged, whatever its state. `still` is a condition on each row `l`. */
 export function insertDeadLetters(rows: string, still: Statement = sql`true`): Statement {
   return sql`
     INSERT INTO millrace_dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason,
@@ -64,12 +66,12 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Settles an open dead letter. The statement changes a row only once, so a second action has no effect. */
+/** Settles an open dead letter. A dead letter is settled only once, so a second action has no effect. */
 export function settleLetter(id: string, state: Exclude<LetterState, "open">): Statement {
   return sql`UPDATE millrace_dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
 }
 
-/** Escalates an open dead letter, once: the first note remains. A second escalation changes no row. */
+/** Escalates an open dead letter. If the dead letter is already escalated, nothing changes and its note remains. */
 export function escalateLetter(id: string, by: string, note: string): Statement {
   return sql`
     UPDATE millrace_dead_letters SET escalated_at = ${now}, escalated_by = ${by}, escalation = ${note}
@@ -90,7 +92,7 @@ export function selectEscalations(ids: readonly string[]): Statement {
     WHERE id IN ${among(ids)} AND escalated_at IS NOT NULL`;
 }
 
-/** Selects the open dead letters without a repair among the given ids. */
+/** Selects the open dead letters with the given ids for which no repair was tried. */
 export function selectUnrepaired(ids: readonly string[]): Statement {
   return sql`SELECT id FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +state = 'open' AND repair IS NULL`;
 }
@@ -114,7 +116,7 @@ export function removeOpenLetters(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_dead_letters WHERE id IN ${among(ids)} AND +state = 'open' RETURNING id`;
 }
 
-/** Removes old open dead letters of commands that never started, in the same write as their instances. */
+/** Removes old open dead letters of commands that never started. The batch also removes the instances of the commands. */
 export function removeLettersOfDead(ids: readonly string[], old: Old): Statement {
   return sql`
     DELETE FROM millrace_dead_letters INDEXED BY millrace_dead_letters_of_instance
@@ -123,8 +125,8 @@ export function removeLettersOfDead(ids: readonly string[], old: Old): Statement
 }
 
 /**
- * Removes dead letters that were replayed or skipped long ago. The statement reads only the old part of an index. The statement returns a
- * row for each removed row.
+ * Removes dead letters that were replayed or skipped long ago. The statement finds the dead letters in an index and reads no other index
+ * entries. The statement returns a row for each removed row.
  */
 export function removeSettledLetters(keepMs: number, limit: number): Statement {
   return sql`
@@ -136,7 +138,9 @@ export function removeSettledLetters(keepMs: number, limit: number): Statement {
     RETURNING 1 AS gone`;
 }
 
-/** The newest dead letters of the last day in one state, counted by queue and type, up to a limit. */
+/**
+ * Counts the dead letters of the last day in the given state, by queue and type. Only the newest dead letters up to a limit are counted.
+ */
 export function selectRecentLetters(state: LetterState): Statement {
   return sql`
     SELECT queue, message_type, count(*) AS letters FROM (

@@ -1,12 +1,12 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * suspected → open          found again: not just work in progress
- * suspected → mending       found again, and repaired
- * mending → mended          a later check does not find it
- * mending → open            still found
- * open → gone, mended       a later check does not find it; `mended` after an attempted repair
- * gone, mended → suspected  found again
+ * suspected → open          a second check found the divergence, which therefore is not work in progress
+ * suspected → mending       a second check found the divergence, and a repair was tried
+ * mending → mended          a later check did not find the divergence
+ * mending → open            a later check found the divergence
+ * open → gone, mended       a later check did not find the divergence (`mended` if a repair was tried)
+ * gone, mended → suspected  a later check found the divergence again
  */
 export type DivergenceState = "suspected" | "mending" | "open" | "mended" | "gone";
 
@@ -18,7 +18,7 @@ export interface Sighting {
   readonly foundBy: string;
   readonly place: string;
   readonly detail: string;
-  /** True when the kind has the maximum number of recorded examples, so that a new divergence is not stored. */
+  /** True if the maximum number of examples of this kind is recorded, so that a new divergence of the kind is not stored. */
   readonly isOneTooMany: boolean;
 }
 
@@ -28,8 +28,8 @@ export interface DivergenceKey {
 }
 
 /**
- * The delay before a suspected divergence is checked again, in milliseconds. By then, work in progress has completed, or the keeper has
- * handled it.
+ * The delay before a suspected divergence is checked again, in milliseconds. After this delay, work that was in progress is complete, or
+ * the keeper has handled this work.
  */
 const CONFIRM_MS = 120_000;
 /** The interval between checks of an open divergence. */
@@ -38,8 +38,8 @@ const LOOK_MS = 3_600_000;
 const IS_DUE = fragment(`(millrace_divergences.look_at IS NULL OR millrace_divergences.look_at <= ${now.fragment})`);
 
 /**
- * Records findings: a new divergence is suspected, a divergence due for a check is confirmed, and a divergence found moments ago remains
- * unchanged. The statement returns the confirmed divergences.
+ * Records divergences that a check has found. A new divergence is suspected. A known divergence is confirmed if it is due for a check, and
+ * otherwise remains unchanged. The statement returns the confirmed divergences.
  */
 export function noteSeen(sightings: readonly Sighting[]): Statement {
   return sql`
@@ -61,7 +61,7 @@ export function noteSeen(sightings: readonly Sighting[]): Statement {
 }
 
 /**
- * Records repairs of divergences, each of which is checked again soon. A divergence that was repaired before and is found again stays open.
+ * Records repairs of divergences, each of which is checked again soon. A divergence that is found again after an earlier repair stays open.
  */
 export function noteMended(mended: readonly DivergenceKey[]): Statement {
   return sql`

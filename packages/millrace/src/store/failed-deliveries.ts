@@ -4,7 +4,7 @@ import { now, type Statement, sql } from "../contract/sql.ts";
 export interface FailedDelivery {
   /** The id of the message's tenant; empty for a message without a tenant. */
   readonly tenantId: string;
-  /** The id of the message's dead letter, if it becomes one. */
+  /** The id of the dead letter that the message may become. */
   readonly letter: string;
   readonly code: string | null;
   readonly error: string;
@@ -12,13 +12,13 @@ export interface FailedDelivery {
   readonly upstreamStatus: number | null;
 }
 
-/** The recorded failures of a message. */
+/** The latest recorded failure of a message, with the times of its first and latest failures. */
 export interface FailedBefore extends FailedDelivery {
   readonly firstAt: number;
   readonly lastAt: number;
 }
 
-/** Records failures, as JSON: only the last one of each message is kept. Successful deliveries write no row. */
+/** Records failures, given as JSON. Only the latest failure of each message is kept. A successful delivery writes no row. */
 export function noteFailures(rows: string): Statement {
   return sql`
     INSERT INTO millrace_failed_deliveries (tenant_id, letter, code, error, step, upstream_status, first_at, last_at)

@@ -1,8 +1,8 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * Refuses its whole batch if another holder has written with a higher token of the lock: `token` is set to NULL, which its NOT NULL
- * constraint refuses.
+ * Refuses its whole batch if another holder of the lock has written with a higher token. In that case `token` is set to NULL, which the NOT
+ * NULL constraint of the column refuses.
  */
 export function assertFence(tenantId: string, name: string, token: number): Statement {
   return sql`
@@ -10,7 +10,7 @@ export function assertFence(tenantId: string, name: string, token: number): Stat
     ON CONFLICT (tenant_id, name) DO UPDATE SET token = iif(excluded.token >= token, excluded.token, NULL), at = excluded.at`;
 }
 
-/** The database's error when a fence refuses. */
+/** The database's error when a fence refuses a batch. */
 const REFUSED = "NOT NULL constraint failed: millrace_fences.token";
 
 export function isFenced(error: unknown): boolean {
@@ -18,8 +18,8 @@ export function isFenced(error: unknown): boolean {
 }
 
 /**
- * Removes the fences of locks whose last write is older than the longest possible holder. The statement scans the whole table, which is
- * small. The statement returns a row for each removed row.
+ * Removes the fences of locks whose latest write is older than the maximum time for which a lock can be held. The statement scans the whole
+ * table, which is small. The statement returns a row for each removed row.
  */
 export function removeFences(keepMs: number, limit: number): Statement {
   return sql`

@@ -3,10 +3,10 @@ import { SOMEBODY_WAITS } from "./approvals.ts";
 import { countOpen } from "./divergences.ts";
 import { HAS_DEADLINE, IS_OVERDUE } from "./instances/overdue.ts";
 
-/** Counts stop at this number, because a larger number would only cost more reads. */
+/** Maximum value of a count, because a larger count would only cost more reads. */
 export const MAX_COUNTED = 10_000;
 
-/** Delay after its due time at which an instance, message or action counts as late. */
+/** An instance, message or action counts as late when this time has passed since its due time, in milliseconds. */
 const LATE_MS = 60_000;
 
 /** Maximum number of groups of dead letters, by queue and reason, that are counted. */
@@ -19,9 +19,9 @@ const MAX_TENANTS = 10_000;
 const OPEN_LETTERS = fragment("millrace_dead_letters INDEXED BY millrace_dead_letters_open WHERE state = 'open'");
 const ERRORED = fragment("millrace_instances INDEXED BY millrace_instances_errored_by_workflow WHERE status = 'errored'");
 const WITH_DEADLINE = fragment(`millrace_instances INDEXED BY millrace_instances_by_deadline WHERE ${HAS_DEADLINE.fragment}`);
-/** Maximum number of pending approvals read in each round, each with its instance. */
+/** Maximum number of pending approvals that are read in each round. */
 const MAX_QUESTIONS = 1000;
-/** An approval is urgent when less than this time is left, and less than half of its time. */
+/** An approval is urgent when its remaining time is less than this time and less than half of its total time. */
 const PRESSING_MS = 3_600_000;
 
 const CAP = fragment(String(MAX_COUNTED));
@@ -29,12 +29,15 @@ const LATE = fragment(String(LATE_MS));
 const PRESSING = fragment(String(PRESSING_MS));
 const SECONDS_SINCE = (column: string) => fragment(`max(0, coalesce(${now.fragment} - min(${column}), 0)) / 1000.0`);
 
-/** Pending approvals that can still be decided, among the first ones: approvals of ended runs remain pending. */
+/**
+ * Pending approvals whose instances can still use a decision. An approval of an ended run stays pending and is excluded. The query reads
+ * only a limited number of pending approvals.
+ */
 const QUESTIONS = fragment(`(SELECT * FROM (SELECT * FROM millrace_approvals INDEXED BY millrace_approvals_pending
     WHERE state = 'pending' LIMIT ${MAX_QUESTIONS})
     AS millrace_approvals WHERE ${SOMEBODY_WAITS.fragment})`);
 
-// Iterates over the tenants of the index that lists of instances use.
+// The recursive query reads each tenant once from the index of deadlines.
 const OVERDUE = fragment(`tenants(tenant_id) AS (
       SELECT * FROM (SELECT tenant_id FROM ${WITH_DEADLINE.fragment} ORDER BY tenant_id LIMIT 1)
       UNION ALL
@@ -45,11 +48,11 @@ const OVERDUE = fragment(`tenants(tenant_id) AS (
       ON i.tenant_id = t.tenant_id AND ${IS_OVERDUE.fragment} LIMIT ${MAX_COUNTED})`);
 
 /**
- * The health metrics from the database: each statement returns a `value` per set of labels, from an index alone. A statement for several
- * gauges returns the name of the gauge in each row.
+ * The statements for the health metrics. Each row has a `value` for one set of labels. If a statement is for several gauges, each row also
+ * has the name of its gauge.
  */
 export const HEALTH = {
-  // Iterates over queues and reasons, so that many dead letters of one reason do not hide the others.
+  // The recursive query counts each queue and reason separately, so that many dead letters with one reason do not hide other reasons.
   dead_letters_open: sql`
     WITH RECURSIVE letter_groups(queue, reason) AS (
       SELECT * FROM (SELECT queue, reason FROM ${OPEN_LETTERS} ORDER BY queue, reason LIMIT 1)
@@ -64,7 +67,7 @@ export const HEALTH = {
     SELECT count(*) AS value FROM (SELECT 1 FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt' LIMIT ${CAP})`,
   effects_in_doubt_oldest_seconds: sql`
     SELECT ${SECONDS_SINCE("updated_at")} AS value FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt WHERE state = 'in_doubt'`,
-  // Iterates over workflows, so that many failures of one workflow do not hide the others.
+  // The recursive query counts each workflow separately, so that many failures of one workflow do not hide other workflows.
   instances_errored_open: sql`
     WITH RECURSIVE workflows(name) AS (
       SELECT * FROM (SELECT workflow FROM ${ERRORED} ORDER BY workflow LIMIT 1)
@@ -98,7 +101,7 @@ export const HEALTH = {
         WHERE applied_at IS NULL AND due_at <= ${now} - ${LATE} LIMIT ${CAP})`,
   schedules_overdue_seconds: sql`
     SELECT ${SECONDS_SINCE("next_at")} AS value FROM millrace_schedules INDEXED BY millrace_schedules_due WHERE next_at IS NOT NULL`,
-  // The table contains only lanes that are blocked or have a backlog.
+  // The table of lanes contains only lanes that are blocked or have a backlog.
   lanes_blocked: sql`
     SELECT lane, state, count(*) AS value FROM (SELECT lane, state FROM millrace_lanes LIMIT ${CAP})
     WHERE state IN ('paused', 'held', 'unknown') GROUP BY lane, state`,
@@ -108,7 +111,7 @@ export const HEALTH = {
 
 /**
  * Up to three example instances for each group of a gauge; `workflow` is empty for a gauge without labels. The examples of a gauge are
- * queried when its value is not 0.
+ * queried only if the gauge's value is not 0.
  */
 export const EXAMPLES = {
   effects_in_doubt: sql`

@@ -1,6 +1,6 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
-/** A lane that is blocked or has a backlog, as its object recorded it. */
+/** A lane that is blocked or has a backlog, in the form that the lane's object recorded. */
 export interface NotedLane {
   readonly tenantId: string;
   readonly lane: string;
@@ -28,7 +28,7 @@ export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" |
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
 }
 
-/** Removes the record of a lane only if it was written at the given time, because the object may have written a newer one. */
+/** Removes the record of a lane only if it was written at the given time, because the lane's object may have written a newer record. */
 export function forgetNoted({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">, notedAt: number): Statement {
   return sql`DELETE FROM millrace_lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key} AND noted_at = ${notedAt}`;
 }

@@ -6,14 +6,14 @@ export interface LockName {
   name: string;
 }
 
-/** Adds a lock to the list of locks that are held for long. */
+/** Adds a lock to the list of locks that are held for a long time. */
 export function listLock({ tenantId, name }: LockName, token: number): Statement {
   return sql`
     INSERT INTO millrace_locks (tenant_id, name, token) VALUES (${tenantId}, ${name}, ${token})
     ON CONFLICT (tenant_id, name) DO UPDATE SET token = excluded.token WHERE excluded.token > millrace_locks.token`;
 }
 
-/** Removes a lock from the list of locks that are held for long, unless a later holder is listed. */
+/** Removes a lock from the list of locks that are held for a long time, unless the list contains a later holder of the lock. */
 export function unlistLock({ tenantId, name }: LockName, token: number): Statement {
   return sql`DELETE FROM millrace_locks WHERE tenant_id = ${tenantId} AND name = ${name} AND token <= ${token}`;
 }

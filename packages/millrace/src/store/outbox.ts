@@ -6,7 +6,7 @@ import { wasApplied } from "./actions.ts";
 
 /** A message in the outbox. */
 export interface Outgoing {
-  /** The message's own id, used by the consumer's confirmation. */
+  /** The id of the message, which the consumer's confirmation contains. */
   id: string;
   queue: string;
   delaySeconds: number;
@@ -27,8 +27,8 @@ const INSERT_OUTGOING = `
   ON CONFLICT (id) DO NOTHING`;
 
 /**
- * Stores the messages of outside events whose keys are new: each JSON row has an event's `id` and its `message`. The statement must precede
- * the insert of the events' keys.
+ * Stores the messages of outside events whose keys are new. Each JSON row has an event's `id` and `message`. The statement must precede the
+ * insert of the events' keys.
  */
 export function insertStatedMessages(rows: string): Statement {
   return sql`
@@ -38,7 +38,7 @@ export function insertStatedMessages(rows: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Stores messages about removed dead letters that were still open: each JSON row has a `letter`. */
+/** Stores messages about open dead letters that are about to be removed. Each JSON row has the id of a dead letter as `letter`. */
 export function insertLastWords(rows: string): Statement {
   return sql`
     INSERT INTO millrace_outbox (id, queue, body, due_at)
@@ -56,15 +56,17 @@ export function sendBehind(message: Outgoing, actionId: string): Statement {
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Removes accepted messages from the engine's outbox. Returns no statement for messages that their senders store. */
+/**
+ * Removes accepted messages from the engine's outbox. Returns no statement if the senders of all messages store the messages themselves.
+ */
 export function confirm(messages: readonly Envelope[]): Statement[] {
   const ids = messages.filter(({ outbox }) => outbox === undefined).map(outboxId);
   return ids.length === 0 ? [] : [sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`];
 }
 
 /**
- * Delays the next send of unconfirmed messages that a consumer still processes: in a backoff, which no queue metric counts, or in a slow
- * handler.
+ * Delays the next send of unconfirmed messages that a consumer still processes. A message that a consumer still processes waits for a
+ * retry, which no queue metric counts, or has a slow handler.
  */
 export function expectLater(messages: readonly { envelope: Envelope; delayMs: number }[]): Statement {
   const rows = messages.map(({ envelope, delayMs }) => ({ id: outboxId(envelope), delayMs }));
@@ -76,7 +78,7 @@ export function expectLater(messages: readonly { envelope: Envelope; delayMs: nu
 /** Maximum delay between two sends of one message. */
 export const MAX_PAUSE_MS = 600_000;
 
-/** The time of a message's last send; a message without a recorded send was sent when it was committed. */
+/** The time of the latest send of a message. A message without a recorded send was sent when it was committed. */
 export const SENT_AT = fragment(`coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})`);
 
 /** The results of a round in which the keeper sends unconfirmed messages. */
@@ -87,7 +89,7 @@ interface Resent {
   readonly errors: Readonly<Record<string, string>>;
 }
 
-/** Records checks and sends of messages: each row has its own backoff. */
+/** Records checks and sends of messages. Each message has a separate backoff. */
 export function noteResent({ looked, sent, errors }: Resent): Statement {
   return sql`
     UPDATE millrace_outbox SET attempts = attempts + 1,
@@ -97,22 +99,25 @@ export function noteResent({ looked, sent, errors }: Resent): Statement {
     WHERE id IN ${among(looked)}`;
 }
 
-/** Removes messages from the outbox that their lanes have stored. */
+/** Removes messages from the outbox after their lanes have stored these messages. */
 export function removeInLane(ids: readonly string[]): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)}`;
 }
 
-/** The condition that a message was sent at least the given number of times, and that its last send failed. */
+/** The condition that a message was sent at least the given number of times, and that the latest send failed. */
 export function isStuck(tries: number): Statement {
   return sql`attempts >= ${tries} AND error IS NOT NULL`;
 }
 
-/** Removes exhausted messages, after the insert of their dead letters. The statement returns the ids of the removed messages. */
+/**
+ * Removes exhausted messages. The statement must follow the insert of the messages' dead letters. The statement returns the ids of the
+ * removed messages.
+ */
 export function removeStuck(ids: readonly string[], tries: number): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id IN ${among(ids)} AND ${isStuck(tries)} RETURNING id`;
 }
 
-/** Removes a message whose dead letter an operator has skipped. The statement must follow the one that skips the dead letter. */
+/** Removes a message whose dead letter an operator has skipped. The statement must follow the statement that skips the dead letter. */
 export function dropOutgoing(message: Envelope, actionId: string): Statement {
   return sql`DELETE FROM millrace_outbox WHERE id = ${outboxId(message)} AND ${wasApplied(actionId)}`;
 }

@@ -1,9 +1,9 @@
 import { type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
 
-/** The pause of a workflow or queue: while it is paused, no instance of it starts. */
+/** The pause of a workflow or queue. While the workflow or queue is paused, none of its instances starts. */
 export interface Pause {
   readonly id: string;
-  /** The id of the paused tenant; empty for all tenants. */
+  /** The id of the tenant whose instances are paused; empty for all tenants. */
   readonly tenant_id: string;
   readonly actor: string;
   readonly reason: string;
@@ -26,8 +26,8 @@ interface Of {
 const OF_ROW: Of = { workflow: "millrace_instances.workflow", queue: "millrace_instances.queue", tenant: "millrace_instances.tenant_id" };
 
 /**
- * An SQL expression of a column of the pause that keeps an instance from starting. It is NULL without such a pause. The expression reads at
- * most four rows of pauses by their key, and none while the deployment has no pause.
+ * An SQL expression of a column of the pause that keeps an instance from starting. The expression is NULL if no pause keeps the instance
+ * from starting. The expression reads at most four rows of pauses by key, and reads no row while the deployment has no pause.
  */
 export function pauseOf(column: string, { workflow, queue, tenant }: Of = OF_ROW): Fragment {
   const ids = [`'workflow/' || ${workflow}`, `'queue/' || ${queue}`].flatMap((of) => [`${of} || '/'`, `${of} || '/' || ${tenant}`]);
@@ -35,7 +35,7 @@ export function pauseOf(column: string, { workflow, queue, tenant }: Of = OF_ROW
   return fragment(`iif(EXISTS (SELECT 1 FROM millrace_pauses WHERE id > ''), ${pause}, NULL)`);
 }
 
-/** Pauses a workflow or queue. A pause that exists stays unchanged. */
+/** Pauses a workflow or queue. An existing pause remains unchanged. */
 export function insertPause({ id, tenant_id, actor, reason, cause }: Omit<Pause, "since"> & { readonly cause?: string }): Statement {
   return sql`
     INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, cause)
@@ -45,7 +45,7 @@ export function insertPause({ id, tenant_id, actor, reason, cause }: Omit<Pause,
     WHERE millrace_pauses.resumed_at IS NOT NULL`;
 }
 
-/** Resumes a workflow or queue: from now on its held instances are released. */
+/** Resumes a workflow or queue, so that the keeper releases its held instances. */
 export function endPause(id: string): Statement {
   return sql`UPDATE millrace_pauses SET resumed_at = ${now} WHERE id = ${id} AND resumed_at IS NULL`;
 }
@@ -57,7 +57,10 @@ export function selectPauses(ids: readonly string[]): Statement {
     WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND resumed_at IS NULL`;
 }
 
-/** Selects the present pauses that a breaker of failures has set: each with its workflow, and the newest instance with the cause. */
+/**
+ * Selects the present pauses that a failure breaker has set. Each row has the paused workflow, and the newest failed instance with the
+ * cause of the pause.
+ */
 export function selectTripped(limit: number): Statement {
   return sql`
     SELECT substr(id, 10, length(id) - length(tenant_id) - 10) AS workflow, since, (
@@ -67,10 +70,10 @@ export function selectTripped(limit: number): Statement {
     ORDER BY since LIMIT ${limit}`;
 }
 
-/** A breaker counts failures since the last resume, which is stored for this long. */
+/** A failure breaker counts failures since the latest resume. Retention of an ended pause in milliseconds. */
 const LONGEST_WITHIN_MS = 86_400_000;
 
-/** Removes ended pauses that hold no instance and that no breaker needs any more. */
+/** Removes ended pauses that hold no instance and that no failure breaker needs any more. */
 export const forgetResumed: Statement = sql`
   DELETE FROM millrace_pauses WHERE resumed_at <= ${now} - ${LONGEST_WITHIN_MS}
     AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE held_by = millrace_pauses.id)`;

@@ -5,7 +5,7 @@ import { now, type Statement, sql } from "../contract/sql.ts";
  * - `started`: its command was accepted
  * - `by_hand`: an operator ran the schedule
  * - `refused`: the command is not valid (any more)
- * - `missed`: no command was sent at that time
+ * - `missed`: no command was sent at the due time
  * - `paused`: the schedule was paused
  */
 type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
@@ -14,9 +14,9 @@ type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
 interface NewRun {
   dueAt: number;
   state: RunState;
-  /** The last due time, if the record covers several; otherwise equal to `dueAt`. */
+  /** The latest due time that the record covers. The value equals `dueAt` if the record covers only one due time. */
   untilAt: number;
-  /** The number of due times that this record covers. */
+  /** The count of due times that this record covers. */
   times: number;
   instanceId: string | null;
   reason: string | null;
@@ -27,7 +27,7 @@ export interface Named {
   readonly name: string;
 }
 
-/** Records one or several due times of a schedule, under a condition. Repeating the statement changes nothing. */
+/** Writes one record for one or more due times of a schedule, under a condition. Repeating the statement changes nothing. */
 export function insertRun({ tenantId, name }: Named, run: NewRun, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
@@ -47,12 +47,13 @@ export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
 export interface HandRun {
   instanceId: string;
   reason: string;
-  /** Identifies the manual run: two requests with the same occasion are one run. */
+  /** Identifies the manual run. Two requests with the same occasion start only one run. */
   occasion: string;
 }
 
 /**
- * Records a manual run, under a condition, unless its occasion is recorded. Several runs within one millisecond get different milliseconds.
+ * Records a manual run, under a condition, unless the run's occasion is already recorded. If several runs start within one millisecond,
+ * different times are recorded.
  */
 export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, occasion }: HandRun, at: number, so: Statement): Statement {
   return sql`
@@ -63,7 +64,7 @@ export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, o
     WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
 }
 
-/** The condition that this run's occasion is recorded with its instance. */
+/** The condition that the occasion of this run is recorded with the run's instance. */
 export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: HandRun): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedule_runs r

@@ -1,6 +1,6 @@
 import { type Statement, sql } from "../contract/sql.ts";
 
-/** An operator pauses an active schedule, and resumes a paused one. */
+/** The state of a schedule. An operator pauses an active schedule, and resumes a paused schedule. */
 export type ScheduleState = "active" | "paused";
 
 /** A new schedule, due from `nextAt`. */
@@ -18,7 +18,7 @@ export interface NewSchedule {
   readonly changedBy: string;
 }
 
-/** A schedule as it was read: a write requires that the schedule has not changed since. */
+/** The fields of a schedule that was read. A write requires that the fields have not changed after the read. */
 interface Read {
   readonly tenantId: string;
   readonly name: string;
@@ -26,20 +26,21 @@ interface Read {
   readonly nextAt: number | null;
 }
 
-/** The condition that a schedule has not changed since it was read, and that its next due time is not claimed. */
+/** The condition that a schedule has not changed since it was read, and that the schedule's next due time is not claimed. */
 export function isUnmoved({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
     EXISTS (SELECT 1 FROM millrace_schedules s
       WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
 }
 
-/** The condition that a tenant has fewer schedules than the maximum. */
+/** The condition that the tenant has fewer than the maximum number of schedules. */
 export function hasRoom(tenantId: string, most: number): Statement {
   return sql`(SELECT count(*) FROM millrace_schedules WHERE tenant_id = ${tenantId}) < ${most}`;
 }
 
 /**
- * Creates a schedule if its tenant has fewer than the maximum, or overwrites the schedule that was read; a paused schedule stays paused.
+ * Creates a schedule if its tenant has fewer than the maximum number of schedules, or overwrites the schedule that was read. A paused
+ * schedule stays paused.
  */
 export function writeSchedule(schedule: NewSchedule, before: Read | undefined, most: number): Statement {
   return sql`
@@ -65,7 +66,10 @@ function insertSchedule(schedule: NewSchedule): Statement {
       'active', ${nextAt}, ${changedAt}, ${changedBy}`;
 }
 
-/** Pauses or resumes a schedule, if it has not changed since it was read. The same write records its due times under the same condition. */
+/**
+ * Pauses or resumes a schedule, if it has not changed since it was read. The same write records the schedule's due times under the same
+ * condition.
+ */
 export function moveSchedule(
   before: Read,
   { state, nextAt, at, by }: { state: ScheduleState; nextAt: number | null; at: number; by: string },
@@ -78,8 +82,8 @@ export function moveSchedule(
 }
 
 /**
- * Claims a schedule's due time by setting the next due time. The statement must follow the records of the due time, whose condition is that
- * the schedule has not changed.
+ * Claims a schedule's due time by setting the next due time. The statement must follow the statements that record the due time, because
+ * those statements require that the schedule has not changed.
  */
 export function takeTime({ tenantId, name, revision, nextAt }: Read, next: number | null): Statement {
   return sql`

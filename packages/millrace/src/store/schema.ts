@@ -1,10 +1,13 @@
 /**
- * What each migration creates last: a table, an index, or `table.column`. One such name per migration is enough to detect a missing
- * migration.
+ * The table, index or `table.column` that each migration creates in its last statement. The name of one table, index or column per
+ * migration is enough to detect a missing migration.
  */
 export type Schema = Readonly<Record<string, string>>;
 
-/** The engine's migrations, each with the last table, index or column that it creates, because a migration can stop midway. */
+/**
+ * The engine's migrations. Each migration is listed with the last table, index or column that it creates, because a migration can fail
+ * before its end.
+ */
 export const ENGINE_SCHEMA: Schema = { "0001_millrace": "millrace_waits_open" };
 
 /** A row of `sqlite_master`. */
@@ -13,7 +16,7 @@ export interface SchemaRow {
   sql: string | null;
 }
 
-/** Finds the first migration whose table, index or column is not among these rows. */
+/** Finds the first migration whose table, index or column is missing in these rows. */
 export function notApplied(schema: Schema, rows: readonly SchemaRow[]): { migration: string; lacks: string } | undefined {
   const found = new Map(rows.map(({ name, sql }) => [name, sql ?? ""]));
   for (const [migration, lacks] of Object.entries(schema).toSorted()) {

@@ -1,17 +1,20 @@
 import { messageOf } from "../contract/errors.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 
-/** The position of a stream: the messages of one sender with sequence numbers. */
+/** The position of a stream. A stream consists of a sender's messages with sequence numbers. */
 export interface Stream {
   /** The stream's id: 32 hex characters. */
   id: string;
-  /** The last accepted sequence number; 0 before the first message. */
+  /** The latest accepted sequence number; 0 if no message was accepted. */
   last: number;
-  /** The newest hundred sequence numbers that were skipped. */
+  /** The latest hundred sequence numbers that were skipped. */
   missing: readonly number[];
 }
 
-/** The move of a stream from the sequence number that its writer read to a later one; numbers in between without a message are skipped. */
+/**
+ * The move of a stream from the sequence number that the writer read to a later sequence number. Each sequence number between the two that
+ * has no message is skipped.
+ */
 export interface StreamMove {
   readonly id: string;
   readonly from: number;
@@ -22,8 +25,8 @@ export interface StreamMove {
 const KEPT_MISSING = 100;
 
 /**
- * Moves streams to later sequence numbers; each stream may have one move. The database refuses all moves when one of the streams has moved
- * since its writer read it: see `hasMoved`.
+ * Moves streams to later sequence numbers. Each stream may have at most one move. The database refuses all moves if one of the streams has
+ * moved after the writer read the stream's position (see `hasMoved`).
  */
 export function advanceStreams(moves: readonly StreamMove[]): Statement {
   return sql`
@@ -41,12 +44,12 @@ export function advanceStreams(moves: readonly StreamMove[]): Statement {
           ORDER BY value DESC LIMIT ${KEPT_MISSING})) END`;
 }
 
-/** True for the error of a move whose stream has moved since it was read. */
+/** True for the error of a refused move, because the stream has moved after its position was read. */
 export function hasMoved(error: unknown): boolean {
   return /NOT NULL constraint failed: millrace_sequences\.last/.test(messageOf(error));
 }
 
-/** Selects the positions of the streams with the given ids. A stream without a row has not started. */
+/** Selects the positions of the streams with the given ids. A stream that has not started has no row. */
 export function selectStreams(ids: readonly string[]): Statement {
   return sql`
     SELECT lower(hex(id)) AS id, last, missing FROM millrace_sequences

@@ -3,10 +3,7 @@ import { signalId } from "../contract/ids.ts";
 import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { RUNS_NO_MORE, UNDER_WAY } from "./instances/status.ts";
 
-/**
- * Stores events for present and future waits: one statement, or a few when the events are large. The statements return the ids of the new
- * events.
- */
+/** Stores events for present and future waits. Large events need several statements. The statements return the ids of the new events. */
 export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   return rowChunks(envelopes.map((envelope) => ({ id: signalId(envelope), envelope }))).map(
     (rows) => sql`
@@ -26,7 +23,8 @@ export function selectSignals(ids: readonly string[]): Statement {
 }
 
 /**
- * The subject of an event that an operator sends to one instance. No other subject has this character, so that no other wait matches it.
+ * The subject of an event that an operator sends to one instance. No other subject contains the character 31, so that the event matches
+ * only waits of the given instance.
  */
 const sentTo = (instance: string) => `char(31) || ${instance}`;
 
@@ -40,15 +38,21 @@ export function insertSignalTo(instanceId: string, envelope: Envelope): Statemen
     ON CONFLICT (id) DO NOTHING`;
 }
 
-/** An event of a wait's type that is not older than the wait's instance, and not assigned to another wait of the instance. */
+/**
+ * The condition that an event has a wait's type and is not older than the wait's instance. The event must also not be assigned to any wait
+ * of the instance.
+ */
 const FITS_OTHERWISE = `s.tenant_id = millrace_waits.tenant_id AND s.type = millrace_waits.type
       AND s.received_at >= (SELECT accepted_at FROM millrace_instances WHERE id = millrace_waits.instance_id)
       AND NOT EXISTS (SELECT 1 FROM millrace_waits taken WHERE taken.instance_id = millrace_waits.instance_id AND taken.signal_id = s.id)`;
 
-/** An event that fits a wait: it has the wait's subject, is not older than the instance, and is not assigned to another of its waits. */
+/**
+ * The condition that an event matches a wait. The event has the wait's type and subject, is not older than the instance, and is not
+ * assigned to any wait of the instance.
+ */
 export const FITS = fragment(`s.subject = millrace_waits.subject AND ${FITS_OTHERWISE}`);
 
-/** An event that was sent to the instance of a wait, and fits the wait. */
+/** The condition that an event was sent only to the instance of a wait, and matches the wait. */
 export const FITS_AS_SENT = fragment(
   `s.subject = ${sentTo("millrace_waits.instance_id")} AND s.envelope->>'subject' = millrace_waits.subject AND ${FITS_OTHERWISE}`,
 );
@@ -56,19 +60,21 @@ export const FITS_AS_SENT = fragment(
 const oldest = (fits: string) => `(SELECT s.id FROM millrace_signals s WHERE ${fits} ORDER BY s.received_at, s.id LIMIT 1)`;
 
 /**
- * The oldest event that fits a wait; events that were sent to its instance alone come first. Both queries read only the first entry of an
- * index.
+ * The oldest event that matches a wait. An event that was sent only to the wait's instance has precedence. Each of the two queries reads
+ * only the first entry of an index.
  */
 export const OLDEST_FITTING = fragment(`coalesce(${oldest(FITS_AS_SENT.fragment)}, ${oldest(FITS.fragment)})`);
 
 /**
- * Retention in days of events that a run in doubt or asleep may still wait for; an instance that is open for longer gets no older event.
+ * Retention in days of events for which a run in doubt or a sleeping run may still wait. An instance that is open for a longer time gets no
+ * older event.
  */
 const LONGEST_KEPT_DAYS = 400;
 
 /**
- * The condition that an event is old, and that no instance could still receive it, now or after a retry. No older instance of the tenant is
- * open, and the event is assigned to no wait: a restarted run would get it again. Few instances are that old.
+ * The condition that an event is old, and that no instance can receive it, now or after a retry. The condition holds if no older instance
+ * of the tenant is open and the event is assigned to no wait. A restarted run would get an assigned event again. Few open instances are as
+ * old as an event to which the condition applies.
  */
 export function isFree(keepMs: number): Statement {
   return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (

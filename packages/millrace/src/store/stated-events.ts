@@ -5,13 +5,13 @@ export interface KnownEvent {
   id: string;
   fingerprint: string;
   said: string;
-  /** The correlation id; null when the event started a job, whose correlation id is the event's own id. */
+  /** The correlation id. Null if the event started a job, because the event's id is then the correlation id. */
   correlation_id: string | null;
 }
 
 /**
- * Stores keys of outside events: known keys remain unchanged. The statement returns the ids of the new keys. The statement must follow the
- * insert of the events' messages.
+ * Stores keys of outside events. A key that is already stored remains unchanged. The statement returns the ids of the new keys. The
+ * statement must follow the insert of the events' messages.
  */
 export function insertStatedEvents(rows: string): Statement {
   return sql`

@@ -14,7 +14,7 @@ export function insertTally({ id, at, body }: TallyRow): Statement {
   return sql`INSERT INTO millrace_tallies (id, at, body) VALUES (${id}, ${at}, ${body}) ON CONFLICT DO NOTHING`;
 }
 
-/** Selects counters that are not imported yet, the oldest first, so that shown values never decrease. */
+/** Selects counters that are not imported yet. The oldest counters come first, so that displayed values never decrease. */
 export function selectTallies(limit: number): Statement {
   return sql`SELECT id, at, body FROM millrace_tallies ORDER BY at, id LIMIT ${limit}`;
 }

@@ -28,8 +28,8 @@ export function unregisterObject({ tenantId, binding, name }: TenantObject): Sta
 }
 
 /**
- * The row that locates a Durable Object when its tenant is deleted, written before the object stores any data. A Durable Object that is
- * used without the engine has no such row.
+ * The row that locates a Durable Object when its tenant is deleted. The row is written before the object stores any data. A Durable Object
+ * that is used without the engine has no such row.
  */
 export class Registration {
   readonly #env: unknown;
@@ -43,8 +43,8 @@ export class Registration {
   }
 
   /**
-   * Registers the object with its tenant if needed; returns undefined when it is registered. Errors: `unavailable` when the object could
-   * not be registered: it must not store any data.
+   * Registers the object with its tenant. Returns undefined if the object is already registered. Errors: `unavailable` if the object could
+   * not be registered. An object that is not registered must not store any data.
    */
   make(object: TenantObject): Promise<void> | undefined {
     return this.#isThere || !hasEngine(this.#env) ? undefined : this.#register(this.#env.DB, object);

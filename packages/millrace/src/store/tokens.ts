@@ -11,7 +11,7 @@ export interface NewToken {
   readonly scopes: readonly string[];
   /** Expiry in milliseconds since 1970; null if the token never expires. */
   readonly expiresAt: number | null;
-  /** The token that minted this token, if any. */
+  /** The id of the token that minted this token; undefined if no token minted it. */
   readonly mintedBy?: string | undefined;
 }
 
@@ -19,12 +19,12 @@ export interface NewToken {
 const SHOWN = fragment(
   `id, actor, '["' || replace(scopes, ' ', '","') || '"]' AS scopes, created_at, expires_at, used_at AS last_used_at, signed_in`,
 );
-/** Precision of a token's last use: at most one write per interval. */
+/** Precision of the recorded time of a token's latest use. At most one use of a token is written within one interval of this length. */
 export const USED_WITHIN_MS = 3_600_000;
 
 /**
- * Stores a token, if its tenant has fewer than `most`, not counting those of browsers, and the minting token exists and has not expired.
- * The statement is idempotent after a database error, and returns the token's row.
+ * Stores a token, if its tenant has fewer than `most` tokens, and the minting token exists and has not expired. Tokens of browsers do not
+ * count. The statement is idempotent after a database error, and returns the token's row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mintedBy }: NewToken, most: number): Statement {
   return sql`
@@ -39,8 +39,9 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt, mint
 }
 
 /**
- * Stores a browser's token, with the rights of another token, valid as long as that one and at most `forMs`. `standsFor` selects the other
- * token's id, or no row. The statement is idempotent. The statement returns the token's row.
+ * Stores a browser's token with the rights of an original token. The browser's token expires with the original token, and at the latest
+ * after `forMs`. `standsFor` selects the id of the original token, or no row. The statement is idempotent. The statement returns the
+ * token's row.
  */
 export function insertHeir(
   { id, hash }: Pick<NewToken, "id" | "hash">,
@@ -56,8 +57,8 @@ export function insertHeir(
 }
 
 /**
- * Removes a tenant's expired browser tokens, and all but the newest `most` of those with the same original token as the given one. The id
- * of the original token is at the start of `minted_by`.
+ * Removes a tenant's expired browser tokens. Of the browser tokens with the given token's original token, only the newest `most` remain.
+ * The value of `minted_by` starts with the id of the original token.
  */
 export function removeOldHeirs(tenantId: string, tokenId: string, most: number): Statement {
   return sql`
@@ -68,8 +69,8 @@ export function removeOldHeirs(tenantId: string, tokenId: string, most: number):
 }
 
 /**
- * Stores a token without a maximum, for callers with direct access to the database. The token expires after `forMs`, or never. An existing
- * token remains unchanged.
+ * Stores a token without a check of the maximum, for callers with direct access to the database. If `forMs` is null, the token never
+ * expires. An existing token remains unchanged.
  */
 export function grantToken(
   { id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt" | "mintedBy">,
@@ -101,8 +102,8 @@ export function selectOwner(id: string): Statement {
 }
 
 /**
- * Selects the tenant of a token or of its descendants; the actor is null if the token itself was removed. The statement scans the whole
- * table, which is small.
+ * Selects the tenant of a token or of its descendants. The actor is null if the token was removed. The statement scans the whole table,
+ * which is small.
  */
 export function selectFamilyOwner(id: string): Statement {
   return sql`
@@ -151,8 +152,8 @@ export function removeToken(tenantId: string, id: string): Statement {
 }
 
 /**
- * Removes a token with its descendants. The statement uses a condition and not a list of ids: a token minted just before this statement is
- * removed too.
+ * Removes a token with its descendants. The statement has a condition instead of a list of ids, so that a descendant that was minted just
+ * before this statement is removed too.
  */
 export function removeFamily(tenantId: string, id: string): Statement {
   return sql`DELETE FROM millrace_tokens WHERE ${isOrComesFrom(tenantId, id)}`;
@@ -164,8 +165,8 @@ export function noteUsed(id: string): Statement {
 }
 
 /**
- * Removes tokens that expired long ago; the audit shows their names until this removal. The statement scans the whole table, which is
- * small. The statement returns a row for each removed row.
+ * Removes tokens that expired long ago. The audit shows the name of a token until the token is removed. The statement scans the whole
+ * table, which is small. The statement returns a row for each removed row.
  */
 export function removeExpired(keepMs: number, limit: number): Statement {
   return sql`

@@ -19,8 +19,8 @@ export interface NewWait {
 }
 
 /**
- * Registers an instance's wait for an event, for the first time or again, unless the instance is paused. The time limit of the wait counts
- * from its first registration.
+ * Registers an instance's wait for an event, unless the instance is paused. A wait may be registered several times. The time limit of the
+ * wait counts from its first registration.
  */
 export function askForEvent(wait: NewWait): Statement {
   const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
@@ -31,7 +31,7 @@ export function askForEvent(wait: NewWait): Statement {
     ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
 }
 
-/** Assigns a stored event to a wait, if the event came before the wait. */
+/** Assigns a matching event to a wait, if the event was stored before the wait was registered. */
 export function takeEarly(instanceId: string, name: string): Statement {
   return sql`
     UPDATE millrace_waits SET signal_id = ${OLDEST_FITTING}
@@ -39,9 +39,9 @@ export function takeEarly(instanceId: string, name: string): Statement {
 }
 
 /**
- * Assigns events to matching waits: an instance's most recent wait gets the oldest event, the wait before it the next one, and so on. The
- * code may no longer listen to an older wait, for example after a race of two waits. `arrived` is JSON: tenant, type and subject of the
- * events. The statement returns the waits that got an event.
+ * Assigns events to matching waits. An instance's newest wait gets the oldest event, and its second newest wait gets the second oldest
+ * event. The newest wait comes first because the code may have abandoned an older wait, for example after a race of two waits. `arrived` is
+ * a JSON array with the tenant, type and subject of each event. The statement returns the waits that got an event.
  */
 export function assignEvents(arrived: string): Statement {
   return sql`
@@ -62,8 +62,8 @@ export function assignEvents(arrived: string): Statement {
 }
 
 /**
- * Assigns an event that was sent to one instance to its most recent matching wait, if there is one. The statement returns the wait that got
- * the event.
+ * Assigns an event that was sent only to an instance to the instance's newest matching wait. The statement returns the wait that got the
+ * event.
  */
 export function assignSent(instanceId: string, { type, subject }: { type: string; subject: string }, signalId: string): Statement {
   return sql`
@@ -91,7 +91,7 @@ export function selectAwaited(instanceId: string, name: string): Statement {
 }
 
 /**
- * Marks events as sent to the runs of their waits. An event that was sent to an earlier run, which a retry has replaced, does not count as
+ * Marks events as sent to the runs of their waits. An event does not count as sent if a retry has replaced the run to which the event was
  * sent.
  */
 export function noteTold(told: readonly { instance_id: string; signal_id: string; run: number }[]): Statement {
@@ -101,7 +101,7 @@ export function noteTold(told: readonly { instance_id: string; signal_id: string
     WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
 }
 
-/** Closes a wait without an event, if its time is over. The platform's timer may fire early by `skewMs`. */
+/** Closes a wait that has no event, if the wait's time limit has passed. The platform's timer may end too early by at most `skewMs`. */
 export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {
   return sql`
     UPDATE millrace_waits SET over_at = ${now}
@@ -109,7 +109,7 @@ export function closeOverdue(instanceId: string, name: string, timeoutMs: number
       AND since_at + ${timeoutMs} <= ${now} + ${skewMs}`;
 }
 
-/** Reopens a timed-out wait for an operator's retry. The statement must follow the one that applies the operator's action. */
+/** Reopens a timed-out wait for an operator's retry. The statement must follow the statement that applies the operator's action. */
 export function reopenWait(instanceId: string, name: string | null, actionId: string): Statement {
   return sql`
     UPDATE millrace_waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
@@ -117,8 +117,8 @@ export function reopenWait(instanceId: string, name: string | null, actionId: st
 }
 
 /**
- * A restart discards events that were sent to the earlier run: they must be sent again. The statement must follow the one that applies the
- * operator's action.
+ * Marks the events of an instance's waits as not sent, because a restart discards the events that were sent to the earlier run. The
+ * statement must follow the statement that applies the operator's action.
  */
 export function forgetTold(instanceId: string, actionId: string): Statement {
   return sql`UPDATE millrace_waits SET told_at = NULL

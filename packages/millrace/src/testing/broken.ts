@@ -6,7 +6,7 @@ import { isRead, type UpstreamRequest } from "./upstream.ts";
 export interface Boundary {
   readonly point: CrashPoint;
   readonly step: string | undefined;
-  /** False when the attempt dies and is repeated. True when the platform also loses the state of the run, and restarts the run. */
+  /** False if only the attempt dies, and is repeated. True if the platform also loses the state of the run, and restarts the run. */
   readonly beginsAnew: boolean;
 }
 
@@ -17,23 +17,26 @@ export interface CrashRun {
   readonly status: string;
   readonly result: unknown;
   readonly error: Ended["error"];
-  /** The reason why the run did not end; empty if it ended. */
+  /** The reason why the run did not end; empty if the run ended. */
   readonly failure: string;
   readonly crossed: readonly { readonly point: CrashPoint; readonly step: string | undefined }[];
   /** True if the run reached the boundary at which the process had to die. */
   readonly reached: boolean;
-  /** The number of committed messages of the run, by type. */
+  /** The count of the run's committed messages, by type. */
   readonly emitted: Readonly<Record<string, number>>;
-  /** The tenant's other instances, by workflow and status. */
+  /** The count of instances that the tenant has besides the run's instance, by workflow and status. */
   readonly followers: Readonly<Record<string, number>>;
   readonly requests: readonly UpstreamRequest[];
   readonly compared: unknown;
 }
 
-/** The crash points between the claim of an effect and its record: a `once` effect becomes in doubt if the process dies there. */
+/**
+ * The crash points between the claim of an effect and the record of its outcome. If the process dies after the claim and before the record,
+ * the outcome of a `once` effect becomes unknown.
+ */
 const IN_EFFECT = /^W0[136]/;
 
-/** Returns the promises that even the run without a fault breaks. */
+/** Returns the guarantees that even the run without a fault breaks. */
 export function brokenWithoutFault(base: CrashRun): string[] {
   const outside = base.requests.filter(({ by }) => by?.step === undefined);
   const keyed = [...stepsOf(base, "keyed")].filter(([, sent]) => !sent.some(carriesKey));
@@ -45,7 +48,7 @@ export function brokenWithoutFault(base: CrashRun): string[] {
   ];
 }
 
-/** Returns the promises that a run broke, each as a sentence. `base` is the run without a fault. */
+/** Returns the guarantees that a run broke, each as a sentence. `base` is the run without a fault. */
 export function brokenIn(base: CrashRun, run: CrashRun, { point, step, beginsAnew }: Boundary): string[] {
   if (run.failure) return [run.failure];
   if (!run.reached) {
@@ -66,7 +69,7 @@ export function brokenIn(base: CrashRun, run: CrashRun, { point, step, beginsAne
   ];
 }
 
-/** Returns the effects that happened more or less often than their effect class promises. */
+/** Returns the effects that happened more often or less often than their effect class guarantees. */
 function brokenEffects(base: CrashRun, run: CrashRun): string[] {
   const expected = countsOf(base);
   const broken: string[] = [];
@@ -107,7 +110,7 @@ interface Count {
   readonly of: { readonly step: string; readonly class: string; readonly target: string };
 }
 
-/** Counts the effects of each step at each target. A repetition of a `keyed` step with a known key has no effect. */
+/** Counts the effects of each step at each target. A repeated request of a `keyed` step has no effect if its key is known. */
 function countsOf(run: CrashRun): Map<string, Count> {
   const counts = new Map<string, Count>();
   for (const request of run.requests) {
@@ -139,7 +142,7 @@ function carriesKey({ by, headers, body, url }: UpstreamRequest): boolean {
 const target = ({ method, url }: UpstreamRequest): string => `${method} ${url}`;
 const targets = (requests: readonly UpstreamRequest[]): string[] => [...new Set(requests.map(target))];
 
-/** Removes from a text the names of one run: its tenant, its id, and the keys of its effects. */
+/** Removes from a string all names that belong to a run: its tenant, its id, and the keys of its effects. */
 function named({ tenantId, instanceId, requests }: CrashRun, text: string): string {
   const keys = requests.flatMap(({ by }) => (by?.key === undefined ? [] : [[by.key, `<key of ${by.step}>`] as const]));
   return [[tenantId, "<tenant>"] as const, [instanceId, "<instance>"] as const, ...keys].reduce(

@@ -6,14 +6,14 @@ import { handOver, pauseHandOver } from "../observe/metrics/count.ts";
 import type { Recorder } from "../recorder/recorder.ts";
 
 /**
- * Makes isolates keep their usage counts until `settleCounts`. Without this call a timer would send the counts a second later, during the
+ * Makes isolates keep their usage counts until `settleCounts` is called. Otherwise a timer would send the counts a second later, during the
  * next test. Call `holdCounts` once, in a setup file of the tests.
  */
 export function holdCounts(): void {
   pauseHandOver();
 }
 
-/** Writes all usage counts so far, and makes the keeper merge and read them, without waiting for a clock. */
+/** Writes all usage counts so far, and makes the keeper merge and read these counts. The function waits for no timer. */
 export async function settleCounts(env: EngineEnv): Promise<void> {
   await handOver(env);
   const objects = objectBinding(env, "RECORDER");

@@ -22,11 +22,13 @@ export interface CrashOptions<Input> {
   /** The `catalog` that `millrace({ … })` returns. */
   readonly catalog: Catalog;
   /**
-   * Returns the input of the workflow in a run. The function is called once in each test run. The function is needed if your rows or
-   * upstreams use other identities than the tenant's id.
+   * Returns the input of the workflow for a run. The function is called once in each run. You need the function if your rows or upstreams
+   * use identifiers that are not derived from the tenant's id.
    */
   readonly inputOf?: (run: TriedRun) => Input;
-  /** The upstream that records the workflow's requests. Default: a new upstream with default answers, until the call returns. */
+  /**
+   * The upstream that records the workflow's requests. Default: a new upstream with default answers, which is used until the call returns.
+   */
   readonly upstream?: RecordingUpstream;
   /**
    * Sends the events that the workflow waits for, or answers its questions. The function is called once in each run, after the command was
@@ -35,30 +37,34 @@ export interface CrashOptions<Input> {
   readonly meanwhile?: (run: TriedRun) => Promise<void>;
   /** Reads more data that must be the same in each run, such as your own rows of the tenant. */
   readonly compare?: (run: TriedRun) => Promise<unknown>;
-  /** Returns the part of the result that must be the same. By default the whole result is compared, without the ids and keys of the run. */
+  /**
+   * Returns the part of the result that must be the same in each run. By default the whole result is compared, except the ids and keys of
+   * the run.
+   */
   readonly resultOf?: (result: unknown) => unknown;
   /** Selects the crash boundaries to test. Default: all. */
   readonly only?: (boundary: Boundary) => boolean;
   /** Time limit of one run of the workflow. Default: 20 seconds. */
   readonly withinMs?: number;
-  /** False returns a report with broken promises instead of an error. Default: true. */
+  /** If the value is false, broken guarantees are returned in the report and no error is thrown. Default: true. */
   readonly throws?: boolean;
   /** Receives a line of the report for each run. Default: `console.log`. */
   readonly print?: (line: string) => void;
 }
 
 export interface CrashReport {
-  /** Each boundary that the run without a fault crossed, with the run whose process died at it. */
+  /** Each boundary that the run without a fault crossed, with the outcome of the run whose process died at this boundary. */
   readonly boundaries: readonly { boundary: Boundary; name: string; status: string; seconds: number; broken: readonly string[] }[];
-  /** All promises that runs broke, each as a sentence. */
+  /** All guarantees that runs broke, each as a sentence. */
   readonly broken: readonly string[];
   readonly seconds: number;
 }
 
 /**
- * Runs a workflow once without a fault. Then runs it again for each boundary that the first run crossed: the process dies there. Compares
- * the end, result, messages and upstream requests of each run with the run without a fault and with the class of each effect. Run no other
- * work in the engine during this call. Errors: an `Error` with every broken promise; `config_invalid` when the bundle has no crash points.
+ * Runs a workflow once without a fault. Then runs the workflow again for each boundary that the first run crossed, and the process dies at
+ * this boundary. Compares the end, result, messages and upstream requests of each run with those of the run without a fault. Also checks
+ * whether each run fulfils the guarantees of the effect classes. Run no other work in the engine during this call. Errors: an `Error` with
+ * every broken guarantee; `config_invalid` when the bundle has no crash points.
  */
 export async function crashEverywhere<Input>(
   workflow: WorkflowDefinition<Input>,
@@ -103,13 +109,16 @@ export async function crashEverywhere<Input>(
   }
 }
 
-/** Crash points at which the whole replay ends, so that no attempt can be repeated. */
+/** Crash points at which the whole replay ends, so that no single attempt can be repeated. */
 const OF_PASS: ReadonlySet<CrashPoint> = new Set(["W33 end recorded, replay not over"]);
 
 /** Crash points of the whole deployment: the keeper may cross them during any run. */
 const OF_DEPLOYMENT: ReadonlySet<CrashPoint> = new Set(["alert raised, not sent"]);
 
-/** After each recorded step the platform may also lose the whole run's state. */
+/**
+ * Returns the boundaries that the run without a fault crossed. After each recorded step there is an additional boundary, at which the
+ * platform also loses the run's state.
+ */
 function boundariesOf({ crossed }: CrashRun): Boundary[] {
   const all = crossed.flatMap((one): Boundary[] => {
     if (OF_DEPLOYMENT.has(one.point)) return [];
@@ -148,10 +157,10 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
     if (point.startsWith("O01")) emitted.push(...typesOf(about));
     if (death.isOver || point !== boundary?.point || (step !== boundary.step && masked(step, run) !== boundary.step)) return;
     death.isOver = true;
-    // The dead process no longer extends the claims of its effects, so these expire.
+    // The claims of the dead process expire, because the process no longer extends these claims.
     await expireLeases(env, instanceId);
     if (boundary.beginsAnew) {
-      // After this point the restart of the run would wait for this replay.
+      // The replay must not continue from here before the restart is requested, because a later restart would wait for this replay.
       death.isToRestart = true;
       while (death.isToRestart) await scheduler.wait(5);
     }
@@ -171,7 +180,7 @@ async function attempt<Input>({ workflow, input, options, upstream }: Given<Inpu
     );
   let failure = "";
   try {
-    // The caller repeats a request once if it got no response.
+    // If a request got no response, the caller repeats the request once.
     await ask().catch((error) => (boundary ? ask() : Promise.reject(error)));
     await meanwhile?.(run);
     await settled(env, { run, workflow: workflow.name, death, withinMs });
@@ -220,12 +229,12 @@ interface Awaited {
 /** Pause between two rounds of the keeper. */
 const ROUND_MS = 300;
 /**
- * A run cannot reach its boundary any more this long after its end. The last boundaries of a run come after its end, and later on a busy
- * machine.
+ * When this time in milliseconds has passed since the end of a run, the run cannot reach its boundary any more. The run crosses its last
+ * boundaries only after its end, and on a busy machine even later.
  */
 const UNREACHED_MS = 2000;
 
-/** Waits until the run, and each run that followed from it, has ended. The keeper runs its rounds during this wait. */
+/** Waits until the run and all instances that followed from the run have ended. The keeper runs its rounds during this wait. */
 async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Awaited): Promise<void> {
   const { tenantId, instanceId } = run;
   const deadline = Date.now() + withinMs;
@@ -236,7 +245,8 @@ async function settled(env: EngineEnv, { run, workflow, death, withinMs }: Await
       await (await workflowBinding(env, workflow).get(instanceId)).restart();
       death.isToRestart = false;
     }
-    // One write confirms a message and inserts the instance that it starts, so messages are counted first.
+    // The messages are counted before the instances, because a single write confirms a message and inserts the instance that the message
+    // starts.
     const messages = await unsent(env, tenantId);
     const open = (await ofTenant(env, tenantId)).filter(({ status }) => !isAtEnd(status));
     endedAt = open.length === 0 ? (endedAt ?? Date.now()) : undefined;

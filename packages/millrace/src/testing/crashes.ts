@@ -3,15 +3,16 @@ import { MillraceError } from "../contract/errors.ts";
 import { nearest } from "../contract/nearest.ts";
 
 /**
- * Ends the code at a crash point, once, as the end of its process does. `died()` returns whether the code has died there. At a point of an
- * instance, only instances with these ids die. Errors: `config_invalid` for an unknown point, for a point of an instance without ids, for
- * ids at another point, and in a bundle without crash points.
+ * Ends the code at a crash point, once, in the same way as the death of its process. `died()` returns true if the code has died at the
+ * crash point. At an instance's crash point, only instances with the given ids die. Errors: `config_invalid` for an unknown crash point and
+ * in a bundle without crash points. The error also occurs if an instance's crash point is given without ids, or a crash point of the
+ * deployment with ids.
  */
 export function dieAt(point: CrashPoint, instanceIds?: readonly string[]): { died: () => boolean } {
   return failAt(point, deathAt(point), instanceIds);
 }
 
-/** The error that ends the code as the end of its process does: no catch block of the engine handles it. */
+/** The error that simulates the death of a process. No catch block of the engine handles the error. */
 export function deathAt(point: string): Error {
   const death = new Error(`Died at ${point}.`);
   death.name = "SimulatedDeath";
@@ -30,8 +31,8 @@ export function failAt(point: CrashPoint, error: Error, instanceIds?: readonly s
 }
 
 /**
- * Holds the code at a crash point, once, until `release()`: this simulates a process without progress. The hold polls, because a promise
- * must not cross from one request into another. The errors are those of `dieAt`.
+ * Holds the code at a crash point, once, until `release()` is called. This simulates a process without progress. The held code polls,
+ * because a request must not await a promise of another request. The errors are those of `dieAt`.
  */
 export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { reached: () => boolean; release: () => void } {
   let reached = false;
@@ -44,7 +45,7 @@ export function pauseAt(point: CrashPoint, instanceIds?: readonly string[]): { r
   return { reached: () => reached, release: () => (released = true) };
 }
 
-/** Refuses a bundle without crash points: its tests would pass although nothing died. Errors: `config_invalid`. */
+/** Refuses a bundle without crash points, because tests of such a bundle would pass although no code died. Errors: `config_invalid`. */
 export function assertCrashPoints(): void {
   if (hasCrashPoints()) return;
   throw new MillraceError(

@@ -8,11 +8,16 @@ import type { WorkflowDefinition } from "../workflow/workflow.ts";
 export interface MessageOptions {
   /** The tenant of the message. Default: `test`. */
   readonly tenantId?: string;
-  /** The idempotency key of the message. Default: the key that the workflow derives from its input, otherwise a new key. */
+  /**
+   * The idempotency key of the message. Default: the key that the workflow derives from its input, or a new key if the workflow derives
+   * none.
+   */
   readonly idempotencyKey?: string;
 }
 
-/** Creates the queue message that starts a workflow, for `deliverTo`, and the id of the instance that the message starts. */
+/**
+ * Creates a queue message that starts a workflow when `deliverTo` delivers it. Also returns the id of the instance that the message starts.
+ */
 export function messageFor<Input>(
   { name, on }: WorkflowDefinition<Input>,
   input: NoInfer<Input>,
@@ -28,15 +33,15 @@ export function messageFor<Input>(
   return { message, instanceId: instanceIdOf(tenantId, name, key) };
 }
 
-/** How a consumer settled the messages of a batch. */
+/** The counts of messages in a batch that a consumer acknowledged and that it returned for a retry. */
 export interface Settled {
   acked: number;
   retried: number;
 }
 
 /**
- * Delivers a batch to a consumer, and returns how its messages were settled. Every delivery has its own id, as copies of one message have
- * on the platform.
+ * Delivers a batch to a consumer, and returns how its messages were settled. Every delivery has a new id, because on the platform two
+ * copies of a message have different ids.
  */
 export async function deliverTo(
   consume: (batch: MessageBatch, ctx: ExecutionContext) => Promise<unknown>,

@@ -3,7 +3,10 @@ import { AT_REST, OVER } from "../store/instances/status.ts";
 
 /** The state of an instance that has ended or waits for an operator. */
 export interface Ended {
-  /** One of `complete`, `errored`, `terminated`, `dead`, `skipped`; or `in_doubt` or `paused`, until an operator acts. */
+  /**
+   * One of `complete`, `errored`, `terminated`, `dead` and `skipped`. While the instance waits for an operator, the status is `in_doubt` or
+   * `paused`.
+   */
   readonly status: string;
   /** The return value of the workflow. */
   readonly result: unknown;
@@ -11,8 +14,8 @@ export interface Ended {
 }
 
 /**
- * Waits until an instance has ended, or can continue only after an operator's action. Errors: an `Error` with the status of an instance
- * that is still in progress after `withinMs` (default: 20 s).
+ * Waits until an instance has ended, or until it can continue only after an operator's action. Errors: an `Error` with the status of an
+ * instance that is still in progress after `withinMs` (default: 20 s).
  */
 export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs = 20_000 } = {}): Promise<Ended> {
   const deadline = Date.now() + withinMs;
@@ -38,7 +41,7 @@ export async function untilEnded(env: EngineEnv, instanceId: string, { withinMs 
 
 const LOOK_MS = 20;
 
-/** True for a status that neither time nor an event changes. */
+/** True for a status that changes neither with time nor by an event. */
 export const isAtEnd = (status: string): boolean => OVER.has(status) || (AT_REST.has(status) && status !== "waiting");
 
 async function platformOf(env: EngineEnv, workflow: string, instanceId: string): Promise<{ status: string; output?: unknown }> {

@@ -11,8 +11,8 @@ export interface UpstreamRequest {
   /** The workflow code that sent the request. Undefined for requests of other code, and in a bundle without crash points. */
   readonly by: CodeAtWork | undefined;
   /**
-   * `done`: the request had an effect · `known`: its key had its effect before · `read`: GET, HEAD or OPTIONS · `refused`: answered without
-   * an effect.
+   * `done`: the request had an effect. `known`: an earlier request with the same key had the effect. `read`: the method was GET, HEAD or
+   * OPTIONS. `refused`: the response was sent without an effect.
    */
   readonly was: "done" | "known" | "read" | "refused";
 }
@@ -20,13 +20,13 @@ export interface UpstreamRequest {
 /** How the upstream of a test treats the next requests. */
 export interface UpstreamTrouble {
   /**
-   * `fail`: the request has no effect and gets `status` · `lose`: it has an effect but gets no response · `delay`: it has an effect, and
-   * the response comes after `delayMs`.
+   * `fail`: the request has no effect and gets `status`. `lose`: the request has an effect but gets no response. `delay`: the request has
+   * an effect, and gets its response after `delayMs`.
    */
   readonly does: "fail" | "lose" | "delay";
-  /** A text that the URL of these requests contains. By default the requests to any URL. */
+  /** A string that the URL of an affected request contains. By default, requests to any URL are affected. */
   readonly url?: string;
-  /** The number of requests that fail, get lost or take longer. Default: 1. */
+  /** The count of requests that fail, lose their response or are delayed. Default: 1. */
   readonly times?: number;
   /** Default: 503. */
   readonly status?: number;
@@ -36,23 +36,24 @@ export interface UpstreamTrouble {
 
 export interface UpstreamOptions {
   /**
-   * Returns the response to a request. `done` contains the effects so far, including that of this request. Default: an effect gets `{ "id":
-   * … }` with the name of its step; a read gets the response of the last effect at its URL, or 404.
+   * Returns the response to a request. `done` contains the requests with effects so far, including the present request. By default, a
+   * request with an effect gets `{ "id": … }` with the name of its step. A read request gets the response of the latest effect at its URL,
+   * or 404.
    */
   readonly answer?: (request: UpstreamRequest, done: readonly UpstreamRequest[]) => Response | Promise<Response>;
 }
 
-/** The upstream of a test: it replaces `fetch`, and records each request. */
+/** The upstream of a test, which replaces `fetch` and records each request. */
 export interface RecordingUpstream extends Disposable {
-  /** A `fetch` for code that accepts one, or for a service binding of `env` that the upstream replaces. */
+  /** A function `fetch` for code with such a parameter, or for a service binding of `env` that the upstream replaces. */
   readonly fetch: typeof fetch;
   readonly requests: readonly UpstreamRequest[];
   /**
-   * Returns the effects of the recorded requests, in their order. A request with a known idempotency key is no second effect. `url` is a
-   * text that the URL of the request contains.
+   * Returns the recorded requests that had an effect, in the order in which they were received. A repeated request with a known idempotency
+   * key has no effect. `url` is a string that the URL of the request contains.
    */
   effects(of?: { url?: string; key?: string; instanceId?: string }): readonly UpstreamRequest[];
-  /** Makes the next requests fail, get lost or take longer, as `trouble` describes. */
+  /** Makes the next requests fail, lose their response or be delayed, as `trouble` describes. */
   next(trouble: UpstreamTrouble): void;
   /** Restores the original function `fetch`. */
   restore(): void;
@@ -61,14 +62,14 @@ export interface RecordingUpstream extends Disposable {
 /** True for a request that only reads. */
 export const isRead = ({ method }: Pick<UpstreamRequest, "method">): boolean => ["GET", "HEAD", "OPTIONS"].includes(method);
 
-/** A response stored as text: in Workers, a response of one request must not be read in another. */
+/** A response as text. In Workers, a request must not read the response object of another request. */
 interface Said {
   readonly status: number;
   readonly headers: [string, string][];
   readonly body: string | null;
 }
 
-/** Replaces `fetch` by an upstream that honours idempotency keys and records each request, until `restore()`. */
+/** Replaces `fetch` with an upstream that honours idempotency keys and records each request, until `restore()` is called. */
 export function recordingUpstream({ answer }: UpstreamOptions = {}): RecordingUpstream {
   const requests: UpstreamRequest[] = [];
   const said = new Map<string, Said>();

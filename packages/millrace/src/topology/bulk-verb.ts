@@ -8,28 +8,28 @@ import type { Operator } from "../store/actions.ts";
 export interface BulkCallOf<Known> {
   readonly env: EngineEnv;
   readonly catalog: Known;
-  /** The tenant and the operator who acts. Pass this value on unchanged: it carries the action's id (`actionIdOf`). */
+  /**
+   * The acting operator and the operator's tenant. Pass the operator on unchanged, because the value contains the action's id
+   * (`actionIdOf`).
+   */
   readonly by: Operator;
   /** The operator's reason, for the audit. */
   readonly reason: string;
-  /**
-   * False when the bulk action keeps completed effects. The value can be false only for a verb with `takesBack`; it is true for all other
-   * verbs.
-   */
+  /** False if completed effects remain. The value can be false only for a verb with `takesBack`, and is true for all other verbs. */
   readonly undo: boolean;
   /** The id of the bulk action; null for a dry run. */
   readonly bulkId: string | null;
 }
 
-/** The result of the action for one item: changed, or unchanged because nothing was left to do, with the reason. */
+/** The result of the action on an item: whether the item was changed, and why an unchanged item needed no action. */
 export interface Acted {
   readonly changed: boolean;
   readonly why?: string;
 }
 
 /**
- * The present state of an item after the action: `open` means in progress, an object is a new failure. An item without an entry has no
- * problem.
+ * The present state of an item after the action. `open` means that the item is in progress, and an object is a new failure. For an item
+ * without a problem, no state is returned.
  */
 export type Outcome = "open" | { readonly code: string; readonly why: string };
 
@@ -40,14 +40,14 @@ export interface ActedOn {
   readonly at: number;
 }
 
-/** One group of items, and the consequence of the action for these items. */
+/** A group of items, and the consequence of the action for the items in this group. */
 export interface BulkPart {
   readonly what: string;
   readonly count: number;
   readonly follows: string;
 }
 
-/** A verb of bulk actions: which items its filter selects, and the action on one item. */
+/** A verb of bulk actions, which defines the selection of items and the action on an item. */
 export interface BulkVerbOf<Filter, Known> {
   /** The value of `verb` in the API, such as `retry`. */
   readonly name: string;
@@ -55,15 +55,15 @@ export interface BulkVerbOf<Filter, Known> {
   readonly noun: string;
   /**
    * The consequence that a dry run shows before the action starts, for example that the action is final. `things` is a statement that
-   * selects the `id` of all affected items. Default: none.
+   * selects the `id` of all affected items. By default the dry run shows no consequence.
    */
   readonly follows?: string | ((call: BulkCallOf<Known>, things: Statement) => Promise<string | null>);
   /**
-   * Groups of the affected items with the consequence for each, for a dry run. `things` has the same meaning as in `follows`. By default a
-   * dry run shows no groups.
+   * Returns groups of affected items for a dry run, each with the consequence of the action. `things` has the same meaning as in `follows`.
+   * By default a dry run shows no groups.
    */
   readonly parts?: (call: BulkCallOf<Known>, things: Statement) => Promise<readonly BulkPart[]>;
-  /** True for a verb that undoes completed effects, unless the request has `undo: false`. Default false. */
+  /** True if the verb undoes completed effects, unless a request has `undo: false`. Default false. */
   readonly takesBack?: boolean;
   /** The scope that a token needs for this bulk action. Default `operate`. */
   readonly scope?: string;
@@ -72,24 +72,29 @@ export interface BulkVerbOf<Filter, Known> {
   /** Selects the `id` and `at` of the tenant's items that match a filter. The oldest items are processed first. */
   readonly members: (by: Operator, filter: Filter) => Statement;
   /**
-   * Converts an id to the form that `members` selects and the list stores, and back. The conversion is needed where SQL cannot compute the
-   * id. By default the id is stored unchanged.
+   * Converts an id to the form that `members` selects and the list stores, and converts the stored form back to the id. The conversion is
+   * needed if SQL cannot compute the id. By default the id is stored unchanged.
    */
   readonly listing?: { readonly write: (id: string) => string; readonly read: (listed: string) => string };
   /**
-   * Finds unknown names in a filter. The function is called when the filter matches no item; the request is refused with these issues. By
-   * default names are not checked.
+   * Finds unknown names in a filter. The function is called if the filter matches no item, and the request is refused with the returned
+   * issues. By default names are not checked.
    */
   readonly unknown?: (call: BulkCallOf<Known>, filter: Filter) => Promise<Issue[]>;
   /**
-   * Acts on one item and writes its audit row, once per action id. If the function throws, the item is refused with its code and message;
-   * an error with `unavailable` retries the whole chunk of items.
+   * Acts on one item and writes the audit row of the action, once per action id. If the function throws an error, the item is refused with
+   * the error's code and message. An error with `unavailable` makes the whole chunk of items be retried.
    */
   readonly act: (call: BulkCallOf<Known>, id: string) => Promise<Acted>;
-  /** For a dry run: the reason why the item would be refused now; null if it would not. By default a dry run does not check items. */
+  /**
+   * For a dry run, returns the reason why the item would be refused now; null if the item would be accepted. By default a dry run does not
+   * check items.
+   */
   readonly refusal?: (call: BulkCallOf<Known>, id: string) => Promise<string | null>;
-  /** After a refusal: true if nothing is left to do, for example because another operator was faster. Default false. */
+  /**
+   * Returns true after a refusal if the item needs no action, for example because another operator has already acted on it. Default: false.
+   */
   readonly isSpent?: (call: BulkCallOf<Known>, id: string) => Promise<boolean>;
-  /** The items that are still in progress or have failed again. Default: none. */
+  /** Returns the items that are still in progress or have failed again, by id. By default no items are returned. */
   readonly outcomes?: (call: BulkCallOf<Known>, acted: readonly ActedOn[]) => Promise<ReadonlyMap<string, Outcome>>;
 }

@@ -5,8 +5,8 @@ import { queuesOf } from "../contract/queue.ts";
 import type { Catalog } from "./catalog.ts";
 
 /**
- * Finds the definition of a message type on a queue. Errors: `unknown_message_type`, which names the queue that carries the type, or the
- * nearest known type.
+ * Finds the definition of a message type on a queue. Errors: `unknown_message_type`, which names the queue of the type, or the known type
+ * with the most similar name.
  */
 export function carried(catalog: Catalog, queue: string, kind: Envelope["kind"], type: string): MessageDefinition {
   const definition = kind === "event" ? catalog.subscribers(type).event : catalog.performer(type).on;

@@ -19,31 +19,37 @@ export interface Catalog {
   /** The workflows of the deployment, including those of other Workers. */
   readonly workflows: readonly AnyWorkflow[];
   /**
-   * The consumers of the deployment, one per queue. A consumer that is defined for several queues appears once for each queue. The
-   * consumers of other Workers have `isElsewhere`.
+   * The consumers of the deployment. Each queue has one consumer, and a definition for several queues appears once for each queue. Each
+   * consumer of another Worker has `isElsewhere`.
    */
   readonly consumers: readonly ConsumerDefinition[];
   /** The names that other Workers own. */
   readonly elsewhere: Elsewhere;
   /** The types of events that a route signals to waiting instances. */
   readonly signalled: ReadonlySet<string>;
-  /** The workflow that performs a command. Errors: `unknown_message_type` for an unknown type, with the nearest known name. */
+  /**
+   * The workflow that performs a command. Errors: `unknown_message_type` for an unknown type. The error names the known type with the most
+   * similar name.
+   */
   performer(type: string): AnyWorkflow;
-  /** The targets of an event, and its definition. Errors: `unknown_message_type`. */
+  /** The definition and the targets of an event. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
-  /** The kinds of messages that have this type: one, or none. */
+  /** The kinds of messages that have this type. The list is empty for an unknown type. */
   kindsOf(type: string): readonly Envelope["kind"][];
-  /** Maximum length of a chain of instances that start each other; a longer chain's message becomes a dead letter. */
+  /**
+   * Maximum length of a chain in which each instance starts the next instance. If a chain is longer, the message that would continue it
+   * becomes a dead letter.
+   */
   readonly maxHops: number;
   /** The workflow that calls the `callback_url` of commands; undefined when callbacks are off. */
   readonly callbacks: CallbackSender | undefined;
-  /** Functions of the deployment that are called at the end of a message's processing. */
+  /** The functions of the deployment that the engine calls at the end of a message's processing. */
   readonly hooks: Hooks;
   /** The deployment's own verbs for bulk actions. */
   readonly bulkVerbs: readonly AnyBulkVerb[];
 }
 
-/** A verb of bulk actions with any type of filter: each verb validates its own. */
+/** A verb of bulk actions with any type of filter. Each verb validates its own filter. */
 // biome-ignore lint/suspicious/noExplicitAny: the filter's type is both a parameter and a result here, so no narrower type fits all
 export type AnyBulkVerb = BulkVerbOf<any, Catalog>;
 
@@ -55,22 +61,27 @@ export interface Definition extends Hooks {
    */
   readonly elsewhere?: readonly ConsumerDefinition[];
   /**
-   * Maximum number of instances in a chain after the first, where each emits the event or command that starts the next. The default is 3
-   * instances, the maximum 99. A message beyond this number becomes a dead letter, `too_many_hops`, which ends circular chains.
+   * Maximum number of instances after the first instance of a chain. In a chain, each instance emits the event or command that starts the
+   * next instance. The default is 3, and the maximum is 99. A message that would start another instance becomes a dead letter with the
+   * error `too_many_hops`, so that circular chains end.
    */
   readonly maxHops?: number;
-  /** Your verbs for bulk actions, in addition to the engine's. Default none. */
+  /** Your verbs for bulk actions, in addition to the engine's verbs. Default: none. */
   readonly bulkVerbs?: readonly AnyBulkVerb[];
-  /** `callbackSender({ guard })` lets commands have a `callback_url`. By default a command must not have one. */
+  /** With `callbackSender({ guard })`, a command may have a `callback_url`. By default a command with a callback URL is refused. */
   readonly callbacks?: CallbackSender;
 }
 
 /**
  * Builds the catalog from the consumers of a deployment.
  *
- * Errors: `config_invalid` when a consumer starts or routes messages of another queue, a queue has two consumers or carries commands and
- * events, a workflow or an event is listed twice, two workflows have the same name or command, a sent command has no workflow or no
- * consumer, a route starts a workflow of another event, or `maxHops` is out of range.
+ * Errors: `config_invalid` in each of the following cases:
+ * - A consumer starts or routes messages of another queue.
+ * - A queue has two consumers, or has both commands and events.
+ * - A workflow or an event is listed twice, or two workflows have the same name or command.
+ * - A sent command has no workflow or no consumer.
+ * - A route starts a workflow of another event.
+ * - `maxHops` is not within its limits.
  */
 export function catalog(definition: Definition): Catalog {
   const { consumers: own, elsewhere = [], maxHops, callbacks, bulkVerbs = [], ...hooks } = definition ?? {};
@@ -103,7 +114,7 @@ export function catalog(definition: Definition): Catalog {
   };
 }
 
-/** Collects the names that other Workers own. Without a workflow for callbacks in this Worker, another Worker sends the callbacks. */
+/** Collects the names that other Workers own. If this Worker has no workflow for callbacks, another Worker sends the callbacks. */
 function left(others: readonly ConsumerDefinition[], own: readonly ConsumerDefinition[], callbacks: CallbackSender | undefined): Elsewhere {
   const names = (consumers: readonly ConsumerDefinition[], hasCallbacks: boolean) =>
     new Set([...workflowsOf(consumers).map(({ name }) => name), ...(hasCallbacks ? [SEND_CALLBACK] : [])]);
@@ -113,7 +124,7 @@ function left(others: readonly ConsumerDefinition[], own: readonly ConsumerDefin
   return { workflows, queues: new Set(queues), commands: new Set(startedBy(others).map(({ on }) => on.type)) };
 }
 
-/** The hint of the error for an unknown type without a similar known type. */
+/** The hint in the error for an unknown type, if no known type has a similar name. */
 const NEW = {
   command: " For a new command, add its workflow to `workflows: […]` of millrace({ … }), or to the starts of its queue's consumer.",
   event: " For a new event, add on(…) to the routes of its queue's consumer.",

@@ -1,7 +1,7 @@
 import { assertDeclared, isWhole } from "../contract/declared.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
-/** The options of a consumer, possibly from JavaScript that no compiler has checked. */
+/** The options of a consumer. The types are not certain, because the options may come from JavaScript. */
 interface Said {
   readonly queue?: QueueDefinition;
   readonly starts?: readonly unknown[] | undefined;
@@ -16,7 +16,7 @@ const MAX_BATCH = 100;
 const MAX_WAIT_SECONDS = 60;
 const MAX_CONCURRENCY = 250;
 
-/** Checks a consumer's options against the platform's limits. The catalog checks the bounds of lanes. Errors: `config_invalid`. */
+/** Checks a consumer's options against the platform's limits. The limits of lanes are checked by the catalog. Errors: `config_invalid`. */
 export function checkConsumer(said: Said): void {
   const { queue, starts, routes, batch, concurrency, sequence } = said ?? {};
   assertDeclared(typeof queue?.name === "string", "A consumer must have a queue: pass the result of defineQueue({ name }).");

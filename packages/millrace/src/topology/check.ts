@@ -5,7 +5,7 @@ import { transformIn } from "../contract/transforms.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { targetsOf } from "./routes.ts";
 
-/** Checks that a deployment's consumers fit together. Errors: `config_invalid`, which names the change to make. */
+/** Checks that a deployment's consumers fit together. Errors: `config_invalid`, which names the necessary change. */
 export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
   const [mistake] = [
     ...queues(consumers),
@@ -78,7 +78,7 @@ function lanes(consumers: readonly ConsumerDefinition[]): string[] {
   });
 }
 
-/** The lane's object stores all instances in progress as one value. */
+/** The limit exists because a lane's object stores all its instances in progress as one value. */
 const MAX_LANE_CONCURRENCY = 100;
 
 function starts(consumers: readonly ConsumerDefinition[]): string[] {
@@ -140,7 +140,7 @@ function workflows(consumers: readonly ConsumerDefinition[]): string[] {
   ];
 }
 
-/** Lists problems of sent commands that no workflow performs or no consumer receives. */
+/** Lists commands that routes send although no workflow performs them or no consumer receives them. */
 function sent(consumers: readonly ConsumerDefinition[]): string[] {
   const performed = new Set(startedBy(consumers).map(({ on }) => on.type));
   const consumed = new Set(consumers.map(({ queue }) => queue.name));
@@ -155,7 +155,7 @@ function sent(consumers: readonly ConsumerDefinition[]): string[] {
     });
 }
 
-/** Lists payload schemas with transforms, because each hop would apply the transforms again. */
+/** Lists payload schemas with transforms, because each instance of a chain would apply the transforms again. */
 function transforming(consumers: readonly ConsumerDefinition[]): string[] {
   const messages = [...startedBy(consumers).map(({ on }) => on), ...routesOf(consumers).map(({ event }) => event)];
   return messages.flatMap(({ kind, type, payload }) => {

@@ -7,10 +7,13 @@ import { checkConsumer } from "./check-consumer.ts";
 import { checkedRepairs, type Repair } from "./repairs.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
-/** The consumer of one queue as data: how it receives messages, and what they start. `wrangler.jsonc` must contain the same values. */
+/**
+ * The definition of a queue's consumer: how the consumer receives messages, and what the messages start. `wrangler.jsonc` must contain the
+ * same values.
+ */
 export type ConsumerDefinition = CommandConsumer | EventConsumer;
 
-/** The consumer of a queue of commands: each command starts the workflow that performs it. */
+/** The consumer of a queue of commands. Each command starts the workflow that performs the command. */
 export interface CommandConsumer extends Policy {
   readonly starts: readonly AnyWorkflow[];
   readonly routes?: never;
@@ -22,14 +25,14 @@ export interface EventConsumer extends Policy {
   readonly starts?: never;
 }
 
-/** The options of a consumer: how it receives messages, and how often it tries each. */
+/** The options of a consumer: how the consumer receives messages, and how often it tries each message. */
 interface Policy {
   readonly queue: QueueDefinition;
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
   readonly batch: { readonly size: number; readonly waitSeconds: number };
   /**
-   * Maximum number of batches of the queue in parallel. Without this limit the platform runs up to 250 batches, each with a write to the
-   * one database. For a lane it is the maximum number of instances in progress per key.
+   * Maximum number of batches of the queue in parallel. Without a limit, the platform runs up to 250 batches in parallel, and each batch
+   * writes to the same database. For a lane, the value is the maximum number of instances in progress per key.
    */
   readonly concurrency: number;
   /**
@@ -37,24 +40,24 @@ interface Policy {
    * ends the handler.
    */
   readonly deadlineMs: number;
-  /** The reaction to a gap in a sender's sequence numbers; undefined: sequence numbers are not checked. */
+  /** The reaction to a gap in a sender's sequence numbers. If undefined, sequence numbers are not checked. */
   readonly sequence: GapRule | undefined;
-  /** The delay of low-priority commands; undefined: the queue has no priorities. */
+  /** The delay of low-priority commands. If undefined, the queue has no priorities. */
   readonly priority: { readonly lowMs: number } | undefined;
-  /** The reaction of a lane to a failure; undefined for a queue, which has a dead-letter queue. */
+  /** The reaction of a lane to a failure. Undefined for a queue, because a queue has a dead-letter queue instead. */
   readonly onFailure: OnFailure | undefined;
-  /** Repairs that the engine tries on a dead letter of the queue when it is captured. */
+  /** The repairs that the engine tries when it captures a dead letter of the queue. */
   readonly repairs: readonly Repair[];
-  /** True when another Worker consumes the queue: see `elsewhere` of the catalog. */
+  /** True if another Worker consumes the queue (see `elsewhere` of the catalog). */
   readonly isElsewhere?: boolean;
 }
 
 /**
- * The reaction to a message whose `sequence` is not the next of its sender and subject.
- * - `wait`: the message is delayed until the gap is filled or the limit is reached. The message proceeds after the limit; a missing
+ * The reaction to a message whose `sequence` is not the next number for the message's sender and subject.
+ * - `wait`: the message is delayed until the gap is filled or the limit is reached. After the limit the message proceeds, and a missing
  *   message that arrives later becomes a dead letter.
  * - `retry`: the message uses its queue's retries, then becomes a dead letter.
- * - `skip`: the message proceeds at once; missing messages that arrive later are ignored.
+ * - `skip`: the message proceeds at once, and missing messages that arrive later are ignored.
  */
 export type GapRule = ({ readonly gap: "wait"; readonly limitMs: number } | { readonly gap: "retry" | "skip" }) & {
   /** The first sequence number that senders use. */
@@ -64,7 +67,10 @@ type FirstNumber = 0 | 1;
 
 const FIRST_NUMBER: FirstNumber = 1;
 
-/** A dead-letter queue has one consumer: one statement stores a hundred dead letters, and other work needs an overloaded database more. */
+/**
+ * Maximum number of parallel batches of a dead-letter queue. One batch at a time is enough, because one statement stores a hundred dead
+ * letters. More parallel batches would delay more important work in an overloaded database.
+ */
 export const DEAD_LETTER_CONCURRENCY = 1;
 
 const RETRIES = { limit: 3, initial: "30 seconds", max: "10 minutes" } as const;
@@ -72,7 +78,7 @@ const BATCH = { size: 10, waitSeconds: 0 };
 
 /**
  * Five consumers with batches of 10, 0.4 s per batch, start 125 instances per second. The platform creates at most 100 per second of one
- * workflow, so a sixth consumer would only be refused.
+ * workflow, so the platform would refuse the instances of a sixth consumer.
  */
 const CONCURRENCY = 5;
 
@@ -82,12 +88,12 @@ const WALL_MS = 15 * 60_000;
 /** The platform's maximum number of retries of a queue's message. */
 const MAX_QUEUE_RETRIES = 100;
 
-/** The retry delays of a lane are short, because all messages queued behind the head wait for it. */
+/** The retry delays of a lane are short, because all further messages of the lane wait for the head message. */
 const LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const;
 /** The batch size of a lane is one, because the messages of a batch would be accepted in parallel. */
 const LANE_BATCH = { size: 1, waitSeconds: 0 };
 const LANE_CONCURRENCY = 1;
-/** A Durable Object stays in memory for 70 seconds during its own pending work. */
+/** The time limit is less than the 70 seconds for which a Durable Object with pending work stays in memory. */
 const LANE_DEADLINE: Duration = "1 minute";
 
 interface Retries {
@@ -109,15 +115,17 @@ type ConsumerOptions = {
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
 /**
- * Declares the consumer of a queue: `starts` lists the workflows that perform the queue's commands, `routes` the targets of its events.
+ * Declares the consumer of a queue: `starts` lists the workflows that perform the queue's commands, and `routes` lists the targets of the
+ * queue's events.
  *
- * Defaults: `retries` 3, from 30 seconds up to 10 minutes; `batch` 10 messages, no wait, which suits a queue with a waiting user;
- * `concurrency` 5 batches in parallel; `deadline` of a batch 13 minutes. `priority` lets commands be `high`, which start at once before all
- * queued messages, or `low`, which are delayed by the given time. `sequence` sets the reaction to a gap in a sender's numbers, and the
- * first number (`first`; default 1). `repairs` fix known failures of the queue's messages, once each.
+ * Defaults: 3 `retries` after 30 seconds up to 10 minutes. A `batch` of 10 messages without a wait, because users may wait for the result.
+ * A `concurrency` of 5 parallel batches. A `deadline` of 13 minutes for a batch. With `priority`, a command may have a high priority
+ * (`high`) and start at once before all queued messages. A command with a low priority (`low`) is delayed by the given time. `sequence`
+ * sets the reaction to a gap in a sender's sequence numbers, and the first sequence number (`first`, default 1). `repairs` fix known
+ * failures of the queue's messages, and at most one repair is tried for each message.
  *
- * For a lane (`defineLaneQueue`) `onFailure` is required. Defaults: `retries` 3, from 1 second up to 30 seconds; `batch` 1 message;
- * `concurrency` 1 instance in progress per key; `deadline` 1 minute. Errors: `config_invalid`.
+ * For a lane (`defineLaneQueue`) `onFailure` is required. Defaults: 3 `retries` after 1 second up to 30 seconds. A `batch` of 1 message. A
+ * `concurrency` of 1 instance in progress per key. A `deadline` of 1 minute. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
   checkConsumer(options);
@@ -181,7 +189,10 @@ function checkedLow({ name }: QueueDefinition, lowMs: number): number {
   return lowMs;
 }
 
-/** Delay before the next delivery of a message that failed `attempt` times: whole seconds, at least 1, as queues require. */
+/**
+ * The delay before the next delivery of a message that failed `attempt` times. The delay is at least 1 second and in whole seconds, because
+ * queues require whole seconds.
+ */
 export function retryDelaySeconds({ retries }: ConsumerDefinition, attempt: number): number {
   return Math.max(1, Math.ceil(backoffMs(attempt, retries.initialMs, retries.maxMs) / 1000));
 }
@@ -204,7 +215,7 @@ export function routesOf(consumers: readonly ConsumerDefinition[]): Route[] {
   return consumers.flatMap(({ routes = [] }) => routes);
 }
 
-/** Returns every workflow of the consumers: first those that perform commands, then those that routes start. */
+/** Returns every workflow of the consumers. Workflows that perform commands come before workflows that routes start. */
 export function workflowsOf(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {
   const targets = routesOf(consumers).flatMap(targetsOf);
   return [...startedBy(consumers), ...targets.flatMap((target) => (target.do === "start" ? [target.workflow] : []))];

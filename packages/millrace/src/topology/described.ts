@@ -33,7 +33,7 @@ export function messagesIn({ consumers }: Pick<Catalog, "consumers">): Described
     performer: null,
     follows: targetsOf(route).map(followsFrom),
   }));
-  // A consumer of several queues is listed once for each.
+  // A consumer of several queues is listed once for each queue.
   const known = new Map([...commands, ...events].map((one) => [`${one.definition.kind} ${one.definition.type}`, one]));
   return [...known.values()].sort((one, other) => (one.definition.type < other.definition.type ? -1 : 1));
 }
@@ -49,7 +49,7 @@ function followsFrom(target: Target): Follows {
 /** A queue or a lane with the options of its consumer. */
 export interface DescribedQueue {
   readonly name: string;
-  /** True for a lane: messages of one key are processed in order. */
+  /** True for a lane, which processes the messages of a key in order. */
   readonly isLane: boolean;
   readonly carries: "commands" | "events";
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
@@ -61,11 +61,11 @@ export interface DescribedQueue {
   readonly isElsewhere: boolean;
   /** The types of the queue's messages. */
   readonly messages: string[];
-  /** The declared senders of the queue's messages: HTTP routes, and events with a route that sends. */
+  /** The declared senders of the queue's messages. These are HTTP routes, and events with a route that sends commands. */
   readonly producers: Producer[];
 }
 
-/** A sender of a queue's messages: an HTTP route, the type of an event with a route that sends, or a workflow. */
+/** A sender of a queue's messages: an HTTP route, a workflow, or the type of an event with a route that sends commands. */
 export interface Producer {
   by: "request" | "route" | "workflow";
   name: string;
@@ -93,7 +93,7 @@ function carriedBy(messages: readonly DescribedMessage[], queue: string): Pick<D
   return { messages: [...types], producers: [...by("request", new Set(doors)), ...by("route", names)] };
 }
 
-/** The deadline of each workflow in milliseconds; null if it has none. */
+/** The deadline of each workflow in milliseconds; null for a workflow without a deadline. */
 export function deadlinesIn({ workflows }: Pick<Catalog, "workflows">): ReadonlyMap<string, number | null> {
   return new Map(workflows.map(({ name, deadline }) => [name, deadline === undefined ? null : durationMs(deadline)]));
 }

@@ -5,10 +5,7 @@ import { holdsMarks, REDACTED, redact } from "../contract/redact.ts";
 import type { Catalog } from "./catalog.ts";
 import { routesOf, startedBy } from "./consumer.ts";
 
-/**
- * The fields of an envelope that select the schema of its payload. The present version of the schema applies to a message without a
- * version.
- */
+/** The fields of an envelope that select the schema of its payload. A message without a version has the present version of the schema. */
 export type Typed = Pick<Envelope, "message_type"> & Partial<Pick<Envelope, "schema_version">>;
 
 /** Redacts the marked fields of a catalog's messages. */
@@ -17,7 +14,7 @@ export interface Marks {
   readonly marked: readonly MessageDefinition[];
   /** Redacts a payload by the definition of its type. The function calls `withheld` with each redacted value. */
   payload(of: Typed, payload: unknown, withheld?: (one: unknown) => void): unknown;
-  /** Redacts a received message of any shape. `hide` removes the same values from texts about the message. */
+  /** Redacts a received message of any shape. `hide` removes the redacted values from strings about the message. */
   message(queue: string, body: unknown): { body: unknown; hide: Hide };
 }
 
@@ -33,7 +30,10 @@ export function marksOf(catalog: Catalog): Marks | undefined {
 
 const made = new WeakMap<Catalog, { readonly marks: Marks | undefined }>();
 
-/** Removes from texts about a received message the values that its definition marks. The values are determined at the first call. */
+/**
+ * Returns a function that removes the marked values of a received message from a string. The first call of the returned function determines
+ * the marked values.
+ */
 export function hideIn(catalog: Catalog, queue: string, body: unknown): Hide {
   const marks = marksOf(catalog);
   if (marks === undefined) return hideNothing;
@@ -44,7 +44,7 @@ export function hideIn(catalog: Catalog, queue: string, body: unknown): Hide {
   };
 }
 
-/** A received value may be circular or too deeply nested to search: then the whole value is hidden. */
+/** Hides the whole value if the received message cannot be searched because it is circular or nested too deeply. */
 function hideOrAll(look: () => Hide): Hide {
   try {
     return look();
@@ -64,7 +64,7 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
 
   function payload({ message_type, schema_version }: Typed, value: unknown, withheld: (one: unknown) => void = () => {}): unknown {
     const definitions = byType.get(message_type);
-    // The field names of an older schema version are unknown.
+    // The field names of an older schema version are not known.
     const isUnknown =
       definitions === undefined || definitions.some((one) => isMarked(one) && (schema_version ?? one.version) < one.version);
     if (!isUnknown) return definitions.reduce((shown, one) => redact(one.payload, shown, withheld), value);
@@ -74,8 +74,8 @@ function marksBy(catalog: Catalog, marked: readonly MessageDefinition[]): Marks 
   }
 
   /**
-   * Fields that no envelope has are redacted like the payload: they may be the payload under a wrong name. Any text about a message is
-   * hidden if its payload is stored in R2.
+   * A field that no envelope has is redacted like the payload, because it may be the payload under a wrong name. If a message's payload is
+   * stored in R2, every string about the message is hidden.
    */
   function message(queue: string, body: unknown): { body: unknown; hide: Hide } {
     if (!mayHoldMarks(catalog, queue, body)) return { body, hide: hideNothing };
@@ -106,7 +106,10 @@ function isOfEnvelope(name: string, value: unknown): boolean {
   return typeof value !== "object" || envelopeSchema.shape[name as keyof typeof envelopeSchema.shape].safeParse(value).success;
 }
 
-/** True if a message may contain marked values: its type has marks, or its type is unknown and a type of the same queue has marks. */
+/**
+ * True if a message may contain marked values. A message may contain them if its type has marks, or if its type is unknown and a type of
+ * its queue has marks.
+ */
 function mayHoldMarks(catalog: Catalog, queue: string, body: unknown): boolean {
   const definitions = definitionsOf(catalog);
   const type = typeof body === "object" && body !== null ? (body as Record<string, unknown>).message_type : undefined;

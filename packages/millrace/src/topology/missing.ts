@@ -4,7 +4,7 @@ import { laneIn } from "../contract/queue.ts";
 import type { Catalog } from "./catalog.ts";
 import { ownOf } from "./consumer.ts";
 
-/** Lists the catalog's workflows and queues without a binding in this Worker: one sentence each, with the line to add. */
+/** Lists the catalog's workflows and queues without a binding in this Worker. Each sentence contains the line to add. */
 export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "consumers" | "elsewhere">): string[] {
   const queues = ownOf(catalog.consumers)
     .map(({ queue }) => queue.name)
@@ -17,7 +17,7 @@ export function missingIn(env: object, catalog: Pick<Catalog, "workflows" | "con
   ];
 }
 
-/** Returns the reason why a workflow's instances cannot start in this Worker; undefined if they can. */
+/** Returns the reason why a workflow's instances cannot start in this Worker; undefined if the instances can start. */
 export function notStartable(env: object, workflow: string, catalog?: Pick<Catalog, "workflows" | "elsewhere">): string | undefined {
   if (isElsewhere(env, workflow, catalog?.elsewhere)) return undefined;
   const [missing] = refusalOf(() => workflowBinding(env, workflow, catalog?.elsewhere));

@@ -1,7 +1,7 @@
 import type { Catalog } from "./catalog.ts";
 import { routesOf } from "./consumer.ts";
 
-/** Returns the names of a deployment's workflows and event types, which are hashed into keys. */
+/** Returns the names of a deployment's workflows and event types. The hashes in keys are computed from these names. */
 export function namesOf(catalog: Pick<Catalog, "workflows" | "consumers">): { workflows: string[]; events: string[] } {
   return {
     workflows: catalog.workflows.map(({ name }) => name),

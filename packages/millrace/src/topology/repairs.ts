@@ -2,7 +2,7 @@ import { isFunction } from "../contract/declared.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 
-/** A newly captured dead letter, as passed to a repair. */
+/** A newly captured dead letter that is passed to a repair. */
 export interface RepairableLetter {
   /** The error code of the dead letter, or `exhausted`. */
   readonly reason: string;
@@ -10,13 +10,13 @@ export interface RepairableLetter {
   readonly error: string;
   readonly messageType: string | null;
   readonly attempts: number;
-  /** A copy of the received message. The message has the fields of an envelope, but the fields are not validated. */
+  /** A copy of the received message. The message has the fields of an envelope, but no field is validated. */
   readonly message: Readonly<Record<string, unknown>>;
 }
 
 /**
  * A known failure and its fix. The functions of a repair must be pure and fast. The result of `mend` is validated like an operator's
- * correction: it must keep its tenant, key, source, kind and type.
+ * correction. The result must have the same tenant, key, source, kind and type as the message.
  */
 export interface Repair {
   /**
@@ -25,7 +25,7 @@ export interface Repair {
   readonly name: string;
   /** True for dead letters that this repair fixes. Only the first matching repair of a queue is tried. */
   readonly when: (letter: RepairableLetter) => boolean;
-  /** Returns the whole message with the fix. */
+  /** Returns the whole repaired message. */
   readonly mend: (message: RepairableLetter["message"]) => unknown;
 }
 

@@ -9,14 +9,14 @@ import { MAX_RATE_PER_SECOND } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import type { AnyWorkflow, WorkflowDefinition } from "../workflow/workflow.ts";
 
-/** An accepted event, as passed to the code of a target. */
+/** An accepted event that is passed to the code of a target. */
 export interface Routed<Payload> {
   readonly payload: Payload;
   readonly envelope: Envelope;
   readonly env: Cloudflare.Env;
   /**
-   * Runs `make` once per batch of events and name, for example to read a tenant's settings. All calls of X with the same name get the same
-   * result.
+   * Runs `make` once for each name in each batch of events, for example to read a tenant's settings. All calls of `once` with the same name
+   * get the same result.
    */
   readonly once: <T>(name: string, make: () => Promise<T>) => Promise<T>;
 }
@@ -37,16 +37,16 @@ interface Start<Type extends string> {
   readonly workflow: AnyWorkflow;
 }
 
-/** Sends commands on their own queue, each with its own key. The commands are committed with the acceptance of the event. */
+/** Sends commands, each on the queue of its type and with its own key. The commands are committed with the acceptance of the event. */
 interface Send<Payload> {
   readonly do: "send";
   readonly command: CommandDefinition;
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
-  /** The payload of the only command, when it is computed from the event's payload alone, without effects. */
+  /** Computes the payload of the only command, if the event's payload alone determines the command's payload. */
   readonly derived?: ((payload: Payload) => unknown) | undefined;
   /** A row of your table about each command, written with the acceptance of the event. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
-  /** Maximum commands per second for one event; undefined: no limit. */
+  /** Maximum count of commands per second for one event. If undefined, there is no limit. */
   readonly ratePerSecond: number | undefined;
   readonly limitMs: number;
 }
@@ -58,24 +58,24 @@ export interface Sent<Payload = unknown> {
   readonly instanceId: string;
 }
 
-/** Wakes the instances that wait for the event, now or soon. */
+/** Wakes the instances that wait for the event now or will soon wait for the event. */
 interface Signal {
   readonly do: "signal";
 }
 
-/** Your rows, written with the acceptance of the event: one statement for a whole batch. */
+/** Your rows, which are written with the acceptance of the event. One statement writes the rows of a whole batch. */
 interface Project<Payload> {
   readonly do: "project";
   readonly row: (event: Routed<Payload>) => RowStatement | undefined;
 }
 
 /**
- * Code that may run more than once per event and in any order, so it must be idempotent. When the code throws, the event is delivered
- * again.
+ * Code that may run more than once per event and in any order. Therefore the code must be idempotent. When the code throws, the event is
+ * delivered again.
  */
 interface Call<Payload> {
   readonly do: "call";
-  /** The result of the handler is awaited and ignored. */
+  /** The engine awaits the result of the handler, and ignores the value. */
   readonly handler: (event: Routed<Payload>) => unknown;
   readonly limitMs: number;
   /** True for code that runs after the commit. */
@@ -87,11 +87,14 @@ const ROUTE_LIMIT: Duration = "30 seconds";
 
 export interface CallOptions {
   /**
-   * Time limit of the target's code for one event; default 30 seconds. An event whose code took longer is retried, and finally becomes a
-   * dead letter with `route_timeout`.
+   * Time limit of the target's code for one event; default 30 seconds. An event whose code exceeds the limit is retried, and finally
+   * becomes a dead letter with `route_timeout`.
    */
   timeout?: Duration;
-  /** `commit`: the code runs after the commit of the event's commands and rows, and its failure does not hold them back. Default: before. */
+  /**
+   * With `commit`, the code runs after the commit of the event's commands and rows. Therefore a failure of the code does not prevent the
+   * commit. By default the code runs before the commit.
+   */
   after?: "commit";
 }
 
@@ -110,7 +113,7 @@ export interface EventListener {
   onEvent(envelope: Envelope): Promise<void>;
 }
 
-/** Declares the targets of an event. Without a target the event is accepted, and starts nothing. */
+/** Declares the targets of an event. An event without a target is accepted and starts nothing. */
 export function on<Payload, Type extends string>(
   event: EventDefinition<Payload, Type>,
   ...targets: Target<NoInfer<Payload>, NoInfer<Type>>[]
@@ -124,7 +127,7 @@ export function on<Payload, Type extends string>(
   return { event: event as EventDefinition, targets: targets as readonly Target<never>[] };
 }
 
-/** Checks a target that may come from JavaScript without type checks. */
+/** Checks a target, because it may come from JavaScript without type checks. */
 function isTarget(target: Target | undefined): boolean {
   switch (target?.do) {
     case "start":
@@ -153,9 +156,9 @@ export function send<Event, Payload>(command: CommandDefinition<Payload>, payloa
 }
 
 /**
- * Sends one command for each payload, or none. Payloads with equal keys send one command. `row` writes your row about each command; a
- * repeated statement must change nothing, as with `project`. `ratePerSecond` spreads the commands of one event over time, the last at most
- * 12 hours later. Errors: `config_invalid` for an invalid rate of commands.
+ * Sends one command for each payload, or none. Payloads with equal keys send one command. `row` writes your row about each command. A
+ * repeated statement must change nothing, like a statement of `project`. `ratePerSecond` spreads the commands of an event over a time of at
+ * most 12 hours. Errors: `config_invalid` for an invalid rate of commands.
  */
 export function sendEach<Event, Payload>(
   command: CommandDefinition<Payload>,
@@ -185,14 +188,14 @@ export function signal(): Signal {
 }
 
 /**
- * Writes a row of your table about the event, or none. Use the same statement text in every call: the rows of a batch are one statement.
- * Repeating the statement must change nothing (`ON CONFLICT`).
+ * Writes a row of your table about the event, or none. Use the same statement text in every call, because one statement writes all rows of
+ * a batch. Repeating the statement must change nothing (`ON CONFLICT`).
  */
 export function project<Payload>(row: (event: Routed<Payload>) => RowStatement | undefined): Project<Payload> {
   return { do: "project", row };
 }
 
-/** Calls your code at least once per event, in no order. When the code throws, the event is delivered again. */
+/** Calls your code at least once per event, in no particular order. When the code throws, the event is delivered again. */
 export function call<Payload>(
   handler: (event: Routed<Payload>) => unknown,
   { timeout = ROUTE_LIMIT, after }: CallOptions = {},

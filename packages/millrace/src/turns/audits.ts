@@ -5,7 +5,7 @@ import type { SteerRequest } from "../lanes/turns-stub.ts";
 import { auditDone, operatorOf } from "../store/actions.ts";
 import { atomically } from "../store/d1/retry.ts";
 
-/** An operator's action on a lane, done or refused, without its audit row yet. */
+/** An operator's completed or refused action on a lane. The audit row of the action is not written yet. */
 export interface Owed extends SteerRequest {
   readonly tenantId: string;
   readonly target: string;
@@ -17,7 +17,10 @@ export interface Owed extends SteerRequest {
 
 const PAUSE_MS = 10_000;
 
-/** The audit of operators' actions on one lane. An audit entry is stored with the change, and removed after its row is in the database. */
+/**
+ * The audit of operators' actions on one lane. An audit entry is stored in the transaction of the change, and is removed after the entry's
+ * audit row is in the database.
+ */
 export class Audits {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
@@ -33,17 +36,20 @@ export class Audits {
     return this.#owed.length > 0 ? this.#triedAt : undefined;
   }
 
-  /** Stores an audit entry in the transaction of its change. */
+  /** Stores an audit entry. The call must be in the transaction of the audited change. */
   owe(owed: Owed): void {
     this.#kv.put("audits", [...this.#owed, owed]);
   }
 
-  /** Writes the pending audit rows to the database. The function never throws: an audit row remains stored here until it is written. */
+  /**
+   * Writes the pending audit rows to the database. The function never throws, because an audit row remains stored in this object until the
+   * row is written.
+   */
   async write(): Promise<void> {
     const owed = this.#owed;
     if (owed.length === 0) return;
     this.#triedAt = Date.now() + PAUSE_MS;
-    // An audit row gets the time of its writing, so that readers of the audit get rows in order.
+    // The time of an audit row is the time when it is written, so that readers of the audit get rows in order.
     const rows = owed.map(({ actionId, result, ...action }) =>
       auditDone(operatorOf(action), { ...action, id: actionId, instanceId: null }, result),
     );

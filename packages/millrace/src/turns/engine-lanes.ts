@@ -23,7 +23,7 @@ export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typ
     protected override readonly lanes = lanes;
     protected override readonly plans = new Map([...plans, ...plansOf([...lanes.values()].map((lane) => this.#laneOf(lane)))]);
 
-    /** The lane itself retries without limit, because the policy for a failing head is applied when the head is accepted. */
+    /** The lane object retries without limit, because the acceptance of the head message applies the policy for a failing head message. */
     #laneOf(lane: EngineLane): AnyLane {
       const { retries, batch, deadlineMs } = lane.consumer;
       return defineLane<unknown, EngineEnv>({

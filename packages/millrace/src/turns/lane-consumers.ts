@@ -12,21 +12,22 @@ import type { Catalog } from "../topology/catalog.ts";
 import { type ConsumerDefinition, ownOf } from "../topology/consumer.ts";
 import { hideIn } from "../topology/marks.ts";
 
-/** A lane of the engine, as the consumer of its queue declares it. */
+/** A lane of the engine, which the consumer of the lane's queue declares. */
 export interface EngineLane {
   readonly name: string;
   readonly consumer: ConsumerDefinition;
   readonly onFailure: OnFailure;
   /**
-   * Maximum number of instances of one key that run at the same time. Lanes of events have no maximum, because they wait for no instance.
+   * Maximum number of instances of one key that run at the same time. A lane of events has no maximum, because such a lane waits for no
+   * instance.
    */
   readonly concurrency: number;
   readonly taker: Taker;
-  /** The instance that a message starts; undefined if it starts none. */
+  /** The id of the instance that a message starts; undefined if the message starts no instance. */
   instanceOf(body: unknown): string | undefined;
-  /** Redacts a message's withheld fields in the error of its last attempt. */
+  /** Redacts the values of a message's withheld fields in the error of the message's latest attempt. */
   hideOf(body: unknown): Hide;
-  /** Stores a message that an operator skipped as a dead letter. The function throws the database's error. */
+  /** Stores as a dead letter a message that an operator skipped. The function throws the database's error. */
   keepLetter(letter: LaneLetter, env: EngineEnv): Promise<void>;
 }
 
@@ -57,7 +58,7 @@ export function lanesOf(catalog: Catalog): EngineLane[] {
 async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {
   const why = new Error(`An operator skipped it in its lane.${error === null ? "" : ` Last error: ${error}`}`);
   const message = { id, body, timestamp: new Date(sentAt) };
-  // The message is also refused, so that its row shows that it will not start: no later event would give it a turn.
+  // The message is also refused, so that its row shows that its instance will not start. No later event would give the message a turn.
   const [fate] = await capture(intake, [{ message, error: why, attempts: Math.max(1, attempts), refused: true, reason: "skipped" }]);
   if (typeof fate === "object") throw fate.failed;
 }

@@ -5,19 +5,19 @@ import type { LaneStanding } from "../lanes/turns-stub.ts";
 import { query } from "../store/d1/retry.ts";
 import { forgetLane, noteLane } from "../store/lanes.ts";
 
-/** A lane is reported as stuck when its oldest message has waited this long. */
+/** A lane is reported as stuck when its oldest message has waited for this time, in milliseconds. */
 const STILL_AFTER_MS = 10_000;
-/** The row of a stuck lane is written at most this often. */
+/** Minimum time between two writes of a stuck lane's row, in milliseconds. */
 const NOTE_EVERY_MS = 10_000;
 
 /** The database row by which operators find a stuck lane. A lane that makes progress has no such row. */
 export class Noticed {
   readonly #db: D1Database;
   readonly #kv: SyncKvStorage;
-  /** The content of the lane's row; undefined if there is none, or if this object was recreated and has not read it. */
+  /** The content of the lane's row. Undefined if the lane has no row, or if this object was recreated and has not read the row. */
   #said: string | undefined;
   #saidAt = 0;
-  /** The write or the final removal of the row that is in progress. */
+  /** The present write of the row, or the final removal of the row. */
   #writing: Promise<void> | undefined;
 
   constructor(db: D1Database, kv: SyncKvStorage) {
@@ -35,14 +35,14 @@ export class Noticed {
     return this.#said === wordsOf(standing) ? undefined : this.#saidAt + NOTE_EVERY_MS;
   }
 
-  /** True if the lane has a row, or one is being written. */
+  /** True if the lane has a row, or if its row is being written. */
   get isThere(): boolean {
     return this.#writing !== undefined || this.#kv.get("noted") === true;
   }
 
   /**
-   * Removes the row of a lane that is being erased, and writes none from now on. After a database error, which the function throws, the
-   * lane writes rows again.
+   * Removes the row of a lane that is being erased, and prevents later writes of the row. The function throws a database error, and after
+   * such an error the lane writes its row again.
    */
   async close({ tenant, lane, key }: LaneName): Promise<void> {
     while (this.#writing !== undefined) await this.#writing;
@@ -57,7 +57,7 @@ export class Noticed {
     await removed;
   }
 
-  /** Writes or removes the lane's row. The function never throws: it tries a failed write again 10 s later. */
+  /** Writes or removes the lane's row. The function never throws, because it retries a failed write 10 s later. */
   async write(standing: LaneStanding): Promise<void> {
     if (standing.tenant === null || this.#writing !== undefined) return;
     this.#writing = this.#write(standing, standing.tenant).finally(() => {
@@ -72,7 +72,7 @@ export class Noticed {
       const isStill = (standsSince(standing) ?? Number.POSITIVE_INFINITY) <= Date.now();
       if (isStill) {
         const row = { tenantId: tenant, lane, key, state, why, depth, oldestAt, head: head && JSON.stringify(head) };
-        // The flag is stored before the row: a row without this flag would never be removed.
+        // The flag is stored before the row, because a row without this flag would never be removed.
         this.#kv.put("noted", true);
         await query(this.#db, noteLane({ ...row, ahead: JSON.stringify(ahead) }));
         this.#said = wordsOf(standing);

@@ -6,7 +6,7 @@ export interface Place {
   readonly id: string;
   /** The time when the instance got its turn, in milliseconds since 1970. */
   readonly since: number;
-  /** The error of the instance's run; null while it runs. */
+  /** The error of the instance's run; null while the run is in progress. */
   readonly failed: string | null;
 }
 
@@ -19,8 +19,9 @@ interface Kept {
 const NONE: Kept = { places: [], held: false };
 
 /**
- * The stored list of one lane's running instances. The end of an instance's run frees its place in the lane. The lane's policy decides
- * about the place of a failed run: `park` frees the place, `block` keeps it until the instance is fixed, `hold` stops the lane.
+ * The stored list of one lane's running instances. When a run succeeds or is ended by an operator, its instance is removed from the list.
+ * After a failed run, the policy `park` removes the instance. The policy `block` keeps the instance in the list until an operator has fixed
+ * it. The policy `hold` stops the lane.
  */
 export class Places {
   readonly #kv: SyncKvStorage;
@@ -43,7 +44,7 @@ export class Places {
     return this.#kept.held;
   }
 
-  /** Number of further instances of the lane that can start now. */
+  /** The count of further instances of the lane that can start now. */
   get room(): number {
     return this.held ? 0 : Math.max(0, this.#most - this.all.length);
   }
@@ -52,7 +53,7 @@ export class Places {
     if (!this.#has(id)) this.#keep({ ...this.#kept, places: [...this.all, { id, since, failed: null }] });
   }
 
-  /** Records that a run has ended, or that an operator has closed its instance. */
+  /** Records that an instance's run has ended, or that an operator has closed the instance. */
   end(id: string, { status, error }: RunEnd): void {
     const place = this.#has(id);
     if (!place) return;
@@ -61,12 +62,12 @@ export class Places {
     else if (place.failed === null) this.#mark(id, error ?? "It has failed.", this.held || this.#onFailure === "hold");
   }
 
-  /** Records that an instance of the lane is running, perhaps again. */
+  /** Records that an instance of the lane is running, for example after an operator's retry. */
   goesOn(id: string): void {
     if (this.#has(id)?.failed != null) this.#mark(id, null, this.held);
   }
 
-  /** Frees the lane's places of the given instances. */
+  /** Removes the given instances from the list of running instances. */
   free(ids: readonly string[]): void {
     if (ids.some((id) => this.#has(id))) this.#keep({ ...this.#kept, places: this.all.filter(({ id }) => !ids.includes(id)) });
   }
@@ -76,7 +77,10 @@ export class Places {
     return this.all.filter(({ failed }) => failed !== null).map(({ id }) => id);
   }
 
-  /** Frees the places of failed instances about which an operator has decided. A held lane continues when no failed instance is left. */
+  /**
+   * Removes failed instances about which an operator has decided from the list. A held lane continues when the list contains no failed
+   * instance.
+   */
   letGo(ids: readonly string[]): void {
     this.free(ids);
     if (this.held && this.failed.length === 0) this.#keep({ ...this.#kept, held: false });

@@ -9,14 +9,15 @@ import type { Place, Places } from "./places.ts";
 const SHORTEST_MS = 10_000;
 const LONGEST_MS = 300_000;
 /**
- * An instance that has recorded no step for this long is checked by the keeper on the platform. The keeper does not check an instance that
- * waits in the lane.
+ * If an instance has recorded no step within this time, in milliseconds, the keeper checks the instance on the platform. Unless the lane
+ * requests a check, the keeper does not check an instance that waits in the lane.
  */
 const UNSEEN_MS = 30_000;
 
 /**
- * The time between two polls for ended instances: half the time since the last turn, 10 s to 5 min. The interval uses no counter, so a
- * recreated object continues with the same one. The first poll is due this long after the turn was given.
+ * The time between two polls for ended instances. The interval is half the time since the latest turn, and between 10 s and 5 min. The
+ * interval is computed without a counter, so that a recreated object continues with the same interval. The first poll is due one interval
+ * after the turn was given.
  */
 export function lookPauseMs(places: readonly Place[], lookedAt: number): number {
   const youngest = Math.max(...places.map(({ since }) => since));
@@ -24,7 +25,10 @@ export function lookPauseMs(places: readonly Place[], lookedAt: number): number 
   return lookedAt >= youngest ? pauseMs : youngest + SHORTEST_MS - lookedAt;
 }
 
-/** Reads the status of instances without a reported end, in one query. The function never throws: the next poll tries again. */
+/**
+ * Reads in one query the status of instances without a reported end. The function never throws, because the next poll reads the status
+ * again.
+ */
 export async function askDatabase(db: D1Database, tenantId: string, places: Places): Promise<void> {
   const ids = places.all.map(({ id }) => id);
   try {
@@ -33,8 +37,8 @@ export async function askDatabase(db: D1Database, tenantId: string, places: Plac
       const status = statuses.get(id);
       if (status === "errored" || status === "skipped") places.end(id, { status, error: null });
       else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
-      // The instance is complete, ended by an operator, refused, or so old that its row was removed. None of these ends fixes a failed
-      // instance.
+      // The instance is complete, ended by an operator, refused, or so old that its row was removed. A missing row does not show that an
+      // operator has fixed a failed instance.
       else if (status !== undefined || failed === null) places.free([id]);
     }
     const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));

@@ -3,7 +3,7 @@ import type { LaneHead, LaneLook } from "../lanes/look.ts";
 import type { LaneStanding } from "../lanes/turns-stub.ts";
 import type { Places } from "./places.ts";
 
-/** A lane's state, with the instances that it waits for. */
+/** A lane's state, with the instances for which the lane waits. */
 export function standingOf({ oldestAt, ...look }: LaneLook, places: Places | undefined, messageOf: () => Partial<Envelope>): LaneStanding {
   const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instance_id: id, since, failed }));
   const head = look.head && named(look.head, messageOf());
@@ -17,7 +17,10 @@ export function standingOf({ oldestAt, ...look }: LaneLook, places: Places | und
   return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
 }
 
-/** Replaces the key of a lane's head message, a digest, by the names in the message, its instance and its dead letter. */
+/**
+ * Replaces the digest that a lane stores as the key of its head message. The result has the message's type and idempotency key, which its
+ * instance and its dead letter have too.
+ */
 function named(head: LaneHead, { message_type, idempotency_key }: Partial<Envelope>): LaneStanding["head"] {
   const { id, idempotencyKey, sentAt, attempts, error, nextAt } = head;
   const names = { type: message_type ?? null, idempotency_key: idempotency_key ?? idempotencyKey };

@@ -1,6 +1,6 @@
 /**
- * The stored number of failures that the head message of a lane itself caused. A message can have more deliveries, because other failures
- * also repeat them.
+ * The stored count of failures that the head message of a lane caused. A message can have more deliveries than failures, because the
+ * message is also delivered again after failures that it did not cause.
  */
 export class Tries {
   readonly #kv: SyncKvStorage;
@@ -9,7 +9,7 @@ export class Tries {
     this.#kv = kv;
   }
 
-  /** The number of attempts of a message, including the current one. */
+  /** The count of attempts of a message, including the present attempt. */
   of({ id }: Pick<Message, "id">): number {
     const kept = this.#kv.get<{ id: string; failures: number }>("tries");
     return 1 + (kept?.id === id ? kept.failures : 0);
@@ -19,7 +19,7 @@ export class Tries {
     this.#kv.put("tries", { id: message.id, failures: this.of(message) });
   }
 
-  /** Resets the number of failures. */
+  /** Sets the count of failures to 0. */
   forget(): void {
     this.#kv.delete("tries");
   }

@@ -16,8 +16,9 @@ import { standingOf } from "./standing.ts";
 import { Tries } from "./tries.ts";
 
 /**
- * The Durable Object of a lane: its messages start workflow instances, or are handled as events. The next message of a key gets its turn
- * when fewer of its instances run than the lane allows. A run reports its end to the lane; the lane reads a missed end from the database.
+ * The Durable Object of a key in a lane. A message starts a workflow instance, or is handled as an event. The next message gets its turn
+ * when fewer instances of the key are running than the lane allows. A run reports its end to the lane. If a report is lost, the lane reads
+ * the end from the database.
  */
 export class TurnsObject extends LaneObject implements LaneTurns {
   protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
@@ -27,11 +28,11 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   #places: Places | undefined;
   /** The instance that each message of the current batch started, by message id. */
   readonly #became = new Map<string, { instanceId: string; isNew: boolean }>();
-  /** Ends of runs that were reported during the handling of a message: a run may end before its turn is stored. */
+  /** The ends of runs that were reported while a message was handled. The ends are kept because a run may end before its turn is stored. */
   readonly #early = new Map<string, RunEnd>();
   #inHand = false;
   #lookedAt = 0;
-  /** True when the lane must check its instances now: an instance may have ended before it got a place. */
+  /** True if the lane must check its instances now, because an instance may have ended before the lane stored it as running. */
   #looksNow = false;
 
   protected override readonly gate: Gate = {
@@ -56,8 +57,8 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async erase(): Promise<boolean> {
-    // The lane's row in the database is removed before the lane is erased, because afterwards no process would remove it. A lane without a
-    // row is erased in this turn, and messages sent after it are stored.
+    // The lane's row in the database is removed before the lane is erased, because no process would remove the row later. A lane without a
+    // row is erased without an await, so that messages which are sent later are stored.
     if (this.#noticed.isThere) await this.#noticed.close(this.laneName());
     const erased = super.erase();
     this.#noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
@@ -74,7 +75,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
 
   override pause(): Steered {
     const paused = super.pause();
-    // The change of the lane makes the write of its row due.
+    // After a change of the lane, the write of the lane's row is due.
     this.go();
     return paused;
   }
@@ -85,7 +86,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async stand(): Promise<LaneStanding | undefined> {
-    // A failed instance may have been retried meanwhile, which is not reported to the lane.
+    // An operator may have retried a failed instance, and a retry is not reported to the lane.
     if (this.#failed.length > 0) {
       await this.#look();
       this.go();
@@ -97,7 +98,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     if (!this.#isKnown) return undefined;
     const { tenant, lane, key } = this.laneName();
     const [seen] = this.#failed;
-    // An instance with a new run keeps its place in the lane.
+    // An instance with a new run still counts as running in the lane.
     if (request.verb !== "pause") await this.#look();
     this.kept.make(this.laneName());
     const before = { state: this.#standing().state };
@@ -111,7 +112,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return answer;
   }
 
-  /** `seen` is the failed instance in front of the lane before this action. */
+  /** `seen` is the id of the first failed instance of the lane before this action. */
   #carryOut({ verb, id }: SteerRequest, seen: string | undefined): SteerAnswer {
     const { state, head, ahead } = this.#standing();
     const places = this.#turns();
@@ -144,7 +145,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       case "skip_head": {
         if (id === undefined && failed[0] !== seen) return refuse("The instances before the head have changed: read the lane again.");
         const meant = id ?? failed[0];
-        // The head message has not failed, so a skip must name its id.
+        // The head message has not failed, so that a request to skip the message must contain the message's id.
         if (meant === undefined && (places?.held || places?.room === 0))
           return refuse(
             places.held
@@ -161,14 +162,14 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return this.plans.has(this.laneName().lane) || this.kept.depth > 0;
   }
 
-  /** Failed instances that keep their places in the lane. */
+  /** The failed instances for which the lane waits. */
   get #failed(): string[] {
     return this.#turns()?.failed ?? [];
   }
 
   /**
-   * Ingests messages as their queue's consumer would, and records the instances that they started. The function throws the failure of the
-   * head message.
+   * Accepts messages like a consumer of their queue, and records the instances that these messages started. The function throws the failure
+   * of the head message.
    */
   protected async take(lane: EngineLane, batch: MessageBatch, env: EngineEnv): Promise<void> {
     this.#inHand = true;
@@ -219,7 +220,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return (this.#lookAt() ?? Number.POSITIVE_INFINITY) <= now ? this.#look() : undefined;
   }
 
-  /** Runs work in the background, without a caller that waits for it. */
+  /** Runs work in the background. No caller waits for the work. */
   #behind(work: Promise<void>): void {
     this.ctx.waitUntil(work.finally(() => this.go()));
   }
@@ -235,7 +236,9 @@ export class TurnsObject extends LaneObject implements LaneTurns {
     return this.kept.name !== undefined;
   }
 
-  /** The time at which the database is asked whether a silent instance has ended; undefined if nothing waits for it. */
+  /**
+   * The time of the next query whether an instance without a report has ended. Undefined if no message waits for the end of an instance.
+   */
   #lookAt(): number | undefined {
     const places = this.#turns();
     if (!places || places.held || places.room > 0 || this.kept.depth === 0 || this.kept.progress.paused) return undefined;

@@ -1,9 +1,9 @@
 /**
- * The promise that a step returns. The promise records whether the code awaits it, because a failure that the code ignores must still fail
- * the run.
+ * The promise that a step returns. The promise records whether the code awaits the promise, because a failure that the code ignores must
+ * still fail the run.
  */
 export class Answer<T> extends Promise<T> {
-  /** Promises that are derived with then() are ordinary ones. */
+  /** A promise that then() returns is an ordinary promise. */
   static override get [Symbol.species](): PromiseConstructor {
     return Promise;
   }
@@ -13,7 +13,7 @@ export class Answer<T> extends Promise<T> {
   /** `hear` is called when the code awaits the promise, or passes it to a combinator such as `Promise.all`. */
   static of<T>(answer: Promise<T>, hear: () => void): Answer<T> {
     const own = new Answer<T>((resolve) => resolve(answer));
-    // The run reports a failure of the step; the runtime must not report an unhandled rejection.
+    // The run reports a failure of the step, so that the runtime must not report an unhandled rejection.
     own.then(undefined, () => undefined);
     own.#hear = hear;
     return own;

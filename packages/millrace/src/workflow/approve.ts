@@ -9,7 +9,7 @@ import type { Asker, Question } from "../signals/approval.ts";
 
 /** A question to an operator. */
 export interface ApprovalRequest {
-  /** The question in one sentence, which names the consequence of an approval. It may have at most 500 characters. */
+  /** The question in one sentence, which names the consequence of an approval. Maximum length: 500 characters. */
   question: string;
   /** Data that helps the operator to decide, as JSON. Maximum size of the data: 16 KB. */
   details?: Record<string, unknown>;
@@ -17,7 +17,7 @@ export interface ApprovalRequest {
   timeout?: Duration;
   /** The decision if no operator answers within the timeout. Default "reject". */
   otherwise?: "approve" | "reject";
-  /** Distinguishes parallel or repeated questions with one name. Derive the key from the data of the question. */
+  /** Distinguishes parallel or repeated questions that have the same name. Derive the key from the data of the question. */
   key?: string;
 }
 

@@ -20,8 +20,8 @@ interface At {
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
 /**
- * Waits for an event with a subject. The function returns the event's envelope as JSON. Errors: `wait_timeout`; `config_invalid` when no
- * route signals the event; `invalid_payload` when the subject is malformed.
+ * Waits for an event with a subject. The function returns the event's envelope as JSON. Errors: `wait_timeout`; `config_invalid` if no
+ * route signals the event; `invalid_payload` if the subject is malformed.
  */
 export async function awaitEvent(
   { pass, platform, step }: At,
@@ -75,8 +75,8 @@ export async function askPerson({ pass, platform, step }: At, request: ApprovalR
 }
 
 /**
- * Fails a wait at once if no route signals its event, instead of after the full timeout. After a deployment that adds the route, a retry of
- * the step waits for the event.
+ * Throws an error at once if no route signals the event of a wait, because otherwise the wait would fail only after the full timeout. If a
+ * later deployment adds the route, a retry of the step waits for the event.
  */
 function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
   if (signalled.has(type)) return;
@@ -87,8 +87,8 @@ function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
 }
 
 /**
- * Returns the duration of a wait in milliseconds. An invalid duration fails the waiting step, not the replay between steps. Errors:
- * `config_invalid`.
+ * Returns the duration of a wait in milliseconds. An invalid duration makes the waiting step fail. It does not make the replay fail between
+ * steps. Errors: `config_invalid`.
  */
 export function lastingMs(pass: Pass, label: string, duration: Duration): number {
   try {
@@ -109,7 +109,7 @@ const FROM_CLOCK =
   "Do not compute a duration from the clock outside a step: each replay computes another value. Compute it in a step, which records its output: " +
   'const ms = await step.read("time left", async () => Math.max(0, dueAt - Date.now())).';
 
-/** Refuses a malformed subject of a wait: no event could ever match it. */
+/** Refuses a malformed subject of a wait, because no event could match such a subject. */
 function assertSubject(label: string, subject: string): void {
   const { error } = subjectSchema.safeParse(subject);
   if (!error) return;

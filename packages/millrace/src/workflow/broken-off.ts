@@ -9,16 +9,18 @@ import { query } from "../store/d1/retry.ts";
 import { isAborted } from "../store/d1/trouble.ts";
 import { lookSoon } from "../store/instances/look.ts";
 
-/** Time limit for making the keeper's next check due earlier: the database may be unavailable as well. */
+/**
+ * Time limit for the write that makes the keeper's next check due earlier. The limit is needed because the database may be unavailable too.
+ */
 const LOOK_LIMIT_MS = 2000;
 const MAX_ERROR_CHARACTERS = 500;
 
 /**
- * Ends a replay after an error of the platform itself. The workflow's code never receives that error: `catch { refund }` would compensate a
- * step that did not fail. The end of such a replay records no status, sends no callback and releases no turn of a lane. The method `run`
- * throws the error, and does not stay pending. A platform engine that was reset does not receive the error, and replays the run from its
- * remembered steps. A platform engine that still runs marks the instance as errored, and the keeper restarts the instance at this step. A
- * `run` that stays pending would block the platform's engine, and the keeper could not distinguish the run from an active one.
+ * Ends a replay after an error of the platform itself. The workflow's code never receives this error, because a block such as `catch {
+ * refund }` would compensate a step that did not fail. The end of the replay records no status, sends no callback and ends no turn in a
+ * lane. The workflow's method `run` throws the error. A platform engine that was reset does not receive the error, and replays the run from
+ * the steps that it has stored. A platform engine that still runs marks the instance as errored, and the keeper restarts the instance at
+ * this step. A pending `run` would block the platform's engine, and the keeper could not distinguish the run from an active run.
  */
 export class BrokenOff {
   readonly #pass: Pass;
@@ -39,8 +41,8 @@ export class BrokenOff {
   }
 
   /**
-   * Ends the replay when the platform rejects a call with its own error. The returned promise never settles, so the workflow's code does
-   * not continue.
+   * Ends the replay after the platform rejects a call with an error of the platform. The returned promise never settles, so the workflow's
+   * code does not continue.
    */
   by(error: unknown, step: PlatformStepName): Promise<never> {
     if (!this.#isSo) {
@@ -48,15 +50,15 @@ export class BrokenOff {
       this.#pass.course.end();
       const said = beginning(messageOf(error), MAX_ERROR_CHARACTERS);
       logLine("warn", { log: "broken_off", ...loggedInstance(this.#pass), step: step.name, error: said });
-      // A platform engine that aborts itself recognizes its own error, and changes no status because of it.
+      // If a platform engine aborts itself, it recognizes its own error and changes no status.
       this.#rejected.reject(isAborted(error) ? error : new Error(tellBrokenOff(said, step)));
     }
     return new Promise(() => undefined);
   }
 
   /**
-   * Awaits a whole replay of the workflow's code. If the platform ends the replay, the keeper checks the run soon. Without the request for
-   * this check, the next check of a sleeping run may be a day away.
+   * Awaits a whole replay of the workflow's code. If the platform ends the replay, the function requests an early check of the run by the
+   * keeper. Without an early check, the keeper may check a sleeping run only after a day.
    */
   async orThrow<T>(replay: Promise<T>): Promise<T> {
     try {

@@ -20,18 +20,24 @@ const MAX_TEXT_BYTES = 98_000;
 export interface Bindable {
   readonly text: string;
   readonly params: readonly SqlValue[];
-  /** The row of a row statement as JSON text. The rows of statements with the same text are sent as one parameter. */
+  /**
+   * The row of a row statement as JSON text. If several row statements have the same text, their rows are sent together as one parameter.
+   */
   readonly row?: string;
   readonly bytes: number;
 }
 
-/** A statement that replaces an empty one: it writes nothing, and returns a result as every statement does. */
+/**
+ * A statement that replaces an empty statement. This statement writes nothing and returns a result, because D1 returns no result for an
+ * empty statement.
+ */
 const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
  * Validates a statement before it is combined with others. Errors: `config_invalid` for a value that is no statement (`condition &&
- * sql\`…\`` with a false condition), for several statements in one text, for a wrong number of values, for more values or a longer text
- * than D1 accepts, and for numbers that no column can store; `payload_too_large` for a value that D1 would refuse.
+ * sql\`…\`` with a false condition). The same error code is used for several statements in one text, and for a wrong count of values. The
+ * code is also used if D1 does not accept the count of values or the length of the text, and for numbers that no column can store.
+ * `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -59,8 +65,8 @@ export function bindable(statement: Statement | RowStatement): Bindable {
 }
 
 /**
- * Refuses an app's statement with a string that is not well-formed, which the database would change. A value that is no statement is
- * checked by `bindable`. Errors: `config_invalid`.
+ * Refuses an app's statement if one of its strings is not well-formed, because the database would change such a string. `bindable` checks a
+ * value that is no statement. Errors: `config_invalid`.
  */
 export function assertWellFormed(statement: Statement | RowStatement): void {
   const { text = "", row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;

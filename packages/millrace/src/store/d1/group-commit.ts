@@ -7,28 +7,28 @@ import { troubleOf } from "./trouble.ts";
 
 /**
  * Statements that are committed atomically, and the function that reads their results. The result of a row statement contains the rows of
- * all units with the same text, from which each unit selects its rows. `written` is the number of rows written by each statement, as D1
- * bills them; for a statement of several units, the unit's share.
+ * all units whose statements have the same text, and each unit selects its own rows. `written` is the count of rows that each statement
+ * wrote, as D1 bills them. If several units share a statement, each unit gets its share of the statement's count of written rows.
  */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][], written: readonly number[]) => T;
   /**
-   * Two units with the same `what` and different `by` are never in the same group: a statement of both units would read before either has
-   * written.
+   * Two units with the same `what` and different `by` are never in the same group. In the same group, a statement that two units share
+   * would read before either unit has written.
    */
   readonly apart?: { readonly what: string; readonly by: string };
   /**
-   * A query that settles the unit without its writes, because its outcome is already recorded; `read` returns undefined without an outcome.
-   * The query is used after a group was refused.
+   * A query for the recorded outcome of the unit. After a group was refused, a unit with a recorded outcome is settled without its writes.
+   * `read` returns undefined if the unit has no recorded outcome.
    */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
 
-/** An optional statement that is added to a group: no caller waits for it, and it may be written twice. */
+/** An optional statement that is added to a group. No caller waits for the statement, and it may be executed twice. */
 export interface Along {
   readonly statement: Statement;
-  /** A callback after the write; the argument is true if the row is known to be written. */
+  /** A callback after the commit. The argument is true if the row was certainly written. */
   readonly settled: (isWritten: boolean) => void;
 }
 
@@ -37,28 +37,29 @@ interface Waiting {
   readonly bytes: number;
   readonly apart: Unit<unknown>["apart"];
   readonly look: Statement | undefined;
-  /** Settles the unit from the rows of its query; false if the rows contain no outcome. */
+  /** Settles the unit from the rows of its query. Returns false if the rows contain no outcome. */
   readonly recognise: (rows: Row[]) => boolean;
   readonly settle: (rows: Row[][], written: readonly number[]) => void;
   readonly fail: (error: unknown) => void;
 }
 
 /**
- * Limits of one group of units, and of the waiting units. D1 runs a batch's statements one after another, and accepts values of at most 2
- * MB; an object has 128 MB of memory.
+ * Limits of one group of units, and of the waiting units. D1 runs a batch's statements in sequence, and accepts values of at most 2 MB. A
+ * Durable Object has 128 MB of memory.
  */
 const BOUNDS = { groupUnits: 100, groupBytes: 1_000_000, waitingUnits: 5000, waitingBytes: 16_000_000, answerWithinMs: 35_000 };
 
-/** The delay before the next group after a database failure, in milliseconds; doubled after each further failure. */
+/** The delay before the next group after a database failure, in milliseconds. The delay doubles after each further failure. */
 const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
- * Commits the units of many callers in one D1 batch. While one batch is in progress, the units of the next batch are collected, so that the
- * size of a group follows the load and a single caller does not wait. Row statements with the same text become one statement. Two batches
- * never run at the same time.
+ * Commits the units of many callers in one D1 batch. While a batch is in progress, units are collected for the next batch. Therefore groups
+ * grow with the load, and a unit that comes while no batch is in progress does not wait. Row statements with the same text become one
+ * statement. Two batches never run at the same time.
  *
- * Units do not affect each other. A statement that cannot be bound is rejected before it waits. A refused group is committed in halves, one
- * after the other, until only the faulty unit gets the error. A database failure rejects the whole group, and delays the next group.
+ * Units do not affect each other. A unit with a statement that cannot be bound is rejected at once. A refused group is split into halves,
+ * which are committed in sequence and split again, until only the faulty unit gets the error. A database failure rejects the whole group,
+ * and delays the next group.
  */
 export class GroupCommit {
   readonly #db: D1Database;
@@ -76,8 +77,9 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves with the unit's result after the commit. Rejects with D1's error if the unit itself cannot commit, with `config_invalid` or
-   * `payload_too_large` if a statement cannot be bound, and with `unavailable` and a delay if too many units wait or the database fails.
+   * Resolves with the unit's result after the commit. Rejects with D1's error if D1 refuses the unit, and with `config_invalid` or
+   * `payload_too_large` if a statement cannot be bound. Rejects with `unavailable` and a delay if too many units wait or the database
+   * fails.
    */
   commit<T>({ statements, read, already, apart }: Unit<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -100,7 +102,7 @@ export class GroupCommit {
     const { waitingUnits, waitingBytes } = this.#bounds;
     if (this.#waiting.length < waitingUnits && (this.#waiting.length === 0 || this.#waitingBytes + bytes <= waitingBytes)) return;
     throw new MillraceError("unavailable", "Too many writes are waiting. Nothing was written: repeat the request in a few seconds.", {
-      // Randomized, so that callers refused together do not retry together.
+      // The delay is random, so that callers that were refused at the same time do not retry at the same time.
       delayMs: 1000 + Math.floor(Math.random() * 2000),
     });
   }
@@ -142,7 +144,7 @@ export class GroupCommit {
       this.#pauseMs = 0;
     } catch (error) {
       this.#pauseMs = Math.min(Math.max(PAUSE_MS.least, this.#pauseMs * 2), PAUSE_MS.most);
-      // `fail` has no effect on units that are already settled.
+      // `fail` has no effect on a unit that is already settled.
       for (const unit of group) unit.fail(error);
     }
   }
@@ -165,7 +167,7 @@ export class GroupCommit {
     }
   }
 
-  /** Commits the units of a group in one batch. Returns D1's error if D1 refused the statements; throws if the database failed. */
+  /** Commits the units of a group in one batch. Returns D1's error if D1 refused the statements. Throws if the database failed. */
   async #commitTogether(group: readonly Waiting[]): Promise<unknown> {
     try {
       const { statements, places } = merge(group);
@@ -187,8 +189,9 @@ export class GroupCommit {
   }
 
   /**
-   * Returns the units of a refused group that have no recorded outcome. One query settles the other units: their earlier commit was
-   * ambiguous, or another attempt recorded their work. A hundred repeats therefore cost two batches instead of two hundred.
+   * Returns the units of a refused group that have no recorded outcome. One batch of queries settles the units with a recorded outcome,
+   * which an earlier ambiguous commit or another attempt has recorded. Therefore a hundred repeated units need two batches instead of two
+   * hundred.
    */
   async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
     const asked = group.filter(({ look }) => look !== undefined);

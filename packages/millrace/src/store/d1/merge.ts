@@ -6,7 +6,7 @@ const MAX_ROWS_BYTES = 1_500_000;
 
 /**
  * The statements of a whole group, and the positions of each unit's results. Row statements with the same text become one statement, or a
- * few when their rows are large.
+ * few statements if their rows are large.
  */
 export function merge(group: readonly { readonly parts: readonly Bindable[] }[]): { statements: Statement[]; places: number[][] } {
   const statements: { text: string; params: Statement["params"]; rows?: string[]; bytes: number }[] = [];

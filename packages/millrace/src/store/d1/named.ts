@@ -3,10 +3,10 @@ import { atomically, type Row } from "./retry.ts";
 
 type One = Statement | RowStatement;
 
-/** One statement of a batch, or several statements with a common result. */
+/** A statement of a batch, or a list of statements whose rows are returned as one list. */
 export type Part = One | readonly One[];
 
-/** Runs statements as one atomic batch, in order, and returns the rows of each statement, or list of statements, by name. */
+/** Runs statements in order as one atomic batch. Returns by name the rows of each statement or list of statements. */
 export async function namedBatch<Name extends string>(db: D1Database, parts: Readonly<Record<Name, Part>>): Promise<Record<Name, Row[]>> {
   const named = (Object.entries(parts) as [Name, Part][]).map(([name, part]): [Name, readonly One[]] => [
     name,

@@ -4,17 +4,17 @@ import type { SqlValue, Statement } from "../../contract/sql.ts";
 const PIECE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/g;
 
 interface Shape {
-  /** Number of statements in the text: 0 for a text of blanks and comments. */
+  /** The count of statements in the text: 0 for a text that contains only blanks and comments. */
   readonly statements: number;
-  /** Number of values to bind. */
+  /** The count of values to bind. */
   readonly parameters: number;
-  /** The pieces of the text, with the numbers of the parameters between them. */
+  /** The pieces of the text, with the number of a parameter between each two pieces. */
   readonly pieces: readonly (string | number)[];
 }
 
 /**
- * Analyses a statement's text. D1 returns one result for each statement in a text and none for an empty text, so results would be assigned
- * to the wrong statements of a batch. D1 also refuses a whole batch for one text with a wrong number of values.
+ * Analyses a statement's text. D1 returns one result for each statement in a text, and no result for an empty text. Without this analysis,
+ * results could be assigned to the wrong statements of a batch. D1 also refuses a whole batch if one text has a wrong count of values.
  */
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);
@@ -25,7 +25,7 @@ export function shapeOf(text: string): Shape {
   const pieces: (string | number)[] = [];
   let end = 0;
   for (const { 0: found, 1: number, index } of bare.matchAll(/\?(\d*)/g)) {
-    // SQLite gives an unnumbered parameter the largest number so far plus one.
+    // In SQLite the number of an unnumbered parameter is one more than the largest number before it in the text.
     const place = number ? Number(number) : parameters + 1;
     parameters = Math.max(parameters, place);
     pieces.push(text.slice(end, index), place);
@@ -38,16 +38,16 @@ export function shapeOf(text: string): Shape {
   return shape;
 }
 
-/** The analysed texts of statements, which are few because texts are literals of the code. */
+/** The analysed texts of statements. Their count is small, because the texts are literals in the code. */
 const shapes = new Map<string, Shape>();
 const MAX_KNOWN = 2000;
 
 /**
  * Prepares a statement so that integers remain integers. D1 binds every number as REAL, so that 42 in a TEXT column would be '42.0', and 7
  * / 2 would be 3.5.
- * - A cast makes the integer, and the text is the same for every value, so that the database reuses the prepared statement. The `+` removes
- *   the affinity of the cast: with the affinity, a TEXT column would be scanned instead of searched by its index.
- * - A small number after a comparison is a literal: a partial index (`WHERE done = 0`) matches only literals.
+ * - A cast converts the value to an integer. The text is the same for every value, so that the database reuses the prepared statement. The
+ *   `+` removes the affinity of the cast, because with this affinity a TEXT column would be scanned instead of searched by its index.
+ * - A small number after a comparison is written as a literal, because a partial index (`WHERE done = 0`) matches only literals.
  * - A number beyond ±(2^53 − 1) remains a REAL.
  */
 export function withIntegers(text: string, params: readonly SqlValue[]): Pick<Statement, "text" | "params"> {

@@ -25,8 +25,8 @@ export interface Looked<T> {
 }
 
 /**
- * Reads one page by keyset: `load` returns the items before a position, one more than the page contains. An invalid cursor gives the first
- * page.
+ * Reads one page by keyset. `load` returns the items before a position, at most one more than the page contains. An invalid cursor gives
+ * the first page.
  */
 export async function keysetPage<T>(
   { cursor = "", limit = 50 }: PageRequest,
@@ -43,12 +43,12 @@ export async function keysetPage<T>(
 }
 
 /**
- * Maximum number of rows scanned for one page with a filter without an index. A filter that few rows match gives short pages instead of a
- * full scan.
+ * Maximum number of rows that are scanned for one page, if no index supports the filter. A filter that few rows match gives short pages
+ * instead of a full scan.
  */
 export const LOOKED_AT = 5_000;
 
-/** The position of a cursor; undefined for an invalid cursor. */
+/** The position that a cursor encodes; undefined for an invalid cursor. */
 export function positionOf(cursor = ""): Position | undefined {
   const [at, id] = cursor.split(".");
   return at && id && Number.isSafeInteger(Number(at)) ? { at: Number(at), id } : undefined;

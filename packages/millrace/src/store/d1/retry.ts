@@ -10,9 +10,9 @@ import { asUnavailable, isTransient } from "./trouble.ts";
 const ANSWER_WITHIN_MS = 35_000;
 
 /**
- * Runs a D1 call, with retries for failures that pass within a second. The call must be idempotent. Every statement of the engine is
- * idempotent, because it addresses its row by key and has a fence. Errors: `unavailable` with a delay for platform failures; D1's own error
- * otherwise.
+ * Runs a D1 call, and retries it after a failure that a repeat within a second may fix. The call must be idempotent. Every statement of the
+ * engine is idempotent, because each statement selects its row by key and has a fence. Errors: `unavailable` with a delay for platform
+ * failures; D1's own error otherwise.
  */
 async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {
@@ -35,7 +35,10 @@ function late(withinMs: number): MillraceError {
 
 export type Row = Record<string, unknown>;
 
-/** The result of one statement in a batch, and the number of rows that it wrote as D1 bills them, including index rows. */
+/**
+ * The result of one statement in a batch, and the count of rows that the statement wrote. As in D1's billing, the count of written rows
+ * includes index rows.
+ */
 interface Answered {
   readonly rows: Row[];
   readonly rowsWritten: number;
@@ -52,7 +55,7 @@ export async function atomically(
   return (await atomicallyCounted(db, statements, withinMs)).map(({ rows }) => rows);
 }
 
-/** Runs statements like `atomically`, and also returns the number of rows that each statement wrote. */
+/** Runs statements like `atomically`, and also returns the count of rows that each statement wrote. */
 export async function atomicallyCounted(
   db: D1Database,
   statements: readonly (Statement | RowStatement)[],
@@ -69,7 +72,7 @@ export async function atomicallyCounted(
   return results.map(({ results: rows, meta }) => ({ rows, rowsWritten: meta.rows_written ?? 0 }));
 }
 
-/** Runs one statement and returns its rows as `T`, which the statement's column list must match. */
+/** Runs one statement and returns its rows with the type `T`. The column list of the statement must match the type of the returned rows. */
 export async function query<T extends object = Row>(db: D1Database, statement: Statement): Promise<T[]> {
   const [rows = []] = await atomically(db, [statement]);
   return rows as T[];

@@ -9,7 +9,7 @@ export async function selectRows<Of extends z.ZodObject>(db: D1Database, of: Of,
   return (await query(db, statement)).map((row) => rowOf(of, row));
 }
 
-/** One page of a select, newest first. `position`: the time and the id of a row, by which the page is ordered. */
+/** One page of a select, newest first. `position` returns the time and the id of a row, by which the page is ordered. */
 export async function rowPage<Of extends z.ZodObject>(
   of: Of,
   request: PageRequest,
@@ -20,5 +20,5 @@ export async function rowPage<Of extends z.ZodObject>(
   return { items: items.map((row) => rowOf(of, row)), next };
 }
 
-/** Returns the position of a row from two of its columns: a time and an id. */
+/** Returns the position of a row from two columns of the row: a time and an id. */
 export const positionBy = (time: string, id: string) => (row: Row) => ({ at: Number(row[time]), id: String(row[id]) });

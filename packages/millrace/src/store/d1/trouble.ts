@@ -10,13 +10,13 @@ export type Trouble = "transient" | "overloaded" | "unavailable" | "fatal";
 const SECOND = 1000;
 
 /**
- * Messages of the platform's errors, matched in this order. Some errors match two kinds ("storage operation exceeded timeout which caused
- * object to be reset"): overload has precedence, because an immediate repeat would increase the load.
+ * Messages of the platform's errors, matched in this order. Some errors match two kinds, such as "storage operation exceeded timeout which
+ * caused object to be reset". Overload has precedence, because an immediate repeat would increase the load.
  */
 const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
-  // SQLite's codes for an invalid or refused statement. These codes have precedence, regardless of the rest of the message.
+  // SQLite's codes for an invalid or refused statement. These codes have precedence over the rest of an error message.
   { trouble: "fatal", delayMs: 0, words: /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/ },
-  // A daily quota is reset at midnight; a full database needs an operator.
+  // A daily quota is reset at midnight. A full database needs an operator.
   {
     trouble: "unavailable",
     delayMs: 3600 * SECOND,
@@ -37,12 +37,12 @@ const WORDS: readonly { trouble: Trouble; delayMs: number; words: RegExp }[] = [
   },
 ];
 
-/** The kind of a platform error. An error that the caller caused is `fatal`. */
+/** The kind of a platform error. For an error that the caller caused, the kind is `fatal`. */
 export function troubleOf(error: unknown): Trouble {
   return seen(error).trouble;
 }
 
-/** True for platform errors that a repeat within a second may fix. Overload is not one of them. */
+/** True for platform errors that a repeat within a second may fix. False for overload. */
 export function isTransient(error: unknown): boolean {
   return troubleOf(error) === "transient";
 }
@@ -60,8 +60,8 @@ export function asUnavailable(error: unknown, who: string): unknown {
 }
 
 /**
- * The platform's final errors for a step: a limit, or its timeout. Such an error is the step's outcome, which a repeat does not change.
- * `exceeded`: the Worker reached its CPU or memory limit during an attempt.
+ * The platform's final errors for a step: the step exceeded a limit or its timeout. Such an error is the step's outcome, which a repeat
+ * does not change. `exceeded`: the Worker reached its CPU or memory limit during an attempt.
  */
 const ABOUT_STEP =
   /\bExecution timed out\b|\btoo (?:large|big)\b|not serialisable|not serializable|could not be cloned|DataCloneError|exceeded the .*storage limit|The limit of [\d,]+ steps|invalid format|exceeds max length|Worker exceeded/i;
@@ -75,7 +75,7 @@ export function isAborted(error: unknown): boolean {
   return ABORTED.test(messageOf(error));
 }
 
-/** True for the platform's final error of a step: a limit, or its timeout. */
+/** True for the platform's final error of a step that exceeded a limit or its timeout. */
 export function isAboutStep(error: unknown): boolean {
   return !isAborted(error) && ABOUT_STEP.test(namedText(error));
 }
@@ -104,7 +104,7 @@ export function comeBackMs(error: unknown): number {
 function seen(error: unknown): { trouble: Trouble; delayMs: number } {
   if (!(error instanceof Error)) return FATAL;
   if (codeOf(error) === "unavailable") return { trouble: "unavailable", delayMs: askedDelayMs(error) ?? SECOND };
-  // Errors of the engine are about the caller's input, and may quote the platform's messages in it.
+  // An error of the engine is not a platform error, although its message may quote the platform's message from the caller's input.
   if (codeOf(error) !== undefined) return FATAL;
   const { overloaded, retryable } = error as { overloaded?: unknown; retryable?: unknown };
   const found = WORDS.find(({ words }) => words.test(error.message));

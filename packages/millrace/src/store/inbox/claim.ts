@@ -3,13 +3,13 @@ import { ASKED } from "./classes.ts";
 import { type Attempt, ENTRY_LABEL, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /**
- * The condition that an effect may have happened and its upstream cannot be queried, because the effect class before or after a deployment
- * forbids it.
+ * The condition that an effect may have happened and its upstream cannot be queried. The reason is that the recorded effect class or the
+ * class in the running code has no query.
  */
 const CANNOT_BE_ASKED = fragment(`((millrace_inbox.state = 'claimed' OR ${IS_LEFT_ALONE.fragment})
         AND NOT (millrace_inbox.class IN ${ASKED.fragment} AND excluded.class IN ${ASKED.fragment}))`);
 
-/** The `Failure` for an unknown outcome after a change of the class. `nowClass` is the effect class in the running code. */
+/** The `Failure` for an unknown outcome after a deployment changed the effect class. `nowClass` is the effect class in the running code. */
 const classChanged = (nowClass: string | Fragment) => sql`
   json_object('step', ${ENTRY_LABEL}, 'code', 'in_doubt', 'attempts', 0, 'message',
     'Its outcome is unknown: an attempt as "' || millrace_inbox.class
@@ -17,11 +17,11 @@ const classChanged = (nowClass: string | Fragment) => sql`
     || '". Check the receiving side, then confirm, reject or retry it.')`;
 
 /**
- * Claims a key before its effect runs: a new key, a key whose effect certainly did not happen, or a key with an expired claim. An expired
- * claim may have reached the upstream: a `lookup` queries it (`repeats`), if the claim was a `lookup` too. Any other expired claim gets an
- * unknown outcome, because it must not be repeated automatically. Each takeover of a claim increments the epoch. A repeat of the same call
- * changes nothing, because its token already has the row. The claim is refused, like `recordOutcome`, when another replay of the instance
- * has written to the inbox.
+ * Claims a key before its effect runs. The key must be new, or have an expired claim, or belong to an effect that certainly did not happen.
+ * The attempt with an expired claim may have reached the upstream. A `lookup` step queries the upstream (`repeats`), if the claim's class
+ * is `lookup` too. Otherwise the expired claim becomes an unknown outcome, because the effect must not be repeated automatically. Each
+ * takeover of a claim increments the epoch. A repeat of the same call changes nothing, because the row already has the call's token. The
+ * claim is refused, like `recordOutcome`, when another replay of the instance has written to the inbox.
  */
 export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
@@ -47,8 +47,8 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
 }
 
 /**
- * Marks an expired claim as an unknown outcome when a deployment changed the step to a class without claims. The new class would repeat the
- * effect, and the class of the claim forbids that.
+ * Marks an expired claim as an unknown outcome if a deployment has changed the step to a class without claims. The new class would repeat
+ * the effect, but the class of the claim forbids a repeat.
  */
 export function doubtClaim({ key, token, class: nowClass }: Attempt): Statement {
   return sql`
@@ -66,8 +66,8 @@ export function extendLease(attempt: Attempt, leaseMs: number): Statement {
 }
 
 /**
- * Ends a claim, or an output given by an operator, without an outcome: `failed` (nothing happened), `in_doubt` (unknown), or `expired`
- * (unknown; the next attempt queries the upstream).
+ * Ends a claim without an outcome, or discards an output that an operator gave. The argument `failed` means that nothing happened. The
+ * arguments `in_doubt` and `expired` mean that the outcome is unknown, and after the latter the next attempt queries the upstream.
  */
 export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
   return sql`

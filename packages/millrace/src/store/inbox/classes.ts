@@ -2,13 +2,13 @@ import { thoseThat } from "../../contract/one-of.ts";
 
 /** The properties of an effect class. */
 interface ClassFacts {
-  /** True when an attempt claims the effect's key before it acts, because the upstream does not tolerate parallel attempts. */
+  /** True if an attempt claims the effect's key before the effect runs, because the upstream does not tolerate parallel attempts. */
   readonly claims: boolean;
   /** The reaction to an unknown outcome: repeat the effect, query the upstream, or wait for an operator. */
   readonly unknown: "repeat" | "ask upstream" | "ask person";
 }
 
-/** The effect classes with an inbox row. A `read` step has no inbox row. See the guarantees table in README.md. */
+/** The effect classes of steps with an inbox row. A `read` step has no inbox row. See the guarantees table in README.md. */
 const CLASSES = {
   commit: { claims: false, unknown: "repeat" },
   keyed: { claims: false, unknown: "repeat" },
@@ -23,11 +23,11 @@ export const RECORDED_CLASSES = Object.keys(CLASSES) as [RecordedClass, ...Recor
 
 const classesThat = (is: (facts: ClassFacts) => boolean) => thoseThat<ClassFacts, RecordedClass>(CLASSES, is);
 
-/** Classes that claim their key before they act. */
+/** Classes whose attempts claim the effect's key before the effect runs. */
 export const CLAIMED = classesThat(({ claims }) => claims);
 
-/** Classes that query their upstream about an earlier attempt. */
+/** Classes whose attempts query the upstream about an earlier attempt. */
 export const ASKED = classesThat(({ unknown }) => unknown === "ask upstream");
 
-/** Classes that wait for an operator after an unknown outcome. */
+/** Classes whose steps wait for an operator after an unknown outcome. */
 export const DOUBTED = classesThat(({ unknown }) => unknown === "ask person");

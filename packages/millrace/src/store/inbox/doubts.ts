@@ -7,8 +7,8 @@ import { type Attempt, isEntry } from "./entry.ts";
 import { SKIPPED } from "./outcome.ts";
 
 /**
- * The last attempt of a `once` effect hangs, and the run does not wait for it: its outcome is unknown. The attempt's token remains, so that
- * it can still record its outcome before an operator does.
+ * Marks the outcome of a `once` effect as unknown, because its last attempt hangs and the run does not wait for this attempt. The entry
+ * keeps the attempt's token, so that the attempt can still record its outcome before an operator answers.
  */
 export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
@@ -17,8 +17,8 @@ export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): 
 }
 
 /**
- * Restores a missing entry that the platform recorded as `in_doubt`. The statement skips a removed instance and never overwrites an
- * existing entry.
+ * Restores a missing entry whose unknown outcome (`in_doubt`) the platform has recorded. The statement skips a removed instance and never
+ * overwrites an existing entry.
  */
 export function putDoubtBack(attempt: Attempt, input: string | null, error: string): Statement {
   const { key, position, after, caught, class: its, token, undoable } = attempt;
@@ -33,8 +33,8 @@ export function putDoubtBack(attempt: Attempt, input: string | null, error: stri
 }
 
 /**
- * The next run waits for an operator at its unknown outcomes: a hanging attempt can no longer record its outcome, because that would not
- * wake the run. The statement must follow the one that applies the operator's action.
+ * Refuses outcomes of hanging attempts at the start of the next run, because a recorded outcome would not wake that run. The run waits for
+ * an operator at each unknown outcome. The statement must follow the statement that applies the operator's action.
  */
 export function leaveDoubts(instanceId: string, actionId: string): Statement {
   return sql`
@@ -46,10 +46,10 @@ export function leaveDoubts(instanceId: string, actionId: string): Statement {
 type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 
 /**
- * Resolves an unknown outcome. The epoch is incremented, so that a late attempt is refused. A confirmed entry is recorded by its step's
- * next attempt, together with its rows and messages; if an earlier answer already wrote those, they remain. A step that an operator has
- * skipped remains skipped. An effect that is known to have happened cannot be rejected; its response remains recorded, also when it is
- * repeated. `provided` is a further condition for the update of the entry.
+ * Resolves an unknown outcome. The epoch is incremented, so that a late attempt is refused. After a confirmation, the step's next attempt
+ * records the entry together with the step's rows and messages. Rows and messages that the step wrote after an earlier answer remain. A
+ * step that an operator has skipped remains skipped. An effect that is known to have happened cannot be rejected. Its response remains
+ * recorded, even if an operator repeats the effect. `provided` is a further condition for the update of the entry.
  */
 export function settleDoubt(
   key: EntryKey,
@@ -67,20 +67,23 @@ export function settleDoubt(
         OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${WAITS_FOR_RETRY}))))`;
 }
 
-/** The condition that an effect is known to have happened, because its own attempt recorded so (see `Failure`). */
+/** The condition that an effect is known to have happened, because its attempt recorded the upstream's response (see `Failure`). */
 const HAPPENED = fragment("(error->>'answered' IS NOT NULL)");
 const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
 const WRITTEN_AS_GIVEN = fragment(`(state = 'done' AND token IN ('operator', '${SKIPPED}'))`);
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
-/** While its instance runs, the first answer is final: a second one changes nothing. */
+/**
+ * The condition that an instance can be retried, so that an operator may change an earlier answer. While the instance runs, a second answer
+ * changes nothing.
+ */
 const WAITS_FOR_RETRY = fragment(
   `EXISTS (SELECT 1 FROM millrace_instances
     WHERE millrace_instances.id = millrace_inbox.instance_id AND millrace_instances.status IN ${RETRYABLE.fragment})`,
 );
 
 /**
- * The condition that an effect cannot be repeated: no retry can start another run of its instance `i`, or the effect is being undone,
- * according to the position of its entry.
+ * The condition that an effect cannot be repeated. Either no retry can start another run of the effect's instance `i`, or an undo has
+ * started and the effect belongs to the instance's code.
  */
 export const nobodyRuns = (position: string) =>
   fragment(`(i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND ${position} >= 0))`);

@@ -3,26 +3,26 @@ import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import type { RecordedClass } from "./classes.ts";
 
 /**
- * new → claimed          an attempt of a class with claims takes the key
- * new → done             recorded by an attempt of a class without claims
- * new → failed           the generation after an undone one, free to be claimed; or a commit that timed out
- * new → in_doubt         its entry is missing (deleted, or not restored), and the platform has recorded the unknown outcome
- * claimed → claimed      taken over after the lease has expired
+ * new → claimed          an attempt of a class with claims claimed the key
+ * new → done             an attempt of a class without claims recorded the outcome
+ * new → failed           an undo created the next generation, which can be claimed; or a commit timed out
+ * new → in_doubt         the entry was deleted or not restored, and the platform has recorded the unknown outcome
+ * claimed → claimed      another attempt took the claim over after its lease had expired
  * claimed → done         the holder recorded the effect's outcome
- * claimed → failed       the upstream confirmed that nothing happened; or an operator skipped it, or excluded it from an undo
- * claimed → in_doubt     a `once` effect with an unknown outcome, or one that happened but whose rows were refused; an expired claim of a
- *                        step whose class has changed since; only an operator resolves it
- * failed → claimed       claimed by the next attempt; or an operator skipped it while claimed, and the given output was refused
- * failed → in_doubt      an undo had excluded it, and its upstream cannot be queried, because the class has changed
- * failed → done          recorded by the next attempt of a class without claims; or the output given for a skipped step
- * in_doubt → failed      rejected by an operator: it did not happen
- * in_doubt → confirmed   an operator gave its output
+ * claimed → failed       the upstream confirmed that nothing happened; or an operator skipped the step or excluded it from an undo
+ * claimed → in_doubt     the outcome of a `once` effect is unknown, or the effect happened but its rows were refused; or the claim of a
+ *                        step expired and the step's class has changed. Only an operator resolves the unknown outcome.
+ * failed → claimed       the next attempt claimed the key; or an operator skipped a claimed step, and the given output was refused
+ * failed → in_doubt      an operator had excluded the effect from an undo, and the changed class cannot query the upstream
+ * failed → done          the next attempt of a class without claims recorded the outcome; or a skipped step got its given output
+ * in_doubt → failed      an operator answered that the effect did not happen
+ * in_doubt → confirmed   an operator answered with the output of the effect
  * in_doubt → done        the hanging attempt recorded its outcome before an operator did
- * in_doubt → superseded  repeated by an operator, as the next generation
+ * in_doubt → superseded  an operator repeats the effect as the next generation
  * confirmed → done       an attempt recorded the given output with the step's rows and messages
  * confirmed → in_doubt   the step cannot use the given output, or its rows were refused
- * done → confirmed       its output could not be stored, and an operator gave it
- * done → superseded      undone; the next generation is free to be claimed
+ * done → confirmed       the effect's output could not be stored, and an operator gave the output
+ * done → superseded      the effect was undone, and the next generation can be claimed
  */
 export type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 
@@ -31,23 +31,23 @@ export interface Entry {
   step: string;
   item: string;
   generation: number;
-  /** The position increases with each outcome that the instance's code recorded; it is negative for outcomes of an undo. */
+  /** The position increases with each outcome that the instance's code records. The position is negative for outcomes of an undo. */
   position: number;
-  /** The steps that had settled before this one started, and the failures among them: see `packBefore`. */
+  /** The steps that had settled before this step started, and their failures (see `packBefore`). */
   after: string | null;
   caught: string | null;
   state: EntryState;
-  /** The fencing number: incremented by every takeover, never decremented. */
+  /** The fencing number, which every takeover increments and nothing decrements. */
   epoch: number;
-  /** The token of the attempt that wrote the row last. */
+  /** The token of the attempt that last wrote this row. */
   token: string;
-  /** Flag (0 or 1): an earlier attempt may have reached the upstream. */
+  /** Flag (0 or 1): 1 if an earlier attempt may have reached the upstream. */
   repeats: number;
-  /** The start of an inline attempt; null for a step of the platform. */
+  /** The start time of an inline attempt; null for a step of the platform. */
   began_at: number | null;
-  /** The end of an inline attempt; null if the platform took it over. */
+  /** The end time of an inline attempt; null if the attempt became a step of the platform. */
   ended_at: number | null;
-  /** Flag (0 or 1): the step has an undo. */
+  /** Flag (0 or 1): 1 if the step has an undo. */
   undoable: number;
   /** Remaining milliseconds of the present claim, by the database's clock; 0 or less when the claim has expired. */
   lease_left_ms: number;
@@ -56,11 +56,11 @@ export interface Entry {
   error: string | null;
 }
 
-/** An entry without its output, for queries of many entries: all outputs together may exceed the size of one result. */
+/** An entry without its output, for queries of many entries, because all outputs together may exceed the maximum size of a result. */
 export interface Seen extends Omit<Entry, "output"> {
   /** Set by the database's clock. */
   updated_at: number;
-  /** A small output of an inline step, "" for none; null when it must be queried separately. */
+  /** A small output of an inline step. An empty string means no output, and null means that the output must be queried separately. */
   small: string | null;
 }
 
@@ -70,24 +70,27 @@ export interface Attempt {
   position: number;
   after: string | null;
   caught: string | null;
-  /** Set until the replay has read the inbox: before that, the replay may write only if no other replay has written. */
+  /**
+   * Set until the replay has read the inbox. While the value is set, the replay may write only if no other replay of the instance has
+   * written.
+   */
   aloneAs: string | null;
   class: RecordedClass;
   token: string;
   epoch: number;
-  /** True for a replay's first write, and for its first write after a wait: such a write also marks the instance as running. */
+  /** True for a replay's first write, and for a replay's first write after a wait. Such a write also marks the instance as running. */
   saysItRuns: boolean;
-  /** True for the first write of an instance: the instance's row must show that no step has started yet. */
+  /** True for the first write of an instance. The write requires that the instance's row shows no started step. */
   begins?: boolean;
   /** The start time of an inline attempt. */
   beganAt?: number | null;
-  /** True for an inline attempt that ended inline: the platform has no step for it. */
+  /** True for an attempt that started and ended inline, so that the platform has no step for the attempt. */
   inPass?: boolean;
-  /** True when the step has an undo, which the dry run of an undo shows. */
+  /** True if the step has an undo. The dry run of an undo shows the steps that have an undo. */
   undoable?: boolean;
 }
 
-/** The condition that an operator excluded a claimed effect from an undo: it may have happened (see `leaveAlone`). */
+/** The condition that an operator has excluded a claimed effect, which may have happened, from an undo (see `leaveAlone`). */
 export const IS_LEFT_ALONE = fragment(
   "(millrace_inbox.state = 'failed' AND millrace_inbox.token = 'operator' AND millrace_inbox.repeats = 1)",
 );

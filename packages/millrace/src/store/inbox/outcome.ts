@@ -6,8 +6,8 @@ import type { Outgoing } from "../outbox.ts";
 import { type Attempt, IS_LEFT_ALONE, isEntry } from "./entry.ts";
 
 /**
- * The platform has timed a commit out, and the run continues without it: a late write with its epoch is refused. An existing commit
- * remains, and so does a claim, because a claim belongs to another effect class.
+ * Marks a commit as failed because the platform has timed it out and the run continues without it. A late write with the commit's epoch is
+ * refused. A recorded commit remains. A claim also remains, because a claim belongs to another effect class.
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
@@ -21,15 +21,15 @@ export function fenceCommit({ key, position, after, caught, token, undoable }: A
 
 /**
  * Records the outcome of a step's attempt. This statement is the only fence, for steps of every class. An inbox entry with a new key is
- * inserted. A claimed, confirmed or doubted entry becomes done only for the holder of its token and epoch; a skipped one for the attempt
- * that records the skip; a free one for the first attempt. In every other case `state` is set to NULL, which its NOT NULL constraint
- * refuses, and the whole batch, with the app's statements and the messages, is rolled back. A claim is never free for another attempt,
- * whatever its class, because a deployment may have changed the class.
+ * inserted. A claimed, confirmed or doubted entry becomes done only for the holder of its token and epoch. A skipped entry becomes done
+ * only for the attempt that records the skip. A free entry becomes done for the first attempt that writes. In every other case `state` is
+ * set to NULL, which the NOT NULL constraint of the column refuses. Then the whole batch, including the app's statements and the messages,
+ * is rolled back. A claimed entry is never free for another attempt, because a deployment may have changed the effect class.
  *
- * The same refusal stops a replay that believes to be the first but is not: it must read the inbox first. The refusal also stops a commit
- * in flight when its process died, which arrives after the start of an undo and would not be undone. Therefore a repeat of an ambiguous
- * commit is safe: the repeat is refused, and the row shows the attempt's own token. The statement returns the status of the instance at the
- * write.
+ * The same refusal stops a replay that has not read the inbox although another replay of the instance has written. The refusal also stops a
+ * dead process's commit that arrives after the start of an undo, because the undo would miss the commit. A repeat of an ambiguous commit is
+ * safe, because the repeat is refused and the row shows the attempt's own token. The statement returns the status of the instance at the
+ * time of the write.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -58,8 +58,8 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
 }
 
 /**
- * Maximum characters of the messages that an entry copies for operators. Above this limit the entry copies only envelopes, up to the limit,
- * then the number of omitted messages by type (`left_out`). The outbox contains every message in full.
+ * Maximum count of characters in the copies of messages that an entry stores for operators. If the messages exceed the limit, the entry
+ * stores only envelopes up to the limit, and the count of omitted messages by type (`left_out`). The outbox contains every message in full.
  */
 const MAX_COPIED_CHARACTERS = 250_000;
 
@@ -95,7 +95,7 @@ interface Recorded {
   error: string | null;
 }
 
-/** The token of a skipped step's entry: nothing happened, and its output was given. */
+/** The token in the entry of a skipped step. The step did not run, and an operator gave its output. */
 export const SKIPPED = "skipped";
 
 const RECORD = `
@@ -125,12 +125,13 @@ const RECORD = `
     ended_at = excluded.ended_at, lease_until = NULL, updated_at = excluded.updated_at
   RETURNING instance_id AS id, ${standingAt("instance_id").fragment} AS standing`;
 
-/** Each of the engine's own records has its own position, below the positions of the code's steps. */
+/** The position of the undo of the step at position 0. The positions of an undo's steps are less than those of the code's steps. */
 export const FIRST_UNDO_POSITION = -2;
 
 /**
- * An operator skips a failed step: its next attempt records the given output instead of running, or refuses it (`refuseSkip`), so the entry
- * keeps its former state. The statement must follow the one that applies the operator's action. `takesBack` is set for a step of an undo.
+ * Records that an operator skips a failed step. The step's next attempt records the given output without running, or refuses the output
+ * (`refuseSkip`). The entry keeps its former state in case of a refusal. The statement must follow the statement that applies the
+ * operator's action. `takesBack` is set if the skipped step belongs to an undo.
  */
 export function skipEntry(
   { instanceId, step, item, generation }: EntryKey,
@@ -159,8 +160,9 @@ const nextPosition = (instanceId: string) =>
 const positionBack = (key: EntryKey) => sql`(SELECT ${FIRST_UNDO_POSITION} - position FROM millrace_inbox WHERE ${isEntry(key)})`;
 
 /**
- * An operator excludes an effect with an unknown outcome from an undo, which neither queries nor undoes it. A later run tries it again with
- * the same key, and queries the upstream first if possible. The statement must follow the one that applies the operator's action.
+ * Records that an operator excludes an effect with an unknown outcome from an undo. The undo neither queries nor undoes an excluded effect.
+ * A later run tries the effect again with the same key, and if possible first queries the upstream. The statement must follow the statement
+ * that applies the operator's action.
  */
 export function leaveAlone({ instanceId, step, item, generation }: EntryKey, actionId: string): Statement {
   return sql`
@@ -173,10 +175,10 @@ export function leaveAlone({ instanceId, step, item, generation }: EntryKey, act
     WHERE millrace_inbox.state = 'failed' OR millrace_inbox.state = 'claimed'`;
 }
 
-/** The token of an entry that was superseded by an undo. */
+/** The token in the entry of an effect that was undone. */
 export const UNDONE = "undone";
 
-/** Marks an effect as undone: its output remains readable, but is not used any more. */
+/** Marks an effect as undone. The effect's output remains readable, but no run uses it any more. */
 export function takenBack(key: EntryKey): Statement {
   return sql`
     UPDATE millrace_inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
@@ -192,7 +194,7 @@ export function nextGeneration(key: EntryKey): Statement {
     ON CONFLICT DO NOTHING`;
 }
 
-/** The condition on `e` that an entry was never used, because it is a new generation that no attempt has claimed. */
+/** The condition on `e` that an entry was never used. Such an entry is a new generation that no attempt has claimed. */
 export const IS_FREE = fragment("(e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)");
 
 /** True for the error with which `claim` and `recordOutcome` refuse a write. */

@@ -13,17 +13,20 @@ export interface ResolvedEntry {
   state: EntryState;
 }
 
-/** The operator's answers for an instance that no attempt has used since. */
+/** Selects the operator's answers for an instance that no later attempt has used. */
 export function selectResolved(instanceId: string): Statement {
   return sql`SELECT step, item, generation, state FROM millrace_inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
 }
 
-/** Maximum characters of an output that is read with all entries: ten thousand of them fit into one result. */
+/**
+ * Maximum count of characters of an output that is read together with all entries. Ten thousand outputs of the maximum size fit into one
+ * result.
+ */
 const SMALL_CHARACTERS = 1024;
 
 /**
- * All entries of an instance, newest generation last, without their outputs. Small outputs of inline steps are included, because every
- * later replay needs them.
+ * Selects all entries of an instance without their outputs; the newest generation of each key comes last. Only small outputs of inline
+ * steps are included, because every later replay needs these outputs.
  */
 export function selectEntries(instanceId: string): Statement {
   return sql`
@@ -38,8 +41,8 @@ export function selectOutput(key: EntryKey): Statement {
 }
 
 /**
- * Selects the newest generation of a key, starting at the given generation. Earlier generations are irrelevant, because their effects
- * happened as well.
+ * Selects the newest generation of a key, starting at the given generation. Earlier generations are not needed, because their effects
+ * happened too.
  */
 export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
@@ -53,12 +56,12 @@ export function hasDoubt(instanceId: string): Statement {
   return sql`EXISTS (SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
-/** Returns a row if the instance has inline steps, which the platform has no record of. */
+/** Returns a row if the instance has inline steps. The platform has no record of an inline step. */
 export function selectLean(instanceId: string): Statement {
   return sql`SELECT 1 FROM millrace_inbox WHERE instance_id = ${instanceId} AND began_at IS NOT NULL LIMIT 1`;
 }
 
-/** The condition that a step, given by an SQL expression, has no entry, or one that failed or was undone. */
+/** The condition that a step has no entry, or that its entry failed or was undone. The step is an SQL expression. */
 export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
   return sql`
     coalesce((SELECT state FROM millrace_inbox
@@ -66,7 +69,7 @@ export function hasNoOutcome(instanceId: string, label: Fragment): Statement {
       'failed') = 'failed'`;
 }
 
-/** The condition of entries with effects that happened, or may have, and that have an undo. */
+/** The condition that an entry's effect has an undo, and has happened or may have happened. */
 export function canBeTakenBack(instanceId: string): Statement {
   return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
 }

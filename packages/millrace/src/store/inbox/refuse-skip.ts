@@ -4,17 +4,17 @@ import { CLAIMED } from "./classes.ts";
 import { isEntry } from "./entry.ts";
 import { SKIPPED } from "./outcome.ts";
 
-/** An operator's output for a skipped step, as read by the replay that refuses it. */
+/** An operator's output for a skipped step, in the form in which the refusing replay read it. */
 export interface GivenOutput {
   readonly key: EntryKey;
   readonly epoch: number;
-  /** The run of the replay that refuses the output: a hanging replay of an earlier run must not refuse a later output. */
+  /** The run of the replay that refuses the output. A hanging replay of an earlier run must not refuse a later output. */
   readonly run: number;
 }
 
 /**
- * Refuses the output for a skipped step: its entry returns to its former state, or is removed if there was none. Therefore the known facts
- * about the effect remain, and the step can be retried, undone or skipped again.
+ * Refuses the output for a skipped step. The step's entry returns to its state before the skip, or is removed if the skip created it.
+ * Therefore the known facts about the effect remain, and the step can be retried, undone or skipped again.
  */
 export function refuseSkip(given: GivenOutput): Statement[] {
   return [
@@ -28,7 +28,10 @@ export function refuseSkip(given: GivenOutput): Statement[] {
   ];
 }
 
-/** Entries of older releases have no former state: an attempt must query the upstream, or an operator must check it. */
+/**
+ * An entry of an older release does not contain its state before the skip. Therefore an attempt must query the upstream, or an operator
+ * must check the upstream.
+ */
 const STATE_BEFORE = fragment(`coalesce(skipped_over->>'state', iif(class IN ${CLAIMED.fragment}, 'claimed', 'failed'))`);
 
 const isGiven = ({ key, epoch, run }: GivenOutput) => sql`

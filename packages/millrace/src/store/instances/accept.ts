@@ -9,13 +9,13 @@ import { isPruned } from "../tombstones.ts";
 import { type Identity, isKnown } from "./keys.ts";
 import { type InstanceStatus, UNSEEN } from "./status.ts";
 
-/** A new instance, as the acceptance of its command inserts it. */
+/** A new instance, in the form in which the acceptance of its command stores it. */
 export interface NewInstance extends Identity {
   readonly workflow: string;
   readonly envelope: Envelope;
-  /** The command queue; null when the instance is started directly. */
+  /** The queue of the command; null if the instance is started without a queue. */
   readonly queue: string | null;
-  /** The deadline in milliseconds since 1970; absent without one. */
+  /** The deadline in milliseconds since 1970; absent if the instance has no deadline. */
   readonly mustEndBy?: number;
   /** The deadline of the instance as a duration from its acceptance. */
   readonly deadlineMs?: number;
@@ -25,9 +25,9 @@ export interface NewInstance extends Identity {
 export interface AcceptedRow extends Identity {
   status: InstanceStatus;
   deliveries: number;
-  /** Flag (0 or 1): the command's workflow or queue is paused, so the instance must not start. */
+  /** Flag (0 or 1): 1 if the command's workflow or queue is paused, so that the instance must not start. */
   held: number;
-  /** Flag (0 or 1): the keeper does not check the row soon, because it was marked dead or held. */
+  /** Flag (0 or 1): 1 if the keeper does not check the instance soon, because the instance was marked dead or held. */
   unwatched?: number;
 }
 
@@ -44,7 +44,7 @@ const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'wo
 /** True while the workflow or queue of the row is paused. */
 const IS_HELD = fragment(`${pauseOf("1").fragment} IS NOT NULL AS held`);
 
-/** The same condition for a JSON acceptance: its workflow or queue is paused. */
+/** SQL expression that is true if the workflow or queue of a JSON acceptance is paused. */
 const PAUSE_OF_GIVEN = pauseOf("1", {
   workflow: "(value->>'workflow')",
   queue: "(value->>'queue')",
@@ -56,8 +56,8 @@ const COLUMNS =
       must_end_by, callback, status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
- * Commits commands before their messages are sent, and counts their first deliveries: either all commands or, if `provided` does not hold,
- * none. Returns the new rows; known and pruned keys change nothing.
+ * Commits commands before their messages are sent, and counts the first delivery of each command. If the condition `provided` is false, no
+ * command is committed. Commands with known or pruned keys change nothing. Returns the new rows.
  */
 export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
@@ -71,7 +71,7 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
     RETURNING id, fingerprint, status, deliveries, ${IS_HELD}`;
 }
 
-/** Fails its batch if every one of these keys is known, also by a pruned instance. The database's error satisfies `areRepeats`. */
+/** Makes its batch fail if each of these keys belongs to an existing or pruned instance. The database's error satisfies `areRepeats`. */
 export function refuseRepeats(ids: readonly string[]): Statement {
   return sql`
     INSERT INTO millrace_instances (id)
@@ -84,10 +84,10 @@ export function areRepeats(error: unknown): boolean {
 }
 
 /**
- * Accepts delivered messages: new ones become rows, accepted ones become queued, and every delivery is counted. A dead one, because a copy
- * of its message was refused, is queued too: this copy is valid. While its workflow or queue is paused, and before its due time, a row is
- * accepted and not queued.
- * Returns each row once per delivery; keys that were pruned, or have another payload, are not returned.
+ * Accepts delivered messages and counts every delivery. A message without a row gets a row, and an accepted row becomes queued. A row that
+ * is dead because a copy of its message was refused becomes queued too, because the present copy is valid. While the workflow or queue of a
+ * row is paused, and before the due time of the row, the row is accepted and not queued. Returns a row once per delivery. A message whose
+ * key was pruned, or belongs to another payload, returns no row.
  */
 export function takeIn(rows: string): Statement {
   return sql`
@@ -106,7 +106,10 @@ export function takeIn(rows: string): Statement {
       check_at IS NULL OR (held_by IS NOT NULL AND status = 'queued') AS unwatched, ${IS_HELD}`;
 }
 
-/** Moves the due time of a delayed command that has not started, to at most 12 hours from now. Null: it is due now. */
+/**
+ * Changes the due time of a delayed command that has not started. The new due time is at most 12 hours after the present. Null means that
+ * the command is due now.
+ */
 export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: number | null): Statement {
   const due = at === null ? now : sql`${at}`;
   return sql`
@@ -116,16 +119,17 @@ export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: 
 }
 
 /**
- * Marks commands that the keeper started directly as `queued`, so that later checks query their status on the platform. A row with status
- * `accepted` would only be created again, and the end of its run never be detected.
+ * Marks commands that the keeper started directly as `queued`, so that later checks query their status on the platform. For a row with the
+ * status `accepted`, the keeper would only create the instance again, and would never detect the end of its run.
  */
 export function markStarted(ids: readonly string[]): Statement {
   return sql`UPDATE millrace_instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;
 }
 
 /**
- * Marks commands that cannot start as `dead`: an operator decides about them, and the keeper does not start them. Commands are excluded if
- * their dead letter was settled before, for another copy: without an open dead letter no operator could act on them.
+ * Marks commands that cannot start as `dead`, so that an operator decides about these commands and the keeper does not start them. A
+ * command is excluded if its dead letter was already settled for another copy of its message. Without an open dead letter, no operator
+ * could act on the command.
  */
 export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
   return sql`
@@ -138,8 +142,9 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
 }
 
 /**
- * Accepts a command again, after the replay of its dead letter: inserts a row, or reopens the row of a command that never started. `before`
- * is the fingerprint of the captured message. The row gets the replay's id, so that later sends use the replayed message.
+ * Accepts a command again after the replay of its dead letter. The statement inserts a row, or reopens the row of a command that never
+ * started. `before` is the fingerprint of the message in the dead letter. The row gets the id of the replay, so that later sends use the
+ * replayed message.
  */
 export function acceptAgain(
   { id, workflow, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,
@@ -164,7 +169,7 @@ export function acceptAgain(
 }
 
 /**
- * Skips a command with its dead letter, unless its row belongs to another message. The statement must follow the one that applies the
+ * Skips a command with its dead letter, unless its row belongs to another message. The statement must follow the statement that applies the
  * operator's action.
  */
 export function skipInstance(id: string | null, fingerprint: string, actionId: string): Statement {

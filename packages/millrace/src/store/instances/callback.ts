@@ -1,7 +1,7 @@
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
 import { type InstanceStatus, IS_INDEXED_AS_OVER } from "./status.ts";
 
-/** The end of an instance whose sender has not received its callback yet. */
+/** The end of an instance whose callback has not been sent yet. */
 export interface OwedCall {
   id: string;
   tenant_id: string;
@@ -14,7 +14,7 @@ export interface OwedCall {
   subject: string;
   /** The error of the instance as JSON; null unless the instance failed. */
   error: string | null;
-  /** Flag (0 or 1): the undo of the instance is complete. */
+  /** Flag (0 or 1): 1 if the undo of the instance is complete. */
   undone: number;
   callback_url: string;
   traceparent: string;
@@ -23,10 +23,12 @@ export interface OwedCall {
   ended_at: number;
 }
 
-/** The condition of the index `instances_to_call`, in the same words, because a partial index requires that. */
+/**
+ * The condition of the partial index `instances_to_call`. The text must equal the index's condition, so that the database uses the index.
+ */
 const IS_OWED = fragment(`callback <> run || ':' || status AND ${IS_INDEXED_AS_OVER.fragment}`);
 
-/** Selects the ends of instances whose callbacks are still owed, the oldest first. */
+/** Selects the ends of instances whose callbacks are not sent yet. The oldest end comes first. */
 export function selectOwed(limit: number): Statement {
   return sql`
     SELECT id, tenant_id, workflow, run, status, message_type, idempotency_key, correlation_id, subject, error, undone,
@@ -36,8 +38,8 @@ export function selectOwed(limit: number): Statement {
 }
 
 /**
- * Marks the callbacks of ended instances as no longer owed. A callback remains owed when a retry or another end has replaced the end that
- * it reports. The statement must follow the insert of the callbacks' instances.
+ * Marks the callbacks of ended instances as sent. A callback is not marked if a retry or another end has replaced the end that the callback
+ * reports. The statement must follow the insert of the callbacks' instances.
  */
 export function noteCalled(calls: readonly Pick<OwedCall, "id" | "run" | "status">[]): Statement {
   const rows = JSON.stringify(calls.map(({ id, run, status }) => ({ id, run, status })));

@@ -3,7 +3,7 @@ import { query } from "../d1/retry.ts";
 import { pauseOf } from "../pauses.ts";
 import { type InstanceStatus, OVER, STOPPED, type StatusSet, UNSEEN } from "./status.ts";
 
-/** Selects the instance of a row, with a condition on the instance. */
+/** How a row names its instance, with a condition on the instance. */
 interface Named {
   /** An SQL expression of the instance's id; default: the row's column `instance_id`. */
   readonly id?: string;
@@ -11,13 +11,13 @@ interface Named {
   readonly statuses?: StatusSet;
 }
 
-/** The condition that a row's instance exists, with the same tenant. `row` is a table, or its alias. */
+/** The condition that a row's instance exists and has the row's tenant. `row` is the table's name or alias. */
 export function hasInstance(row: string, { id = `${row}.instance_id`, statuses }: Named = {}): Fragment {
   const its = statuses === undefined ? "" : ` AND i.status IN ${statuses.fragment}`;
   return fragment(`EXISTS (SELECT 1 FROM millrace_instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
 }
 
-/** The columns of a row's instance for a statement; all are NULL if the instance does not exist. */
+/** The columns of a row's instance for a statement. Every column is NULL if the instance does not exist. */
 interface NamedInstance {
   /** The join to add after the table of the rows in the FROM clause. */
   readonly join: Fragment;
@@ -67,7 +67,7 @@ export interface Fate {
   updatedAt: number;
 }
 
-/** The state of a tenant's instance; undefined if it does not exist. */
+/** The state of a tenant's instance; undefined if the instance does not exist. */
 export async function fateOf(db: D1Database, tenantId: string, id: string): Promise<Fate | undefined> {
   const [row] = await query<
     Omit<Fate, "payload" | "isStopped" | "error"> & { payload: string | null; stopped: number; error: string | null }
@@ -97,8 +97,8 @@ export async function isUnderWay(db: D1Database, tenantId: string, id: string): 
 }
 
 /**
- * Selects those of the given instances that a message must not start by itself: cancelled, already started, or paused, also by workflow or
- * queue.
+ * Selects the given instances that a message must not start. A selected instance is cancelled, already started, or paused, or the
+ * instance's workflow or queue is paused.
  */
 export function selectNotToStart(ids: readonly string[]): Statement {
   return sql`SELECT id FROM millrace_instances 
@@ -109,7 +109,7 @@ export function selectNotToStart(ids: readonly string[]): Statement {
 export async function statusesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<ReadonlyMap<string, InstanceStatus>> {
   const rows = await query<{ id: string; status: InstanceStatus }>(
     db,
-    // Rows are selected by id: otherwise the database would read all instances of the tenant.
+    // The rows are selected by id, because the database would otherwise read all instances of the tenant.
     sql`
       SELECT i.id, i.status FROM json_each(${JSON.stringify(ids)}) k
       CROSS JOIN millrace_instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
@@ -117,7 +117,7 @@ export async function statusesOf(db: D1Database, tenantId: string, ids: readonly
   return new Map(rows.map(({ id, status }) => [id, status]));
 }
 
-/** A query for instances that were started by events of other instances. */
+/** The query for instances that events of other instances have started. */
 interface Followed {
   /** The type of the events. */
   readonly type: string;
@@ -130,8 +130,8 @@ interface Followed {
 }
 
 /**
- * Selects instances that were started by events of other instances: each with its cause, and a field of its payload, or its subject without
- * that field.
+ * Selects instances that events of other instances have started. Each row has the causing instance and a field of the started instance's
+ * payload. If the payload does not have the field, the row has the subject of the started instance.
  */
 export function followersOf(
   db: D1Database,
@@ -140,7 +140,7 @@ export function followersOf(
 ): Promise<{ id: string; cause: string; said: string }[]> {
   return query(
     db,
-    // An event's causation id consists of the instance that emitted it, and its step.
+    // An event's causation id consists of the emitting instance's id and the emitting step.
     sql`
       SELECT substr(causation_id, 1, 32) AS cause, id, coalesce(envelope->>${`$.payload_inline.${field}`}, subject) AS said
       FROM millrace_instances

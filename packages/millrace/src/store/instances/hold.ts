@@ -2,10 +2,13 @@ import { among, now, type Statement, sql } from "../../contract/sql.ts";
 import { pauseOf } from "../pauses.ts";
 import { UNSEEN } from "./status.ts";
 
-/** The keeper checks a held instance again after this time, although the resume makes it due. */
+/** The keeper checks a held instance after this time, in milliseconds, even if no resume has made the check due. */
 const HELD_MS = 6 * 3_600_000;
 
-/** Holds instances that have not started, while their workflow or queue is paused: the keeper does not check them until the resume. */
+/**
+ * Holds instances that have not started, while their workflow or queue is paused. The resume of the workflow or queue makes the keeper's
+ * checks of the held instances due.
+ */
 export function holdBack(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET held_by = ${pauseOf("p.id")}, check_at = ${now} + ${HELD_MS}
@@ -13,8 +16,8 @@ export function holdBack(ids: readonly string[]): Statement {
 }
 
 /**
- * Makes the keeper's checks of instances due whose pause has ended, in the order of their acceptance. The statement returns the ids of
- * these instances.
+ * Makes the keeper check the instances whose pause has ended. Instances that were accepted earlier come first. The statement returns the
+ * ids of these instances.
  */
 export function releaseHeld(limit: number): Statement {
   return sql`

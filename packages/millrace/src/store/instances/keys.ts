@@ -4,15 +4,18 @@ import { type InstanceStatus, OVER } from "./status.ts";
 
 /**
  * The identity of a message: the id of its instance, and a fingerprint of the payload. The id is derived from tenant, workflow and
- * idempotency key; the fingerprint from the payload. Two messages with the same id may have different payloads: the row of that id decides
- * which one was accepted. Therefore acceptance always compares both the id and the fingerprint.
+ * idempotency key; the fingerprint from the payload. Two messages with the same id may have different payloads, and the instance's row
+ * shows which message was accepted. Therefore acceptance always compares both the id and the fingerprint.
  */
 export interface Identity {
   readonly id: string;
   readonly fingerprint: string;
 }
 
-/** The condition that a key is known, including pruned ones: a new message with it is a repeat, or refused. */
+/**
+ * The condition that a key belongs to an existing or pruned instance. A new message with the key of an existing or pruned instance is a
+ * repeat, or is refused.
+ */
 export function isKnown({ id }: { id: string | Fragment }): Statement {
   return sql`(EXISTS (SELECT 1 FROM millrace_instances WHERE id = ${id}) OR ${isPruned(id)})`;
 }
@@ -26,13 +29,13 @@ export function isTaken({ id, fingerprint }: Identity): Statement {
 
 /** The state of the instance with an idempotency key. */
 export interface KeyHolder {
-  /** `pruned`: retention has removed the row, and its key is kept. */
+  /** `pruned`: retention has removed the instance's row, and its key is still stored. */
   status: InstanceStatus | "pruned";
-  /** The due time of a delayed command; null without a delay, and after the instance's end. */
+  /** The due time of a delayed command; null if the command has no delay or its instance has ended. */
   due_at: number | null;
 }
 
-/** Selects the state of the instances with these idempotency keys, including pruned instances. */
+/** Selects the state of each instance with one of these idempotency keys, including pruned instances. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`
     SELECT id, fingerprint, status, correlation_id, iif(status IN ${OVER}, NULL, due_at) AS due_at FROM millrace_instances

@@ -1,8 +1,8 @@
 import { type Statement, sql } from "../../contract/sql.ts";
 
 /**
- * SQL expression that merges `more` into the state which earlier runs of an instance recorded (JSON, see `LeftBehind`): a step's new value
- * replaces its old one. The merge is one statement, because another replay may update another step at the same time.
+ * SQL expression that merges `more` into the state that earlier runs of an instance recorded (JSON, see `LeftBehind`). A step's new value
+ * replaces the step's old value. The merge is a single statement, because two replays may update different steps at the same time.
  */
 export function leftWith(more: Statement): Statement {
   const forgotten = sql`(SELECT json_group_object(key, NULL) FROM json_each(${more}))`;

@@ -2,15 +2,15 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { BEGUN, FAILED, GOING_ON, UNDER_WAY, UNSEEN, WORKING } from "./status.ts";
 
-/** The time of an instance's next check by the keeper, and the results of the present check. */
+/** The result of the keeper's present check of an instance, and the time until the next check. */
 export interface Looked {
   id: string;
-  /** The due time of the present check: a request for a later check keeps its own due time. */
+  /** The due time of the present check. The next check's time is not written if another request has changed the due time. */
   check_at: number;
-  /** The due time of the next check; null when the keeper needs a new cause to check the instance. */
+  /** The time until the next check, in milliseconds. Null means that the keeper checks the instance only after a new cause. */
   pauseMs: number | null;
   seen: boolean;
-  /** True when the platform reports that the instance sleeps or waits. */
+  /** True if the platform reports that the instance sleeps or waits. */
   hibernates: boolean;
 }
 
@@ -29,7 +29,7 @@ export function noteLooked(looked: readonly Looked[]): Statement {
 
 /**
  * Makes the keeper check instances again that were marked dead or held. This is a separate statement, because the case is rare and a
- * changed check time costs one written row more.
+ * changed check time costs an additional written row.
  */
 export function watchAgain(ids: readonly string[]): Statement {
   return sql`
@@ -38,21 +38,21 @@ export function watchAgain(ids: readonly string[]): Statement {
 }
 
 /**
- * Makes the checks of all watched instances due, also of sleeping ones. The statement reads and writes a row for each instance, so only
- * local engines use it.
+ * Makes the checks of all watched instances due, including sleeping instances. The statement reads and writes a row for each instance, so
+ * only local engines use it.
  */
 export function lookAtAll(): Statement {
   return sql`UPDATE millrace_instances SET check_at = ${now} WHERE seen = 1 AND check_at > ${now}`;
 }
 
-/** Makes the checks of started instances without a recorded step due. */
+/** Makes checks due for instances without a recorded step. */
 export function lookNow(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now}
     WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
-/** Makes an instance's check due soon after the decision of an approval, in case the decision cannot reach the instance now. */
+/** Makes an instance's check due soon after the decision of an approval, because sending the decision to the instance may fail now. */
 export function lookAfterAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
@@ -60,7 +60,9 @@ export function lookAfterAnswer(tenantId: string, instanceId: string): Statement
       AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
-/** Makes the checks of instances due soon after events were assigned to their waits, in case the events cannot reach them now. */
+/**
+ * Makes the checks of instances due soon after events were assigned to their waits, because sending an event to its instance may fail now.
+ */
 export function lookAfterEvents(signalIds: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
@@ -68,19 +70,22 @@ export function lookAfterEvents(signalIds: readonly string[]): Statement {
       AND id IN (SELECT instance_id FROM millrace_waits WHERE signal_id IN ${among(signalIds)})`;
 }
 
-/** Makes the checks of instances in progress due that have no check time. */
+/** Makes checks due for instances in progress that have no check time. */
 export function watchLost(ids: readonly string[]): Statement {
   return sql`UPDATE millrace_instances SET check_at = ${now} WHERE id IN ${among(ids)} AND status IN ${UNDER_WAY} AND check_at IS NULL`;
 }
 
-/** Makes the checks of instances due that are in progress or failed. */
+/** Makes checks due for instances that are in progress or failed. */
 export function lookAgain(ids: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now}, seen = 1
     WHERE id IN ${among(ids)} AND (status IN ${UNDER_WAY} OR status IN ${FAILED}) AND (check_at IS NULL OR check_at > ${now})`;
 }
 
-/** The platform ended a replay of the instance: the keeper checks it in 10 s. An instance that is due within a minute costs no write. */
+/**
+ * Makes the keeper check an instance in 10 s, because the platform ended a replay of this instance. If the check is due within a minute,
+ * nothing is written.
+ */
 export function lookSoon(id: string): Statement {
   return sql`
     UPDATE millrace_instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}, seen = 1
@@ -89,12 +94,12 @@ export function lookSoon(id: string): Statement {
 
 const MINUTE_MS = 60_000;
 
-/** The number of the keeper's restarts of an instance's present run after infrastructure errors of the platform. */
+/** The count of restarts of an instance's present run by the keeper after infrastructure errors of the platform. */
 export const timesBrokenOff = fragment("iif(broken_off->>0 = run, broken_off->>1, 0)");
 
 /**
- * Counts one more restart of each run after an infrastructure error. The delay before the keeper's next check doubles each time, from 10 s
- * to an hour.
+ * Counts one more restart of each run after an infrastructure error. The delay before the keeper's next check doubles with each restart,
+ * from 10 s up to an hour.
  */
 export function noteRestarted(ids: readonly string[]): Statement {
   return sql`

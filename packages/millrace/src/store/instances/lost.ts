@@ -2,7 +2,8 @@ import { type Statement, sql } from "../../contract/sql.ts";
 import { ENTRY_LABEL } from "../inbox/entry.ts";
 
 /**
- * Selects the acceptance time of an instance, in a row without a label, and the label of each step with an entry, a wait or an approval.
+ * Selects the label of each step of an instance that has an entry, a wait or an approval. A row without a label has the instance's
+ * acceptance time.
  */
 export function selectKnownSteps(id: string): Statement {
   return sql`
@@ -12,7 +13,7 @@ export function selectKnownSteps(id: string): Statement {
     UNION ALL SELECT NULL, step FROM millrace_approvals WHERE instance_id = ${id}`;
 }
 
-/** The database was restored to an earlier state than a run: records the lost steps of the run, for replays of later runs. */
+/** Records the steps of a run that a restore of the database has lost. The replays of later runs use the record of the lost steps. */
 export function noteLost(id: string, labels: readonly string[]): Statement {
   return sql`
     UPDATE millrace_instances SET lost = (

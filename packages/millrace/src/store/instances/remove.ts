@@ -1,15 +1,14 @@
 import { among, now, type Statement, sql } from "../../contract/sql.ts";
 import { OVER, type StatusSet } from "./status.ts";
 
-/** The instances of a retention rule: with these statuses, and unchanged for this long. */
+/** The instances that a retention rule removes: instances with these statuses that have not changed for the given time. */
 export interface Old {
   readonly statuses: StatusSet;
   readonly keepMs: number;
 }
 
 /**
- * The condition that an instance ended long ago and needs no further work: without an open action, and without an effect with an unknown
- * outcome.
+ * The condition that an instance ended long ago and needs no further work. It has no open action, and no effect with an unknown outcome.
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
@@ -21,8 +20,8 @@ export function isOver({ statuses, keepMs }: Old): Statement {
 }
 
 /**
- * Removes instances that still match: an operator may have reopened one since the scan. The statement returns the ids of the removed
- * instances.
+ * Removes instances that still match the retention rule, because an operator may have reopened an instance after the scan. The statement
+ * returns the ids of the removed instances.
  */
 export function removeOver(ids: readonly string[], old: Old): Statement {
   return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
@@ -33,24 +32,24 @@ export function ofGone(ids: readonly string[]): Statement {
   return sql`instance_id IN ${among(ids)} AND NOT EXISTS (SELECT 1 FROM millrace_instances WHERE millrace_instances.id = instance_id)`;
 }
 
-/** The condition that any instance of the tenant is in progress, except the given one. */
+/** The condition that an instance belongs to the tenant, is in progress, and is not the given instance. */
 export function isOpenOf(tenantId: string, except: string): Statement {
   return sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
 
-/** Ends the instances in progress of a deleted tenant, without a later start, retry or callback. */
+/** Ends the instances in progress of a deleted tenant, so that no instance starts, retries or sends a callback later. */
 export function terminateInstances(ids: readonly string[], tenantId: string, except: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'terminated', callback = NULL, check_at = NULL, run = run + 1, updated_at = ${now}
     WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
 
-/** Removes instances of a deleted tenant, after their related rows. */
+/** Removes instances of a deleted tenant. The rows that refer to these instances must already be removed. */
 export function deleteInstances(ids: readonly string[], tenantId: string): Statement {
   return sql`DELETE FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
-/** Updates an instance without a change, because the audit statement that follows requires the update of an existing instance. */
+/** Updates an instance without changing a value. The audit statement that follows requires that an existing instance was updated. */
 export function touchInstance(id: string, tenantId: string): Statement {
   return sql`UPDATE millrace_instances SET updated_at = updated_at WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }

@@ -7,8 +7,8 @@ import { AWAKE, AWAKENED, ENDED, FAILED, type InstanceStatus, IS_CLOSED, isClose
 import { hasToTakeBack } from "./undoable.ts";
 
 /**
- * Marks an instance as running. An instance in doubt remains in doubt, whatever its other steps do: only an operator resolves that. An
- * instance that was marked dead, because its message was exhausted, becomes running. After a wake-up the keeper checks the instance soon.
+ * Marks an instance as running. An instance in doubt remains in doubt, because only an operator resolves an unknown outcome. An instance
+ * that was marked dead because its message was exhausted becomes running. After a wait has ended, the keeper checks the instance soon.
  */
 export function markRunning(id: string): RowStatement {
   return { text: MARK_RUNNING, row: { id } };
@@ -19,8 +19,8 @@ const MARK_RUNNING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
 
 /**
- * Marks an instance as running that waited, or was marked dead or failed, also if an operator skipped its message during its start. This is
- * a separate statement, because a changed check time costs one written row more.
+ * Marks an instance as running if it was waiting, dead or failed, or if an operator skipped its message during its start. This is a
+ * separate statement, because a changed check time costs an additional written row.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
@@ -36,7 +36,7 @@ export function isAsleep(standing: Standing): boolean {
   return AWAKENED.has(standing.status) && !isClosed(standing);
 }
 
-/** Revives an instance: its row has an end, but the platform reports the run as running. */
+/** Revives an instance whose row has an end although the platform reports the run as running. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
   return sql`
     UPDATE millrace_instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
@@ -46,22 +46,22 @@ export function revive({ id, run }: { id: string; run: number }): Statement {
 /** The end of an instance's run. */
 export interface End {
   readonly id: string;
-  /** The number of the run: an operator's retry or undo starts the next one. */
+  /** The number of the run. An operator's retry or undo starts a run with the next number. */
   readonly run: number;
   readonly status: Extract<InstanceStatus, "complete" | "errored" | "terminated">;
   /** The error of the run as JSON; null unless the run failed. */
   readonly error: string | null;
-  /** The id of the failure's cause, shared with other failures for the same reason (`causeId`); absent unless the run failed. */
+  /** The id of the failure's cause (`causeId`); absent unless the run failed. Failures for the same reason have the same cause. */
   readonly cause?: string | undefined;
-  /** The state for the next run (see `LeftBehind`), as JSON; if absent, the earlier recorded state remains. */
+  /** The state for the next run (see `LeftBehind`), as JSON. If the value is absent, the state that earlier runs recorded remains. */
   readonly left?: string | null;
-  /** The run's usage of the platform, by its number, as JSON (see `Spending`); absent if the usage was not counted. */
+  /** The run's usage of the platform as JSON, by the number of the run (see `Spending`); absent if the usage was not counted. */
   readonly spent?: string;
 }
 
 /**
- * Records the end of an instance's run. The end of an earlier run than the present one is ignored. Within a run a success replaces a
- * failure (a timed-out replay may be followed by a successful one), never the other way round. The keeper checks a failed run once more.
+ * Records the end of an instance's run. The end of a run before the present run is ignored. Within a run a success replaces a failure,
+ * because a successful replay may follow a timed-out replay. A failure never replaces a success. The keeper checks a failed run again.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };
@@ -82,7 +82,7 @@ const FINISH = `
     AND (millrace_instances.undo IS NULL OR r.value->>'status' <> 'complete')
     AND NOT ${IS_CLOSED.fragment}`;
 
-/** Selects the state of an instance: its run number, its status, and the action of its undo. */
+/** Selects the state of an instance: the number of its run, its status, and the action of its undo. */
 export interface Standing {
   readonly run: number;
   readonly status: InstanceStatus;
@@ -97,7 +97,7 @@ export function selectRun(id: string): RowStatement {
 const SELECT_RUN = `
   SELECT id, run, undo, status FROM millrace_instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
-/** Selects the state that earlier runs of an instance recorded, and the steps whose records a restore of the database has lost. */
+/** Selects the state that earlier runs of an instance recorded, and the steps whose records were lost by a restore of the database. */
 export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught, lost FROM millrace_instances WHERE id = ${instanceId}`;
 }
@@ -107,7 +107,7 @@ export function keepCaught(id: string, left: string): Statement {
   return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
 }
 
-/** Replaces the progress of a step with a report, to which it adds the time. A run that has ended accepts no report. */
+/** Replaces the recorded progress of an instance with a step's report and the present time. A run that has ended accepts no report. */
 export function setProgress(id: string, step: string, report: string): Statement {
   return sql`
     UPDATE millrace_instances
@@ -119,9 +119,9 @@ export function setProgress(id: string, step: string, report: string): Statement
 export interface NextRun {
   readonly id: string;
   readonly tenantId: string;
-  /** The number of the new run: one more than the run that was read. */
+  /** The number of the new run: one more than the number of the run that was read. */
   readonly run: number;
-  /** The additional state for the new run (see `LeftBehind`), as JSON. */
+  /** The state that is added for the new run (see `LeftBehind`), as JSON. */
   readonly left: string;
 }
 
@@ -129,15 +129,18 @@ export interface NextRun {
 interface Retry extends NextRun {
   /** True when the retry starts from the beginning, without the state of earlier runs. */
   readonly isAnew: boolean;
-  /** The retried step: no completed step may depend on its failure. Null means that the retry has no such condition. */
+  /**
+   * The retried step. The retry requires that no completed step depends on the failure of this step. Null means that the retry has no such
+   * condition.
+   */
   readonly named: string | null;
-  /** Effects without a record that may have happened because the retried step failed. */
+  /** Effects without a record that may have happened because the code caught the retried step's failure. */
   readonly wentOn: string | undefined;
-  /** The reason why the new run would fail in the same way again; null if there is none. */
+  /** The reason why the new run would fail in the same way again; null if no reason is known. */
   readonly again: string | null;
 }
 
-/** Starts the next run for an operator's retry; for an undone instance, from its beginning. */
+/** Starts the next run for an operator's retry. The run of an undone instance starts from the beginning. */
 export function beginRetry({ id, tenantId, run, left, isAnew, named, wentOn, again }: Retry): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', run = ${run}, error = NULL, caught = ${isAnew ? null : leftWith(sql`${left}`)},
@@ -160,14 +163,14 @@ export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string
 export interface GivenUpRun {
   readonly id: string;
   readonly instance: string;
-  /** The run that the action started. */
+  /** The number of the run that the action started. */
   readonly run: number | null;
   readonly failure: object;
   /** The cause of the action's failure (`causeId`). */
   readonly cause: string;
 }
 
-/** Marks the instances of failed retries and undos as errored. The statement must follow the one that marks the actions as failed. */
+/** Marks the instances of failed retries and undos as errored. The statement must follow the statement that marks the actions as failed. */
 export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'errored', error = f.value->'failure', cause = f.value->>'cause', updated_at = ${now},

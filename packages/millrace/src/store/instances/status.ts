@@ -6,54 +6,58 @@ interface StatusFacts {
   /**
    * The progress of the instance.
    * - `unseen`: no recorded step yet
-   * - `resting`: until an event, a decision or a time
+   * - `resting`: waits for an event, a decision or a time
    * - `ended`: the run has ended, on the platform too
-   * - `refused`: the instance never started, as far as known, or was skipped for good
+   * - `refused`: the instance was skipped finally, or the engine knows of no start
    */
   readonly stage: "unseen" | "running" | "resting" | "ended" | "refused";
   /**
-   * How the instance continues: by events and time alone, by an operator (answer, retry or replay), or never. The value ignores that an
-   * operator may undo the instance.
+   * How the instance continues: by events and time alone, by an operator's answer, retry or replay, or never. An undo by an operator does
+   * not count as a continuation.
    */
   readonly goesOn: "by itself" | "by a person" | "no more";
   /**
-   * How the instance ended: success, given up by an operator, or a failure that can be repaired. Null while the instance is in progress.
+   * How the instance ended: with success, with a failure that can be repaired, or because an operator gave the instance up. Null while the
+   * instance is in progress.
    */
   readonly end: "success" | "given up" | "failure" | null;
 }
 
 /**
- * The statuses of an instance, each with its transitions. ARCHITECTURE.md has the diagram; a test compares both with the statements of this
- * directory. Every set of statuses in code and statements is derived from this table.
+ * The statuses of an instance, each with its transitions. ARCHITECTURE.md has the diagram of the transitions. A test compares this table
+ * and the diagram with the statements in this directory. Every set of statuses in code and statements is derived from this table.
  */
 const STATUSES = {
   /**
-   * The command is committed, and its message is in transit. The status ends with the consumer, the first recorded step, the keeper, or an
-   * operator who stops it.
+   * The command is committed, and its message is in transit. The consumer, the first recorded step, the keeper, or an operator's stop ends
+   * this status.
    */
   accepted: { stage: "unseen", goesOn: "by itself", end: null },
-  /** The command was received from its queue, or started without it. The status ends with the first recorded step, or the keeper. */
+  /** The command was received from its queue, or was started without a queue. The first recorded step or the keeper ends this status. */
   queued: { stage: "unseen", goesOn: "by itself", end: null },
-  /** The instance is in progress. The status ends with a wait, an unknown outcome or the end of the run. */
+  /** The instance is in progress. A wait, an unknown outcome or the end of the run ends this status. */
   running: { stage: "running", goesOn: "by itself", end: null },
-  /** The instance waits for an event, a decision or a time. The status ends with the next recorded step, or the decision. */
+  /** The instance waits for an event, a decision or a time. The next recorded step or the decision ends this status. */
   waiting: { stage: "resting", goesOn: "by itself", end: null },
-  /** An operator has paused the instance, and resumes it. An effect in progress at the time is recorded; no other one starts. */
+  /**
+   * An operator has paused the instance, and only an operator resumes it. An effect that was in progress at the pause is recorded, and no
+   * other effect starts.
+   */
   paused: { stage: "resting", goesOn: "by a person", end: null },
   /** An effect has an unknown outcome. An operator resolves the unknown outcome. */
   in_doubt: { stage: "resting", goesOn: "by a person", end: null },
-  /** The run has completed. An operator can undo the instance; retention removes it. */
+  /** The run has completed. An operator can undo the instance. Retention removes the instance later. */
   complete: { stage: "ended", goesOn: "no more", end: "success" },
   /**
-   * The run has failed. An operator can retry or undo the instance; a later replay of the same run may succeed; the keeper revives the
-   * instance if it is running on the platform.
+   * The run has failed. An operator can retry or undo the instance. A later replay of the same run may succeed. The keeper revives the
+   * instance if the platform still runs it.
    */
   errored: { stage: "ended", goesOn: "by a person", end: "failure" },
-  /** An operator has ended the instance: it was undone, or stopped. An operator can retry the instance. */
+  /** An operator has undone or stopped the instance. An operator can retry the instance. */
   terminated: { stage: "ended", goesOn: "by a person", end: "given up" },
   /** The instance never started, because its message was refused. An operator replays or skips the dead letter. */
   dead: { stage: "refused", goesOn: "by a person", end: "failure" },
-  /** Given up by an operator: closed, or with its dead letter. The status changes only if the instance's run started nevertheless. */
+  /** An operator has closed the instance or skipped its dead letter. The status changes only if the instance's run started nevertheless. */
   skipped: { stage: "refused", goesOn: "no more", end: "given up" },
 } as const satisfies Record<string, StatusFacts>;
 
@@ -65,7 +69,7 @@ export type StatusSet = OneOf<InstanceStatus>;
 
 const statusesThat = (is: (facts: StatusFacts) => boolean): StatusSet => thoseThat<StatusFacts, InstanceStatus>(STATUSES, is);
 
-/** Statuses of instances in progress, now or later. */
+/** Statuses of instances that are in progress or have not started yet. */
 export const UNDER_WAY = statusesThat(({ end }) => end === null);
 
 /** Statuses without work in progress, unless an operator reopens the instance. */
@@ -77,7 +81,7 @@ export const UNSEEN = statusesThat(({ stage }) => stage === "unseen");
 /** Statuses of instances that are running, or about to run. */
 export const WORKING = statusesThat(({ stage }) => stage === "unseen" || stage === "running");
 
-/** Statuses of instances in progress with a recorded step: the instance may wait. */
+/** Statuses of instances in progress with a recorded step, including waiting instances. */
 export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "resting");
 
 /** Statuses of instances with a recorded step that continue without an operator. */
@@ -89,10 +93,10 @@ export const AT_REST = statusesThat(({ stage }) => stage === "resting");
 /** Statuses of instances that continue without an operator. */
 export const GOING_ON = statusesThat(({ goesOn }) => goesOn === "by itself");
 
-/** Statuses of instances with an ended run. The platform uses the same names. */
+/** Statuses of instances whose run has ended. The platform has the same names for these statuses. */
 export const ENDED = statusesThat(({ stage }) => stage === "ended");
 
-/** Statuses of instances that never started, as far as known, or that were skipped for good. */
+/** Statuses of instances without a known start, and of finally skipped instances. */
 export const REFUSED = statusesThat(({ stage }) => stage === "refused");
 
 /** Statuses of instances that are over without success. */
@@ -101,7 +105,10 @@ export const STOPPED = statusesThat(({ end }) => end === "failure" || end === "g
 /** Statuses of instances that are over and need no operator. */
 export const SETTLED = statusesThat(({ end }) => end === "success" || end === "given up");
 
-/** Statuses of failure, according to the engine's records: the platform may report otherwise, and an operator may repair the instance. */
+/**
+ * Statuses of instances that failed according to the engine's records. The platform may report another status, and an operator may repair
+ * the instance.
+ */
 export const FAILED = statusesThat(({ end }) => end === "failure");
 
 /** Statuses from which a retry starts the next run. */
@@ -110,14 +117,14 @@ export const RETRYABLE = statusesThat(({ stage, goesOn }) => stage === "ended" &
 /** Statuses from which no retry, replay or answer can continue the instance. */
 export const RUNS_NO_MORE = statusesThat(({ goesOn }) => goesOn === "no more");
 
-/** Statuses in which no step is expected now, so a recorded step shows that the instance runs. */
+/** Statuses in which no step is expected, so that a newly recorded step shows that the instance runs. */
 export const AWAKENED = statusesThat(
   ({ stage, goesOn, end }) => (stage === "resting" && goesOn === "by itself") || stage === "refused" || end === "failure",
 );
 
 /**
- * The condition that an operator closed an instance, which increments its run number a last time. A command that was skipped with its dead
- * letter still has the number of its first run, because that run may have started.
+ * The condition that an operator closed an instance. The close incremented the number of the instance's run. A command that was skipped
+ * with its dead letter still has the number 1 of its first run, because that run may have started.
  */
 export const IS_CLOSED = fragment("(millrace_instances.status = 'skipped' AND millrace_instances.run > 1)");
 
@@ -127,19 +134,21 @@ export function isClosed({ status, run }: { status: InstanceStatus; run: number 
 }
 
 /**
- * The status of a revived instance, or of an instance at the start of another run: `in_doubt` if an effect has an unknown outcome, because
- * only an operator resolves that.
+ * The status of a revived instance, or of an instance at the start of another run. The status is `in_doubt` if an effect has an unknown
+ * outcome, because only an operator resolves an unknown outcome.
  */
 export const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM millrace_inbox
   WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'),
       'in_doubt', 'running')`);
 
-/** The condition of the index `instances_stopped`, in the same words, as a partial index requires. */
+/**
+ * The condition of the partial index `instances_stopped`. The text must equal the index's condition, so that the database uses the index.
+ */
 export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused')`);
 
 /**
- * The conditions of the indexes `instances_to_call` and `instances_by_deadline`, in the same words: the former has ended instances, the
- * latter those in progress.
+ * The conditions of the partial indexes `instances_to_call` for ended instances and `instances_by_deadline` for instances in progress. Each
+ * text must equal the condition of its index, so that the database uses the index.
  */
 export const IS_INDEXED_AS_OVER = fragment(`status IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
 export const IS_INDEXED_AS_UNDER_WAY = fragment(`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);

@@ -7,8 +7,8 @@ import type { NextRun } from "./run.ts";
 import { AWAKE, GOING_ON, RETRYABLE, UNDER_WAY } from "./status.ts";
 
 /**
- * Cancels an instance in progress: the next run undoes the effects of the earlier ones. An instance with an unknown outcome remains in
- * doubt, because only an operator resolves that.
+ * Cancels an instance in progress. The next run undoes the effects of the earlier runs. An instance with an unknown outcome remains in
+ * doubt, because only an operator resolves an unknown outcome.
  */
 export function beginCancel({ id, tenantId, run }: Omit<NextRun, "left">, actionId: string): Statement {
   return sql`
@@ -24,7 +24,7 @@ export function markStopped({ id, tenantId, run }: Omit<NextRun, "left">): State
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${UNDER_WAY} AND undo IS NULL AND run < ${run}`;
 }
 
-/** The instance of an operator's action, and the number of its run that the action read. */
+/** The instance of an operator's action, and the number of the instance's run when the action read it. */
 interface Seen {
   readonly id: string;
   readonly tenantId: string;
@@ -32,8 +32,8 @@ interface Seen {
 }
 
 /**
- * Pauses an instance: from now on no step of it starts. The keeper checks a paused instance like a waiting one. An instance that waits for
- * its turn in a lane (`inLane`) is not changed: pause the lane.
+ * Pauses an instance, so that none of its further steps starts. The keeper checks a paused instance as often as a waiting instance. An
+ * instance that waits for its turn in a lane (`inLane`) is not changed, because its lane can be paused instead.
  */
 export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean): Statement {
   return sql`
@@ -41,7 +41,7 @@ export function markPaused({ id, tenantId }: Omit<Seen, "run">, inLane: boolean)
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${GOING_ON} AND undo IS NULL AND NOT ${inLane ? 1 : 0}`;
 }
 
-/** The status that a resumed instance would have without its pause. The keeper starts an instance without a recorded step. */
+/** The status that a resumed instance gets. The keeper starts a resumed instance that has no recorded step. */
 const RESUMED = fragment(`CASE
       WHEN EXISTS (SELECT 1 FROM millrace_inbox
         WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt') THEN 'in_doubt'
@@ -53,8 +53,8 @@ const RESUMED = fragment(`CASE
       ELSE 'accepted' END`);
 
 /**
- * Resumes a paused instance, except one that is paused for its own restart. The keeper checks the instance soon, in case the platform
- * cannot be notified now.
+ * Resumes a paused instance, unless the instance is paused for its own restart. The keeper checks the instance soon, because notifying the
+ * platform may fail now.
  */
 export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
   return sql`
@@ -64,8 +64,8 @@ export function markResumed({ id, tenantId }: Omit<Seen, "run">): Statement {
 }
 
 /**
- * Restarts an instance from the beginning of its code, with its records: it is paused until the platform has ended the previous run, so
- * that no two runs overlap. The instance cannot be restarted again until the previous run has ended.
+ * Restarts an instance from the beginning of its code, and its records remain. The instance is paused until the platform has ended the
+ * previous run, so that no two runs overlap. The instance cannot be restarted again until the platform has ended the previous run.
  */
 export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
   return sql`
@@ -75,7 +75,7 @@ export function beginRestart({ id, tenantId, run, left }: NextRun): Statement {
       AND undo IS NULL AND run < ${run} AND NOT ${IS_BEING_RESTARTED}`;
 }
 
-/** Starts the next run of a restart, because the previous run is over on the platform. */
+/** Starts the next run of a restarted instance, because the platform has ended the previous run. */
 export function markRestarted(id: string, run: number): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}
@@ -83,8 +83,8 @@ export function markRestarted(id: string, run: number): Statement {
 }
 
 /**
- * Closes an instance for good: it cannot be retried, so it must have no effect with an unknown outcome. An instance with status `in_doubt`
- * but no such effect is closed too: no answer could continue it.
+ * Closes an instance finally. A closed instance cannot be retried, so an instance with an unknown outcome is not closed. An instance with
+ * the status `in_doubt` but without an unknown outcome is closed too, because no answer could continue it.
  */
 export function markClosed({ id, tenantId, run }: Seen): Statement {
   return sql`

@@ -4,8 +4,8 @@ import { saysUnrecorded } from "../inbox/caught.ts";
 import { canBeTakenBack, hasNoOutcome } from "../inbox/read.ts";
 
 /**
- * The condition that an instance has an effect to undo: an effect with a record, or a failed effect without a record, but with an undo. In
- * a stopped run, a step that an operator's action cut off counts too, if it has no later record.
+ * The condition that an instance has an effect to undo. The effect is recorded, or it failed and has an undo but no record. In a stopped
+ * run, an interrupted step without a later record counts as an effect too.
  */
 export function hasToTakeBack(tenantId: string, id: string): Statement {
   return sql`
@@ -15,7 +15,7 @@ export function hasToTakeBack(tenantId: string, id: string): Statement {
         SELECT 1 FROM (${selectCutOffSoFar(tenantId, id)}) cut WHERE ${hasNoOutcome(id, fragment("cut.label"))})))`;
 }
 
-/** An effect with an undo has failed without a record: it ended the run, or its failure was caught by the code. */
+/** The condition that an effect with an undo has failed without a record. Its failure ended the run, or the code caught the failure. */
 function mayHaveHappened(id: string): Statement {
   const ended = fragment("coalesce(nullif(millrace_instances.error->>'step', ''), millrace_instances.error->>'behind')");
   return sql`(

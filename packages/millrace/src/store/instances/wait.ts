@@ -5,7 +5,9 @@ import { isEntry } from "../inbox/entry.ts";
 import { hasDoubt } from "../inbox/read.ts";
 import { GOING_ON, WORKING } from "./status.ts";
 
-/** Marks the instance as waiting, unless the wait has its event or has timed out. The statement must follow the insert of the wait. */
+/**
+ * Marks the instance as waiting, unless its wait already has an event or has timed out. The statement must follow the insert of the wait.
+ */
 export function waitForEvent(instanceId: string, label: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
@@ -21,7 +23,7 @@ export function waitForAnswer(tenantId: string, instanceId: string): Statement {
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${WORKING} AND ${UNANSWERED}`;
 }
 
-/** Marks the instance as running, unless another of its waits is open. */
+/** Marks the instance as running, unless one of its waits or approvals is still open. */
 export function markAnswered(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE millrace_instances SET status = 'running', updated_at = ${now}
@@ -48,7 +50,7 @@ export function markDoubted(key: EntryKey): Statement {
       WHERE ${isEntry(key)} AND state = 'in_doubt')`;
 }
 
-/** Ends the doubt of an instance, if none of its effects has an unknown outcome any more. */
+/** Ends the status "in doubt" of an instance, if none of its effects has an unknown outcome any more. */
 export function markResolved(id: string): RowStatement {
   return { text: MARK_RESOLVED, row: { id } };
 }
@@ -60,8 +62,8 @@ const MARK_RESOLVED = `
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt')`;
 
 /**
- * Ends the doubt of an instance after an operator's answer, if no unknown outcome is left. The keeper checks the instance soon, in case the
- * platform cannot be notified now.
+ * Ends the status "in doubt" of an instance after an operator's answer, if none of its effects has an unknown outcome any more. The keeper
+ * checks the instance soon, because notifying the platform may fail now.
  */
 export function resumeResolved(instanceId: string): Statement {
   return sql`
