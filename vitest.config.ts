@@ -13,7 +13,7 @@ import { hideRuntimeNoise } from "./test/quiet.ts";
 import { shorterWaits } from "./test/shorter-waits.ts";
 import { roomForTheYoung, V8_FLAGS } from "./test/young-space.ts";
 
-// Imported after ./lighter-start.ts, which changes miniflare when Node loads it.
+// This package must be imported after ./lighter-start.ts, which changes miniflare's code when Node loads that code.
 const { cloudflareTest, readD1Migrations } = await import("@cloudflare/vitest-pool-workers");
 
 hideRuntimeNoise();
@@ -30,7 +30,7 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
  * programs of a seed for 600 s. With `MILLRACE_FULL_SIZE=true`, test/proof/sweep.test.ts tries every fault.
  */
 const proof = {
-  // CI uses a fixed seed, so that a failure is caused by the tested change and not by another random program.
+  // CI uses a fixed seed, so that a new failure is caused by the tested change and not by a new random program.
   seed: Number(process.env.MILLRACE_PROOF_SEED ?? (process.env.CI ? 4711 : randomInt(1_000_000))),
   seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 12),
   lanes: Number(process.env.MILLRACE_PROOF_LANES ?? 6),
@@ -45,14 +45,19 @@ const proof = {
 
 /**
  * The seed and the number of random hostile requests. `MILLRACE_FUZZ_SEED=7 MILLRACE_FUZZ_INPUTS=100000 npx vitest run --project app
- * test/api/hostile/fuzz.test.ts` sends other and more requests.
+ * test/api/hostile/fuzz.test.ts` sends more requests, with another seed.
  */
 const fuzz = { seed: Number(process.env.MILLRACE_FUZZ_SEED ?? 4711), inputs: Number(process.env.MILLRACE_FUZZ_INPUTS ?? 1500) };
 
-/** `MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …` loads the source with that bug. See test/proof/mutants. */
+/**
+ * `MILLRACE_MUTANT="an undo runs in forward order" npx vitest run …` loads the source code with this bug. The bugs are in
+ * test/proof/mutants.
+ */
 const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
-/** The queue consumers of wrangler.jsonc, but each batch is delivered at once, without a wait for further messages. */
+/**
+ * The queue consumers of wrangler.jsonc, with one difference: each batch is delivered immediately, without waiting for further messages.
+ */
 const queueConsumers = Object.fromEntries(
   (readConfig("wrangler.jsonc").queues?.consumers ?? []).map(({ queue, max_batch_size, max_retries, dead_letter_queue }) => [
     queue,
@@ -77,7 +82,10 @@ const asDeployed: Plugin = {
   },
 };
 
-/** A project of app tests, in workerd with real bindings. All files share one database: each test uses its own tenant and names. */
+/**
+ * Returns a project of app tests, which run in workerd with real bindings. All files share one database, so each test uses its own tenant
+ * and names.
+ */
 function ofApp(name: string, files: { include: string[]; exclude?: string[] }): TestProjectConfiguration {
   return {
     plugins: [
@@ -94,7 +102,7 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
             MILLRACE_DEVELOPMENT: "true",
             EMBEDDED_CONTROL: "true",
             WEBHOOKS_ALLOW_LOCAL: "true",
-            // One second would be too short on a busy machine: a delivery is repeated when its answer is late.
+            // One second would be too short on a busy machine, because a delivery is repeated if the response is late.
             WEBHOOKS_TIMEOUT_SECONDS: "5",
             SEARCH_CENTS: "3",
             TEXT_CENTS: "20",
@@ -122,17 +130,18 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
   };
 }
 
-// The tests of the projects app, privacy, engine and raw run in workerd with real bindings. Tests that start processes run in Node.
+// The tests of the projects `app`, `privacy`, `engine` and `raw` run in workerd with real bindings. Tests that start processes run in Node.
 export default defineConfig({
   test: {
     // Shows the Worker's log lines of failed tests only.
     silent: process.env.MILLRACE_TEST_LOGS ? false : "passed-only",
     // Prints one line for each test file. The reporter test/gate/times.ts names the slowest files.
     slowTestThreshold: Number.POSITIVE_INFINITY,
-    // Finds tests that depend on their order. Vitest prints the seed, and `--sequence.seed` repeats an order.
+    // The random order reveals tests that depend on an order. Vitest prints the order's seed, and `--sequence.seed` repeats the order of a
+    // seed.
     sequence: { shuffle: { files: true, tests: true } },
     reporters: ["default", "./test/gate/times.ts"],
-    // With mutants the module cache is off: it must not store a mutated file, or return the file without the mutant.
+    // With mutants the module cache is off, because the cache would store mutated files or return files without the mutant.
     fsModuleCache: mutants.length === 0,
     projects: [
       ofApp("app", {
@@ -172,7 +181,7 @@ export default defineConfig({
           hookTimeout: 60_000,
         },
       },
-      // The project raw: a chain of steps on plain Workflows, with which the documentation compares the engine.
+      // The project `raw` tests a chain of steps on plain Workflows. The documentation compares the engine with this chain.
       {
         plugins: [
           fromSources,
@@ -196,7 +205,7 @@ export default defineConfig({
           // A separate process for each test file would cost a third of a second of CPU time.
           isolate: false,
           include: ["test/{cli,console,demo,examples,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
-          // The engines that these tests start use V8's default flags, as a user's engine does.
+          // The engines that these tests start use V8's default flags, like the engine of a user.
           env: { [V8_FLAGS]: "" },
           globalSetup: ["test/console/global-setup.ts"],
           testTimeout: 180_000,

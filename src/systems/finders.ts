@@ -1,9 +1,9 @@
 import { sql } from "millrace";
 import { type Finder, search } from "millrace/operate";
 
-/** Number of rows requested of each kind: one more than a response shows. */
+/** Number of rows that are requested of each kind. This is one row more than a response shows. */
 const ASKED = 6;
-/** Newest facts that a search by name or trace scans: an index on either would cost a written row per fact. */
+/** Number of newest facts that a search by name or trace scans. An index by name or trace would cost another written row for each fact. */
 const LOOKED_BACK = 2000;
 
 const article: Finder = {
@@ -95,7 +95,7 @@ const ledger: Finder = {
   }),
 };
 
-/** Facts by name or trace, among the newest. */
+/** Finds facts by name or trace among the newest facts. */
 const fact: Finder = {
   kind: "fact",
   look: ({ text, by }) => sql`

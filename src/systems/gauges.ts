@@ -5,8 +5,8 @@ import { largestObjects } from "./facts/object-sizes.ts";
 const OF_WAITING = ["queue_oldest_seconds", "queue_lag_seconds"];
 
 /**
- * The lag of the projection behind its ledgers, measured by the wait of facts in their queue: those waiting now and those of the last five
- * minutes. Facts that a ledger never sent are found by the slow scan.
+ * The lag of the projection behind its ledgers, measured by the time that facts wait in the queue. Measured are the facts that wait now,
+ * and the facts of the last five minutes. Facts that a ledger never sent are found by the slow scan.
  */
 const projectionLag = (engine: Parameters<AppGauges>[1]): Awaited<ReturnType<AppGauges>> => {
   const waits = engine

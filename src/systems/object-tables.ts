@@ -1,6 +1,6 @@
 /**
- * An object's tables, created at its first write, so that an object which is only read stores nothing. If reads created tables, guessed
- * names would fill the account with empty objects that are never removed.
+ * The tables of a Durable Object. The tables are created at the object's first write, so that an object which is only read stores nothing.
+ * If a read created tables, requests with invented names would create empty objects that are never removed.
  */
 export class Tables {
   readonly #storage: DurableObjectStorage;
@@ -9,16 +9,16 @@ export class Tables {
   #made: boolean;
 
   /**
-   * `schema` creates missing tables, and changes nothing in existing ones; `first` is the name of one of the tables. `changes` are
-   * statements for what the schema cannot express, such as a new column. Each change runs once in every object, in order, when the object
-   * wakes. A new release may add changes, but never edits or removes one.
+   * `schema` creates missing tables, and does not change existing tables. `first` is the name of one of the tables. `changes` are
+   * statements for changes of existing tables, such as a new column. Each change runs once in every object, in order, when the object
+   * wakes. A new release may add changes, but must not edit or remove a change.
    */
   constructor(storage: DurableObjectStorage, first: string, schema: string, changes: readonly string[] = []) {
     this.#storage = storage;
     this.#schema = schema;
     this.#changes = changes;
     this.#made = storage.sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", first).toArray().length > 0;
-    // An older object may lack a newer table or change.
+    // The tables of an older object may not contain the newest tables and changes yet.
     if (this.#made) this.#bringUp();
   }
 
@@ -27,7 +27,10 @@ export class Tables {
     return this.#made;
   }
 
-  /** Creates the tables if needed. Call it before a write, and outside its transaction: a rollback would remove the tables too. */
+  /**
+   * Creates the tables if needed. Call this method before a write and outside the write's transaction, because a rollback would remove the
+   * tables too.
+   */
   make(): void {
     if (this.#made) return;
     this.#bringUp();

@@ -4,8 +4,8 @@ import { adoptAccount } from "../systems/crm/adopt.ts";
 import { placeOf } from "../systems/crm/keys.ts";
 
 /**
- * Deletes a tenant's links to the records of one CRM account, so that its contacts move to another. The workflow's steps are inline,
- * because each is one write of our own rows.
+ * Deletes a tenant's links to the records of one CRM account, so that the tenant's contacts can be linked to another account. The
+ * workflow's steps are inline, because each step is one write of our own rows.
  */
 export const adoptCrmAccount = defineWorkflow({
   name: "adopt-crm-account",

@@ -22,5 +22,5 @@ export const auditBrand = defineWorkflow({
   },
 });
 
-/** Maximum number of corrections in the event. The brand's page shows up to a thousand corrections. */
+/** Maximum number of corrections that the event contains. The brand's page shows up to a thousand corrections. */
 const MAX_FINDINGS = 100;

@@ -2,19 +2,18 @@ import { type Duration, defineWorkflow, notRetryable } from "millrace";
 import { TenantDelete } from "../messages/tenant.ts";
 import { deleted, removeOn } from "../systems/privacy/tenant.ts";
 
-/** Delays before further passes: stopped instances may still write, and messages may arrive. */
+/** Delays before further passes, which are needed because stopped instances may still write and messages may still arrive. */
 const PAUSES: readonly Duration[] = ["1 minute", "10 minutes", "1 hour", "6 hours", "1 day"];
 /** Maximum duration of one step in milliseconds. */
 const STRETCH_MS = 15_000;
-/** Maximum number of steps of one pass: more than any tenant has rows for. */
+/** Maximum number of steps of one pass. No tenant has so many rows that a pass needs more steps. */
 const MAX_STRETCHES = 5000;
 
 /**
- * Deletes a tenant: first its tokens and schedules, so that no new data arrives, then running instances, then its objects, rows and files.
- * The workflow repeats passes with delays until one finds nothing. Only this instance (for 30 days) and the audit row remain. If two
- * instances delete the same tenant, the older one continues and the newer one stops. The workflow's steps are platform steps: each works
- * for up to 15 seconds, and the
- * workflow sleeps between passes.
+ * Deletes a tenant. Each pass first deletes the tokens and schedules, so that no new data arrives, then stops running instances, and then
+ * deletes objects, rows and files. The workflow repeats passes with delays until a pass finds no data. Only this instance (for 30 days) and
+ * the audit row remain. If two instances delete the same tenant, the older instance continues and the newer instance stops. The workflow's
+ * steps are platform steps, because each step works for up to 15 seconds and the workflow sleeps between passes.
  */
 export const deleteTenant = defineWorkflow({
   name: "delete-tenant",

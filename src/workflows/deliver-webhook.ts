@@ -4,14 +4,16 @@ import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../systems/webhooks/deliveries.ts";
 import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../systems/webhooks/outcome.ts";
 
-/** Days that a delivery waits for a disabled endpoint. The delivery also checks the endpoint each day, in case a notification was lost. */
+/**
+ * Maximum number of days for which a delivery waits for a disabled endpoint. The delivery also checks the endpoint each day, in case a
+ * notification was lost.
+ */
 const DAYS_OFF = 7;
 
 /**
- * Delivers one fact to one endpoint; the delivery ends accepted, permanently refused, skipped, or waiting for an operator. The workflow
- * waits while the endpoint
- * is disabled. The workflow's steps are inline, because there is a run for each fact and endpoint, and most receivers respond within a
- * second.
+ * Delivers one fact to one endpoint. At the end, the delivery is accepted, permanently refused or skipped, or waits for an operator. The
+ * workflow waits while the endpoint is disabled. The workflow's steps are inline, because there is a run for each fact and endpoint, and a
+ * receiver usually responds within a second.
  */
 export const deliverWebhook = defineWorkflow({
   name: "deliver-webhook",
@@ -37,7 +39,7 @@ export const deliverWebhook = defineWorkflow({
   },
 });
 
-/** Waits until the endpoint is enabled or deleted; returns false after a day without a notification. */
+/** Waits for the notification that the endpoint was enabled or deleted. Returns false if no notification arrives within a day. */
 async function isSwitched(step: Steps, { endpoint_id }: Delivery, key: string): Promise<boolean> {
   try {
     await step.waitFor("wait until it is on", WebhookSwitched, { subject: endpoint_id, timeout: "1 day", key });
@@ -61,7 +63,7 @@ function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Writes 
   }
 }
 
-/** The platform keeps an error's message but not its fields, so the status is read from the message. */
+/** Returns the response's status in an error's message. The platform stores an error's message but not the error's fields. */
 function statusIn(error: unknown): number | null {
   const [, status] = /answered (\d{3})/.exec(messageOf(error)) ?? [];
   return status === undefined ? null : Number(status);

@@ -4,8 +4,8 @@ import { exportPage, type Page } from "../systems/batches/export.ts";
 import { chunkCount } from "../systems/batches/limits.ts";
 
 /**
- * Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the cursor of the next one. The
- * workflow's steps are inline, because a page takes less than a second, and a large export has thousands.
+ * Writes a dataset's rows into a file, page by page. Each page is a part of the result, and is committed with the cursor of the next page.
+ * The workflow's steps are inline, because a page takes less than a second and a large export has thousands of pages.
  */
 export const exportRows = defineWorkflow({
   name: "export-rows",

@@ -3,7 +3,7 @@ import { ContactForget } from "../messages/crm.ts";
 import { eraseRecords } from "../steps/erase-records.ts";
 import { finish, searchOn, takeOff } from "../systems/privacy/forget.ts";
 
-/** Delays before further passes: running instances may mention the person until they end. */
+/** Delays before further passes, which are needed because running instances may mention the person until the instances end. */
 const PAUSES: readonly Duration[] = [
   "1 second",
   "10 seconds",
@@ -13,7 +13,7 @@ const PAUSES: readonly Duration[] = [
   "6 hours",
   ...Array<Duration>(30).fill("1 day"),
 ];
-/** Maximum number of steps of one pass: more steps indicate a bug. */
+/** Maximum number of steps of one pass. A higher number of steps would indicate a bug. */
 const MAX_STRETCHES = 5000;
 
 /** The step retries for three quarters of an hour, because several pushes may reserve the contact for 6 minutes each. */
@@ -21,12 +21,10 @@ const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backof
 
 /**
  * Forgets a person: first in all tables that work with contacts, then in the CRM, then in all other places. The workflow repeats passes
- * until one finds nothing, and no running instance could mention the person again. The workflow's steps return only numbers, because
- * outputs are stored
- * too. After the last delay, a pass with running instances fails, and an operator can retry it. If the person's removal is requested
- * again under another name, the newest command continues and the others end. The steps are platform steps: each searches for seconds, and
- * the workflow sleeps between
- * passes.
+ * until a pass finds no mention of the person and no running instance could mention the person again. The workflow's steps return only
+ * numbers, because the outputs of steps are stored. After the last delay, a pass with running instances fails, and an operator can retry
+ * the pass. If the person's removal is requested again under another name, the newest command continues and all earlier commands end. The
+ * steps are platform steps, because each step searches for seconds and the workflow sleeps between passes.
  */
 export const forgetContact = defineWorkflow({
   name: "forget-contact",

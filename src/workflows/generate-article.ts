@@ -10,16 +10,15 @@ import { ARTICLE_PROMPT } from "../systems/content/prompts.ts";
 import { loadResearch } from "../systems/content/research.ts";
 
 /**
- * Writes an article from a keyword's research and stores it as a draft. Every paid answer of the model is recorded once with its cost.
- * The workflow's
- * steps are platform steps, because a model is too slow for inline steps.
+ * Writes an article from a keyword's research and stores it as a draft. Every paid answer of the model is recorded once, with the answer's
+ * cost. The workflow's steps are platform steps, because a model is too slow for inline steps.
  */
 export const generateArticle = defineWorkflow({
   name: "generate-article",
   on: ResearchCompleted,
   async run({ payload: { research_id, brand, keyword }, step, env, envelope: { tenant_id: tenantId }, instanceId: contentId }) {
     // Prompt and style are recorded with the research, so that a newer deployment or setting does not change a running instance. Instances
-    // that were started before there were several prompts recorded no prompt.
+    // that were started when only one prompt existed recorded no prompt.
     const {
       prompt = "article.v1",
       style,

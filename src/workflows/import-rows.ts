@@ -6,8 +6,9 @@ import { chunkCount } from "../systems/batches/limits.ts";
 import type { Place } from "../systems/batches/rows.ts";
 
 /**
- * Imports a file's rows, chunk by chunk. A chunk is one write, named by its position in the file, so no row is imported twice, wherever the
- * run dies. The workflow's steps are inline, because a chunk takes a fraction of a second, and a large file has thousands.
+ * Imports a file's rows, chunk by chunk. A chunk is one write, named by the chunk's position in the file. Therefore no row is imported
+ * twice, even if the run is interrupted at any point. The workflow's steps are inline, because a chunk takes a fraction of a second and a
+ * large file has thousands of chunks.
  */
 export const importRows = defineWorkflow({
   name: "import-rows",
@@ -25,7 +26,7 @@ export const importRows = defineWorkflow({
       if (next === null) break;
       from = next;
     }
-    // The upload is not read again here, and may mention a person who was forgotten before it arrived.
+    // The upload is removed, because it is not needed any more and may mention a person who was forgotten before the upload arrived.
     await step.effect("remove the upload", removeUpload, { tenantId: envelope.tenant_id, batchId });
   },
 });

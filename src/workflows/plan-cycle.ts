@@ -4,7 +4,7 @@ import { decideCycle } from "../steps/ask-brand-agent.ts";
 import { weeklyAudit } from "../systems/brand/weekly-audit.ts";
 
 /**
- * Asks the brand's agent to decide a cycle. The agent sends the resulting commands itself, within its limits. The workflow's step is
+ * Asks the brand's agent to plan a cycle. The agent itself sends the resulting commands, within the brand's limits. The workflow's step is
  * inline, because the agent is our own Durable Object and responds at once.
  */
 export const planCycle = defineWorkflow({

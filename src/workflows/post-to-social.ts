@@ -4,8 +4,8 @@ import { announceOn } from "../steps/announce.ts";
 import { markAnnounced } from "../systems/content/article-posts.ts";
 
 /**
- * Announces an article's page on one social account of its brand, if it is still published. The workflow's step is inline, because it is
- * one short call without an undo handler.
+ * Announces an article's page on one social account of its brand, if the page is still published. The workflow's step is inline, because
+ * the step is one short call without an undo handler.
  */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",

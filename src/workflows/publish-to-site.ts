@@ -4,8 +4,8 @@ import { putPage } from "../steps/put-page.ts";
 import { wasPublished, wasRemoved } from "../systems/content/published.ts";
 
 /**
- * Publishes an approved article on one more site of its brand: a failure or retry there affects only this site. The workflow's undo
- * removes the page. The step is a platform step, because of the undo.
+ * Publishes an approved article on one further site of its brand. A failure or retry of this workflow affects only this site. The
+ * workflow's undo removes the page. The step is a platform step, because a step with an undo must be a platform step.
  */
 export const publishToSite = defineWorkflow({
   name: "publish-to-site",

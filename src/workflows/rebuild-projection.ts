@@ -6,8 +6,8 @@ import type { LedgerPlace } from "../systems/facts/ledger/read-ledgers.ts";
 
 /**
  * Rebuilds, from the tenant's ledgers, either the projection of facts or the data derived from facts, such as budgets and webhooks. New
- * facts continue to arrive, and are not part of the rebuild. The
- * workflow's steps are platform steps: each processes a hundred ledgers, for seconds.
+ * facts continue to arrive, and are not part of the rebuild. The workflow's steps are platform steps, because each step processes a hundred
+ * ledgers and takes seconds.
  */
 export const rebuildProjection = defineWorkflow({
   name: "rebuild-projection",
@@ -32,7 +32,10 @@ async function restoreAll(step: Steps, tenantId: string) {
   return all;
 }
 
-/** The replay ends after every ledger was called; each ledger itself reports the progress of its messages. */
+/**
+ * Starts the replay of all ledgers. The function ends after the call of the last ledger, when messages may still be in transit. Each
+ * ledger's state shows the progress of its messages.
+ */
 async function replayAll(step: Steps, tenantId: string) {
   let ledgers = 0;
   for (let after: string | null = ""; after !== null; ) {
@@ -44,7 +47,10 @@ async function replayAll(step: Steps, tenantId: string) {
   return { ledgers };
 }
 
-/** Maximum characters of a ledger's name that a step's key contains unchanged, together with the step's own name and the position. */
+/**
+ * Maximum length of a ledger's name that a step's key contains unchanged. With this length, the key also has room for the step's name and
+ * the position.
+ */
 const MAX_SHOWN_CHARACTERS = 170;
 
 function keyOf(from: LedgerPlace | null): string {

@@ -5,8 +5,8 @@ import { chunkCount } from "../systems/batches/limits.ts";
 import { type Compared, compareChunk, compareRest, type Rest } from "../systems/batches/reconcile.ts";
 
 /**
- * Compares a file with the stored rows: first every row of the file, then the stored rows that the file lacks. The workflow's steps are
- * inline, like those of an import.
+ * Compares a file with the stored rows. The workflow first compares every row of the file, and then finds stored rows that are missing in
+ * the file. The workflow's steps are inline, like the steps of an import.
  */
 export const reconcileRows = defineWorkflow({
   name: "reconcile-rows",

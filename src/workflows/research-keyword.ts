@@ -12,9 +12,10 @@ import { SYNTHESIS_PROMPT } from "../systems/content/prompts.ts";
 import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
- * Finds sources for a keyword, has a model summarize them, and stores both, or uses existing research. Requests from other sources are
- * first submitted to the brand's agent: research is not paid again for a keyword that has an article. The workflow's steps
- * are platform steps: a search takes seconds, and may wait for days until its budget has room.
+ * Finds sources for a keyword, lets a model summarize the sources, and stores sources and summary. If research exists already, the workflow
+ * uses that research. Requests that do not come from the brand's agent are first submitted to the agent. In this way research is not paid
+ * again for a keyword with an article. The workflow's steps are platform steps, because a search takes seconds and may wait for days until
+ * the budget allows the search.
  */
 export const researchKeyword = defineWorkflow({
   name: "research-keyword",
@@ -50,7 +51,7 @@ export const researchKeyword = defineWorkflow({
           record(found) {
             if ("refused" in found) return {};
             const charges = chargesOf(found.spent, `${instanceId}/search`);
-            // Without sources a model would invent the summary, so it is not called.
+            // Without sources the model is not called, because it would invent the summary.
             if (found.sources.length > 0) return { emit: charges };
             return { statements: [insertResearch({ ...research, sources: [] })], emit: [completed, ...charges] };
           },

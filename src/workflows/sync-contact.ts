@@ -5,13 +5,15 @@ import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertCont
 /** The step retries for three quarters of an hour, because several pushes may reserve the contact for 6 minutes each. */
 const PATIENCE: StepOptions = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
-/** Maximum number of restarts, each after another push reserved the contact while a call waited for its retry. */
+/**
+ * Maximum number of restarts of the sync. A restart is needed if another push has reserved the contact while a call waited for its retry.
+ */
 const MOST_ROUNDS = 20;
 
 /**
- * Pushes one contact to the CRM: one step reads it, and one step makes each needed call, so that a failed call is retried alone. The last
- * step writes the link and the event. The workflow's steps are inline, because there are many such runs, and most calls take less than a
- * second.
+ * Pushes one contact to the CRM. The first step reads the contact and its record. Each needed call is a step of its own, so that only a
+ * failed call is retried. The last step writes the link and the event. The workflow's steps are inline, because there are many such runs,
+ * and almost every call takes less than a second.
  */
 export const syncContact = defineWorkflow({
   name: "sync-contact",

@@ -7,18 +7,17 @@ import { placeOf } from "../systems/crm/keys.ts";
 /** Delays before each retry of contacts that the CRM refused temporarily. */
 const PAUSES: readonly Duration[] = ["5 seconds", "30 seconds", "2 minutes", "10 minutes"];
 
-/** A deferred call is retried at the time that the CRM names; without a time, the retries take about an hour. */
+/** A deferred call is retried at the time that the CRM specifies. If the CRM specifies no time, the retries take about an hour in total. */
 const PATIENCE: StepOptions = { retries: { limit: 10, delay: "5 seconds", backoff: "exponential" }, timeout: "5 minutes" };
 
-/** Maximum number of chunks, one step each, in one sync: the platform's limit is 10,000 steps. */
+/** Maximum number of chunks in one sync. Each chunk is a step, and the platform's limit is 10,000 steps. */
 const MAX_CHUNKS = 9_000;
 
 /**
- * Pushes contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by its position, so no
- * contact is pushed twice, wherever the run dies. Temporarily refused contacts are retried separately. If too many records of a chunk are
- * missing, the chunk waits until an operator has confirmed the deletion; the sync asks once. The workflow's steps are platform steps: a
- * chunk is
- * several large calls that wait for a shared rate limit.
+ * Pushes contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by the chunk's position.
+ * Therefore no contact is pushed twice, even if the run is interrupted at any point. Temporarily refused contacts are retried separately.
+ * If too many records of a chunk are missing, the chunk waits until an operator has confirmed the deletion. A sync asks this question only
+ * once. The workflow's steps are platform steps, because a chunk makes several large calls, which wait for a shared rate limit.
  */
 export const syncContacts = defineWorkflow({
   name: "sync-contacts",
@@ -27,14 +26,14 @@ export const syncContacts = defineWorkflow({
     const call: SyncCall = { env, envelope, instanceId, syncId, scope };
     let chunks = 0;
     let mayCut = false;
-    /** A chunk that first reports the number of chunks before it. */
+    /** Returns a function that first reports the number of finished chunks and then processes a chunk. */
     const counted =
       <Made>(chunk: () => Made) =>
       ({ progress }: Reporting): Made => {
         progress({ done: chunks - 1, text: "chunks of contacts" });
         return chunk();
       };
-    /** Pushes the contacts from the first id to the last. Returns how many contacts wait for a retry. */
+    /** Processes all chunks in the order of the contacts' ids. Returns the number of contacts that wait for a retry. */
     const walk = async (chunk: (place: Place, key: string) => Promise<Progress>): Promise<number> => {
       let waiting = 0;
       let asked = "";

@@ -3,9 +3,9 @@ import { CrmContactChanged } from "../messages/crm.ts";
 import { takeChange } from "../systems/crm/change.ts";
 
 /**
- * Reads a contact that changed in the CRM, and copies the changes. The workflow is one step, which reads the record and writes the
- * changes at once. The step is
- * inline, because there is a run for each change, and one record is read within a second.
+ * Reads a contact's record that has changed in the CRM, and copies the changes to the contact. The workflow has one step, which reads the
+ * record and writes all changes together. The step is inline, because there is a run for each change, and reading one record takes less
+ * than a second.
  */
 export const takeCrmChange = defineWorkflow({
   name: "take-crm-change",

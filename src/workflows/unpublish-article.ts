@@ -4,9 +4,8 @@ import { removePage } from "../steps/remove-page.ts";
 import { markUnpublished } from "../systems/content/article-pages.ts";
 
 /**
- * Removes an article's page from a site independently of the instance that published the page, which may be pruned. The workflow's step
- * is a platform
- * step, because an external site may be slow.
+ * Removes an article's page from a site independently of the instance that published the page, because that instance may be pruned. The
+ * workflow's step is a platform step, because an external site may be slow.
  */
 export const unpublishArticle = defineWorkflow({
   name: "unpublish-article",

@@ -10,7 +10,8 @@ import type { BrandState, KeywordRequest } from "./state.ts";
 export type PlannedKeyword = Pick<Decision, "keyword" | "verdict" | "reason">;
 
 /**
- * Decides which keywords to work on, and writes each decision and its requests into the agent's tables, within the caller's transaction.
+ * Decides which keywords get an article. The planner writes each decision and the resulting requests into the agent's tables, within the
+ * caller's transaction.
  */
 export class Planner {
   readonly #state: BrandState;
@@ -26,7 +27,7 @@ export class Planner {
     this.#researcher = researcher;
   }
 
-  /** Decides the keywords of a cycle. */
+  /** Decides for each keyword of a cycle whether it gets an article. */
   plan(asked: Cycle, keywords: readonly string[], settings: BrandSettings, now: number): PlannedKeyword[] {
     const planned = keywords.map((keyword) => this.#plan(asked, keyword, settings, now));
     this.#cycles.plan(asked, planned, now);
@@ -49,7 +50,7 @@ export class Planner {
     return decideAsked(this.#state.known(this.#state.name(keyword)), now);
   }
 
-  /** Decides a keyword that was requested outside a cycle. */
+  /** Decides whether a keyword that was requested outside a cycle gets an article. */
   admit(asked: AskedKeyword, now: number): Decided {
     const { keyword, cycle, instance_id } = asked;
     if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This instance researches the keyword.", grounds: {} };
@@ -61,7 +62,10 @@ export class Planner {
     return decided;
   }
 
-  /** Starts held requests, the highest priority first, then in order of arrival, up to the limit. */
+  /**
+   * Starts held requests until the brand's limit of drafts is reached. Requests start by priority, and requests with equal priority in
+   * order of arrival.
+   */
   resume({ max_drafts }: BrandSettings, now: number): void {
     for (const { instance_id, spelled, cycle } of this.#state.requests("held")) {
       const decided = decideAgain(this.#state.known(keywordKey(spelled)), this.#state.room(max_drafts), now);

@@ -1,7 +1,10 @@
 import type { ArticleState, BrandState } from "./state.ts";
 import type { Progress, Truth } from "./truth.ts";
 
-/** Maximum stored findings of one audit: a brand's first audit finds everything, and a row of an object holds 2 MB. */
+/**
+ * Maximum number of stored findings of one audit. The limit exists because a brand's first audit has very many findings, and a row of a
+ * Durable Object is limited to 2 MB.
+ */
 const KEPT_FINDINGS = 1000;
 
 const WORDS: Record<ArticleState, string> = {
@@ -13,7 +16,9 @@ const WORDS: Record<ArticleState, string> = {
   rejected: "rejected",
 };
 
-/** Corrects the agent's state, and returns each correction as a sentence. Records in D1 that are older than the state are ignored. */
+/**
+ * Corrects the agent's state, and returns each correction as a sentence. Records in D1 that are older than the agent's state are ignored.
+ */
 export function reconcile(state: BrandState, truth: Truth, at: number): string[] {
   const findings: string[] = [];
   for (const { research_id, keyword, at: researchedAt } of truth.research) {
@@ -50,7 +55,7 @@ export function progressed(state: BrandState, { begun, ended }: Progress, at: nu
   return findings;
 }
 
-/** Returns the first findings up to the limit, and the number of the others. */
+/** Returns all findings up to the limit; above the limit, the last line is the number of omitted findings. */
 export function bounded(findings: string[]): string[] {
   const more = findings.length - KEPT_FINDINGS;
   return more > 0 ? [...findings.slice(0, KEPT_FINDINGS), `And ${more} more.`] : findings;

@@ -6,7 +6,7 @@ import type { KeywordRequest } from "./state.ts";
 
 /** A cycle that a command requests. */
 export interface Cycle {
-  /** The instance that plans the cycle: a repeated request gets the same result. */
+  /** The instance that plans the cycle. If this instance requests the cycle again, the agent returns the same result. */
   instance_id: string;
   tenant_id: string;
   brand: string;
@@ -46,7 +46,10 @@ export function askedRequest({
   return { instance_id, spelled: keyword, cycle, reuse: null, priority: "normal", ...job };
 }
 
-/** Creates the command of a request. A command with high priority starts before the queued ones, unless the brand's rate delays it. */
+/**
+ * Creates the command of a request. A command with high priority starts before the queued commands, unless the brand's rate delays this
+ * command.
+ */
 export function commandOf(brand: string, request: KeywordRequest, delaySeconds: number) {
   const { spelled, cycle, reuse, priority, correlation_id, causation_id, traceparent, tracestate } = request;
   const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
@@ -62,7 +65,7 @@ export function commandOf(brand: string, request: KeywordRequest, delaySeconds: 
   };
 }
 
-/** Returns the reason why an existing command does not belong to this job; undefined if it does. */
+/** Returns the reason why an existing command does not belong to this job; undefined if the command belongs to this job. */
 export function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
   if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
   return `The keyword's research was requested in the same cycle by the job “${answer.correlationId}”. Request it in a new cycle.`;

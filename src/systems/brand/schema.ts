@@ -2,9 +2,9 @@
 export const KEEP_MS = 90 * 86_400_000;
 
 /**
- * The tables of a brand's agent. The table `agent` has one row: the tenant and brand of the agent, and the agent's progress. The table
- * `paced` has one row: the rate by which `next_at` was computed. `begun` has the articles of requests, `milestones` an article's first
- * draft and first publication, each counted once in `totals`.
+ * The tables of a brand's agent. The table `agent` has one row with the tenant and brand of the agent, and the agent's progress. The table
+ * `paced` has one row with the rate by which `next_at` was computed. The table `begun` has the articles of requests. The table `milestones`
+ * has each article's first draft and first publication, which `totals` counts once.
  */
 export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS agent (
@@ -65,12 +65,12 @@ export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS audits (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;`;
 
 /**
- * Statements that add the columns which the first version of the tables lacks. The column `rank` orders requests: 0 for high priority, 1
+ * Statements that add columns which the first version of the tables did not have. The column `rank` orders requests: 0 for high priority, 1
  * for normal, 2 for low.
  */
 export const BRAND_CHANGES = ["ALTER TABLE requests ADD COLUMN rank INTEGER NOT NULL DEFAULT 1"];
 
-/** The row with the agent's tenant and brand, and its own progress. */
+/** The row with the agent's tenant, brand and progress. */
 export interface AgentRow extends Record<string, SqlStorageValue> {
   tenant_id: string;
   brand: string;

@@ -3,27 +3,30 @@ import { audit, type Operator } from "millrace/operate";
 import { MAIN, type Platform, type SiteKind } from "../../messages/targets.ts";
 import { DEFAULT_STYLE, type Style } from "./templates.ts";
 
-/** The operator's settings of a brand: also the template and the instructions of its articles. */
+/** The operator's settings of a brand, with the template and the instructions of the brand's articles. */
 export interface BrandSettings extends Style {
   /** Maximum number of articles that are drafts or in progress. At this limit, new keywords wait. Default 5. */
   max_drafts: number;
   /** Maximum commands per second that the agent sends. Default 2. */
   rate_per_second: number;
-  /** Whether an article needs an approval before its publication. Default `none`. */
+  /** `required` if a person must approve an article before the publication. Default `none`. */
   approval: "none" | "required";
   /** Time limit for the approval of an article, such as `"3 days"`. The default is 3 days. */
   approval_timeout: Duration;
-  /** The decision if nobody answers within the time limit. The default is `reject`: an unread article is not published. */
+  /**
+   * The decision if nobody answers within the time limit. The default is `reject`, so that an article which nobody has read is not
+   * published.
+   */
   approval_default: "approve" | "reject";
   /** The sites of the brand's pages. By default the brand has one site `main`, from the deployment's variables. */
   sites: readonly Site[];
   /** The accounts that announce the brand's pages. By default the brand has one account `main`, from the deployment's variables. */
   accounts: readonly Account[];
-  /** The name of the announced site: posts link to its page. The default, null, means the first site. */
+  /** The name of the announced site. Posts link to the article's page on the announced site. The default, null, means the first site. */
   announced_site: string | null;
 }
 
-/** A site of a brand. `secret` names the tenant's secret with its address and credential. */
+/** A site of a brand. `secret` is the name of the tenant's secret that contains the site's address and credential. */
 export interface Site {
   name: string;
   kind: SiteKind;
@@ -37,7 +40,10 @@ export interface Account {
   secret?: string | undefined;
 }
 
-/** The settings of a brand, with their author and time in milliseconds; null while the defaults apply. */
+/**
+ * The settings of a brand, with the author and the time (in milliseconds) of the last change. Author and time are null while the defaults
+ * apply.
+ */
 export interface KnownBrand extends BrandSettings {
   brand: string;
   updated_at: number | null;
@@ -56,28 +62,31 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   ...DEFAULT_STYLE,
 };
 
-/** Maximum sites and accounts of one brand: each is an instance per article. */
+/** Maximum number of sites, and of accounts, of one brand. Each article has an instance for each site and each account. */
 export const MAX_TARGETS = 20;
 
 /**
- * The limits of a brand's settings. The lowest rate and the most drafts together stay within the 12 hours by which a queue can delay a
- * message.
+ * The limits of a brand's settings. With the lowest rate and the maximum number of drafts, the last command is delayed by less than 12
+ * hours. A queue cannot delay a message longer.
  */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
 const COLUMNS = fragment(`brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions,
     sites, accounts, announced_site, updated_at, updated_by`);
 
-/** Maximum number of brands of one tenant: each brand has an agent and an audit schedule. */
+/** Maximum number of brands of one tenant. The limit exists because each brand has an agent and an audit schedule. */
 const MAX_BRANDS = 1000;
 
-/** The condition that this brand is known, or that the tenant may have another one. */
+/** The SQL condition that this brand exists, or that the tenant has fewer brands than the maximum. */
 function hasRoom(tenantId: string, brand: string): Statement {
   return sql`(EXISTS (SELECT 1 FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand})
     OR (SELECT count(*) FROM brands WHERE tenant_id = ${tenantId}) < ${MAX_BRANDS})`;
 }
 
-/** Checks whether the tenant may have another brand. Errors: `not_retryable` for an unknown brand if the tenant has reached that limit. */
+/**
+ * Checks whether the tenant may use this brand. Errors: `not_retryable` if the brand is new and the tenant has the maximum number of
+ * brands.
+ */
 export async function assertRoomForBrand(db: D1Database, tenantId: string, brand: string): Promise<void> {
   const [found] = await query<{ room: number }>(db, sql`SELECT ${hasRoom(tenantId, brand)} AS room`);
   if (found?.room !== 1) throw notRetryable(noRoom(brand).message);
@@ -99,7 +108,7 @@ export async function brandSettings(db: D1Database, tenantId: string, brand: str
   return settings;
 }
 
-/** Returns the announced site of a brand: posts link to its page. */
+/** Returns the announced site of a brand. Posts link to the article's page on this site. */
 export function announcedSite({ sites, announced_site }: BrandSettings): Site | undefined {
   return announced_site === null ? sites[0] : sites.find(({ name }) => name === announced_site);
 }
@@ -116,7 +125,7 @@ export async function findBrand(db: D1Database, tenantId: string, brand: string)
   return row && asBrand(row);
 }
 
-/** Lists a tenant's brands by name, after `after`. */
+/** Lists a tenant's brands in the order of their names, beginning after the name `after`. */
 export async function listBrands(db: D1Database, tenantId: string, after: string, limit: number): Promise<KnownBrand[]> {
   const rows = await query<Row>(
     db,
@@ -127,7 +136,7 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
 
 /**
  * Replaces all settings of a brand, and audits the change with its reason. The function returns the brand. Errors: `invalid_transition` if
- * the tenant has reached its limit of brands.
+ * the tenant has the maximum number of brands.
  */
 export async function putSettings(db: D1Database, by: Operator, brand: string, settings: BrandSettings, reason = ""): Promise<KnownBrand> {
   const { tenantId, actor: who } = by;
@@ -156,7 +165,7 @@ export async function putSettings(db: D1Database, by: Operator, brand: string, s
   return asBrand(put);
 }
 
-/** Records a brand without settings, if the tenant's limit allows it. */
+/** Records a brand without settings, unless the tenant has the maximum number of brands. */
 export function noteBrand(tenantId: string, brand: string): Statement {
   return sql`INSERT INTO brands (tenant_id, brand) SELECT ${tenantId}, ${brand} WHERE ${hasRoom(tenantId, brand)} ON CONFLICT DO NOTHING`;
 }
@@ -165,7 +174,9 @@ type Row = {
   [Name in keyof KnownBrand]: Name extends "brand" ? string : Name extends "sites" | "accounts" ? string | null : KnownBrand[Name] | null;
 };
 
-/** Returns a list as JSON; null for the default, so that a later default of the deployment applies. */
+/**
+ * Returns a list as JSON. The result is null for a list that equals the default, so that the brand follows later changes of the default.
+ */
 function orDefault(settings: BrandSettings, list: "sites" | "accounts"): string | null {
   const json = JSON.stringify(settings[list]);
   return json === JSON.stringify(DEFAULT_SETTINGS[list]) ? null : json;

@@ -17,13 +17,12 @@ export interface KnownArticle {
   state: ArticleState;
 }
 
-/** The page of an article on one site, by the revision of its last change. */
+/** The page of an article on one site. `revision` is the article's revision at the last change of the page. */
 export interface KnownPage extends Omit<KnownArticle, "state"> {
   site: string;
   live: boolean;
 }
 
-/** The counts of a brand's work in progress. */
 export interface Counts {
   live: number;
   drafts: number;
@@ -32,7 +31,7 @@ export interface Counts {
   held: number;
 }
 
-/** The number of all articles that the brand ever had, and of its research in progress. */
+/** Counts of the brand's research in progress, and of all articles that the brand ever had. */
 export interface Totals {
   pending_research: number;
   generated: number;
@@ -45,7 +44,7 @@ export interface KeywordRequest {
   instance_id: string;
   spelled: string;
   cycle: string;
-  /** The id of the existing research that the request uses again. */
+  /** The id of the existing research that the request reuses; null if the request needs new research. */
   reuse: string | null;
   priority: Priority;
   /** The job and the trace of the cycle. */
@@ -59,14 +58,14 @@ export interface KeywordRequest {
 const PRIORITIES: readonly Priority[] = ["high", "normal", "low"];
 
 /**
- * A request's state only moves forward: from `held` to `to_send` to `sent` and `done`; Requests in the states `failed` and `dropped` no
- * longer count.
+ * A request's state changes from `held` to `to_send`, then to `sent`, then to `done`, and never back. Requests in the states `failed` and
+ * `dropped` do not count against the brand's limit.
  */
 type RequestState = "held" | "to_send" | "sent" | "failed" | "dropped" | "done";
 
 /**
- * An agent's state of its brand, built from events: any order and repetition of the same events gives the same rows. The counts of a brand
- * are computed from the rows at each read.
+ * The state of a brand in its agent's tables, derived from events. Events in another order, and repeated events, give the same rows. The
+ * counts of a brand are computed from the rows at each read.
  */
 export class BrandState {
   readonly #sql: SqlStorage;
@@ -83,13 +82,16 @@ export class BrandState {
     return key;
   }
 
-  /** Records research of a keyword; returns false if the research was known. */
+  /** Records research of a keyword. The method returns false if this research was recorded before. */
   researched(researchId: string, keyword: string, at: number): boolean {
     const insert = "INSERT INTO research (research_id, keyword, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
     return this.#sql.exec(insert, researchId, this.name(keyword), at).rowsWritten > 0;
   }
 
-  /** Records that research has led to an article in progress, which ends its request. The method returns false if the article was known. */
+  /**
+   * Records that research has led to an article in progress, and ends the request for this research. The method returns false if the
+   * article was recorded before.
+   */
   begun(request: string, contentId: string, keyword: string, at: number): boolean {
     this.#sql.exec("UPDATE requests SET state = 'done' WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')", request);
     this.#sql.exec("INSERT INTO begun (content_id, request) VALUES (?, ?) ON CONFLICT DO NOTHING", contentId, request);
@@ -123,7 +125,7 @@ export class BrandState {
     this.#sql.exec(upsert, content_id, this.name(keyword));
   }
 
-  /** Counts an article's first draft or first publication. */
+  /** Counts an article's first draft or first publication, and ignores repeated calls. */
   #reached(contentId: string, what: "generated" | "published"): void {
     const insert = "INSERT INTO milestones (content_id, what) VALUES (?, ?) ON CONFLICT DO NOTHING";
     if (this.#sql.exec(insert, contentId, what).rowsWritten === 0) return;
@@ -139,15 +141,15 @@ export class BrandState {
     return { pending_research: this.#rows<{ count: number }>(pending)[0]?.count ?? 0, ...totals };
   }
 
-  /** Sets an article to the state that D1 has for the known revision. */
+  /** Sets an article's state to the state that D1 has for this revision. */
   correct(contentId: string, revision: number, state: ArticleState): boolean {
     const update = "UPDATE articles SET state = ?1 WHERE content_id = ?2 AND revision = ?3 AND state <> ?1";
     return this.#sql.exec(update, state, contentId, revision).rowsWritten > 0;
   }
 
   /**
-   * Records that work has failed: the work no longer counts, unless a later event reports success. The method returns the keyword of the
-   * work, or undefined if the work did not count.
+   * Records that work has failed. Failed work does not count against the brand's limit, unless a later event reports success. The method
+   * returns the keyword of the work, or undefined if the work did not count before.
    */
   failed(instanceId: string): string | undefined {
     const [row] = [
@@ -206,7 +208,9 @@ export class BrandState {
     return { live: row?.live ?? 0, drafts, on_their_way, held: this.held() };
   }
 
-  /** Returns the brand's limit, and the work that counts against it. Published articles are not read, because a brand can have many. */
+  /**
+   * Returns the brand's limit, and the work that counts against this limit. Published articles are not read, because a brand can have many.
+   */
   room(max_drafts: number): Room {
     const [row] = this.#rows<Omit<Room, "max_drafts">>(
       `SELECT (SELECT count(*) FROM articles WHERE state = 'draft') AS drafts,
@@ -215,7 +219,7 @@ export class BrandState {
     return { drafts: 0, on_their_way: 0, ...row, max_drafts };
   }
 
-  /** Returns the number of keywords that are held back. */
+  /** Returns the number of requests that wait until the brand has fewer drafts. */
   held(): number {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state = 'held'")[0]?.count ?? 0;
   }
@@ -274,7 +278,7 @@ export class BrandState {
     return this.#sql.exec(update, to, at, reuse, instanceId, from).rowsWritten > 0;
   }
 
-  /** Lists work in progress by the instance that does it: research or article. */
+  /** Lists the instances that research a keyword or write an article now. */
   open(): { instance_id: string; correlation_id: string | null; at: number }[] {
     return this.#rows(
       `SELECT instance_id, correlation_id, at FROM requests WHERE state = 'sent'
@@ -282,14 +286,14 @@ export class BrandState {
     );
   }
 
-  /** Lists all articles and research that D1 should have too. */
+  /** Lists all recorded articles and research. D1 should have each of them too. */
   believed(): { articles: string[]; research: string[] } {
     const articles = this.#rows<{ content_id: string }>("SELECT content_id FROM articles WHERE revision > 0");
     const research = this.#rows<{ research_id: string }>("SELECT research_id FROM research");
     return { articles: articles.map(({ content_id }) => content_id), research: research.map(({ research_id }) => research_id) };
   }
 
-  /** Lists keywords before a position, newest first. */
+  /** Lists keywords with a position below `before`, newest first. */
   keywords(before: number, limit: number): { place: number; spelled: string; known: KnownKeyword }[] {
     const rows = this.#rows<{ place: number; keyword: string; spelled: string }>(
       "SELECT place, keyword, spelled FROM keywords WHERE place < ? ORDER BY place DESC LIMIT ?",
@@ -299,7 +303,7 @@ export class BrandState {
     return rows.map(({ place, keyword, spelled }) => ({ place, spelled, known: this.known(keyword) }));
   }
 
-  /** Deletes obsolete records: old research, and finished requests and removed articles of ended cycles. */
+  /** Deletes old research, and the finished requests and removed articles of ended cycles. */
   prune(now: number, freshMs: number): void {
     const open = "SELECT request FROM cycle_keywords JOIN cycle_runs USING (cycle) WHERE ended_at IS NULL AND request IS NOT NULL";
     this.#sql.exec("DELETE FROM research WHERE at < ?", now - freshMs);

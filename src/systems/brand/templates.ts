@@ -1,4 +1,4 @@
-/** The built-in forms of an article. Each form of an article is a section of the prompt file. */
+/** The built-in kinds of articles. The prompt file has a section for each kind. */
 export const TEMPLATES = ["article", "guide", "news", "list"] as const;
 export type Template = (typeof TEMPLATES)[number];
 

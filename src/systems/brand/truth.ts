@@ -12,7 +12,7 @@ export interface OpenWork {
   at: number;
 }
 
-/** An agent's records that D1 should have too. */
+/** Records of an agent that should exist in D1 too. */
 export interface Beliefs {
   open: OpenWork[];
   articles: string[];
@@ -23,7 +23,7 @@ export interface Beliefs {
 export interface Progress {
   /** The research that has led to an article in progress. */
   begun: { request: string; content_id: string; keyword: string }[];
-  /** The work that has failed, and the status with which it ended. */
+  /** The failed work, and the status with which each instance ended. */
   ended: { instance_id: string; how: string }[];
 }
 
@@ -31,11 +31,11 @@ export interface Progress {
 export interface Truth extends Progress {
   articles: KnownArticle[];
   research: { research_id: string; keyword: string; at: number }[];
-  /** Records of the agent that D1 does not have, read before everything else. */
+  /** Records of the agent that are missing in D1. The audit searches for them before it reads the other fields. */
   gone: { articles: string[]; research: string[] };
 }
 
-/** Maximum time of a message between a complete instance and the next one. */
+/** Maximum time from the completion of an instance until its message has started the next instance. */
 const BETWEEN_MS = 3_600_000;
 
 const STATE: Record<string, ArticleState> = { draft: "draft", published: "live", unpublished: "unpublished", rejected: "rejected" };
@@ -78,7 +78,7 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
   return { begun, ended };
 }
 
-/** Selects the failed instances that are in progress again, or have just completed: an event will report their result. */
+/** Selects the failed instances that are in progress again or have just completed, because an event will report their result. */
 export async function revivedAmong(
   db: D1Database,
   tenantId: string,

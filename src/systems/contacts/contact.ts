@@ -5,14 +5,20 @@ import * as z from "zod";
 export const MAX_ID_CHARACTERS = 200;
 export const MAX_VALUE_CHARACTERS = 2000;
 export const MAX_NAME_CHARACTERS = 200;
-/** Maximum properties of a contact, from all sources. A row of a file may have as many properties, so that an export can be imported. */
+/**
+ * Maximum number of properties of a contact, from all sources. A row of a file may have the same number of properties, so that an export
+ * can be imported.
+ */
 export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
 
 /** The schema of the id of a new contact. */
 export const newContactId = chosenName(MAX_ID_CHARACTERS);
-/** The schema of the id of an existing contact: rows of earlier deployments may contain control characters, and must be removable. */
+/**
+ * The schema of the id of an existing contact. Control characters are valid, because rows of earlier deployments may contain such ids and
+ * must be removable.
+ */
 export const keptContactId = z
   .string()
   .min(1)
@@ -38,7 +44,7 @@ export interface Contact extends ContactRow {
   name: string;
 }
 
-/** A contact, with its number of writes and its last writer. */
+/** A contact, with the number and the author of the contact's writes. */
 export interface KeptContact extends Contact {
   revision: number;
   updated_at: number;
@@ -55,7 +61,7 @@ export function asContact({ contact_id, email, name, properties }: StoredContact
   return { contact_id, email, name, properties: JSON.parse(properties) };
 }
 
-/** Lists the tenant's contacts after an id, in the order of ids; or only one contact. */
+/** Lists the tenant's contacts after an id, in the order of ids. With `only`, the list contains only this contact. */
 export async function listContacts(
   db: D1Database,
   tenantId: string,
@@ -72,7 +78,7 @@ export async function listContacts(
   return found.map((row) => ({ ...row, ...asContact(row) }));
 }
 
-/** Reads those of the given contacts that exist. */
+/** Reads the given contacts; contacts that do not exist are omitted. */
 export async function contactsByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Contact[]> {
   const found = await query<StoredContact>(
     db,
@@ -83,7 +89,7 @@ export async function contactsByIds(db: D1Database, tenantId: string, ids: reado
   return found.map(asContact);
 }
 
-/** Selects the rows (JSON) that would give their contact more than `MAX_PROPERTIES`. */
+/** Selects the rows (JSON) whose write would give a contact more than `MAX_PROPERTIES` properties. */
 export function overfullContacts(tenantId: string, rows: string): Statement {
   return sql`
     SELECT c.contact_id AS id FROM json_each(${rows}) r
@@ -92,13 +98,13 @@ export function overfullContacts(tenantId: string, rows: string): Statement {
       UNION SELECT key FROM json_each(r.value, '$.properties'))) > ${MAX_PROPERTIES}`;
 }
 
-/** SQL expression of a scalar of json_each as JSON. */
+/** SQL expression that converts a scalar from json_each to JSON. */
 const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(atom) END)");
 
 /**
- * Writes each row (JSON) to its contact, also if nothing changes: `revision` counts the writes of a contact. A row of the file sets the
- * properties that it contains, and the name if present; an empty property is stored as empty. Rows whose `pseudonym` belongs to a forgotten
- * contact are skipped.
+ * Writes each row (JSON) to its contact. A row without changes is written too, because `revision` counts the writes of a contact. A row
+ * sets only the properties and the name that the row contains. An empty property is stored as empty. Rows whose `pseudonym` belongs to a
+ * forgotten contact are skipped.
  */
 export function writeContacts(tenantId: string, by: string, rows: string): Statement {
   return sql`
@@ -126,7 +132,7 @@ export function createContact(
     WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = ${pseudonym})`;
 }
 
-/** Rewrites a contact's properties if they are unchanged since they were read. */
+/** Rewrites a contact's properties if the properties have not changed since the read. */
 export function rewriteProperties(tenantId: string, contactId: string, was: string, is: string): Statement {
   return sql`
     UPDATE contacts SET properties = ${is}, revision = revision + 1, updated_at = ${now}

@@ -5,7 +5,8 @@ type Keyed = Pick<Cloudflare.Env, "MILLRACE_KEY">;
 const BEGINS = "forgotten-";
 
 /**
- * Computes the pseudonym of a forgotten contact: an HMAC of its id, always the same. Errors: `config_invalid` if MILLRACE_KEY is not set.
+ * Computes the pseudonym of a forgotten contact: an HMAC of the contact's id. The same id always has the same pseudonym. Errors:
+ * `config_invalid` if MILLRACE_KEY is not set.
  */
 export function pseudonymOf({ MILLRACE_KEY }: Keyed, tenantId: string, contactId: string): string {
   return BEGINS + signed(MILLRACE_KEY, "contact", tenantId, contactId);
@@ -33,7 +34,7 @@ export async function forgottenAmong(
   return new Map(found.map(({ pseudonym }) => [names.get(pseudonym) ?? "", pseudonym]));
 }
 
-/** Records that the given contacts are forgotten: later writes cannot create them again. */
+/** Records that the given contacts are forgotten, so that later writes cannot create these contacts again. */
 export function markForgotten(tenantId: string, pseudonyms: readonly string[]): Statement {
   return sql`
     INSERT INTO forgotten (tenant_id, pseudonym, forgotten_at)

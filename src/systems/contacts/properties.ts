@@ -7,8 +7,8 @@ import type { Traces } from "./traces.ts";
 const ITS_OWN = new Set(["email", "name", "firstname", "lastname", "phone", "mobilephone"]);
 
 /**
- * Removes the traces of another person from the properties of a contact; returns the same object if there are none. All texts are searched
- * except the contact's own identifying properties.
+ * Removes the traces of another person from the properties of a contact; returns the same object if the properties contain no traces. All
+ * texts are searched except the contact's own identifying properties.
  */
 export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const entries = Object.entries(properties).map(([name, value]) => {
@@ -20,7 +20,7 @@ export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>
 
 /**
  * Removes the traces of another person from the properties of a stored contact. Property names are searched too, because they may contain a
- * person's name. The CRM's property names are the same for all contacts.
+ * person's name. The CRM's property names are not searched, because all contacts have the same property names there.
  */
 export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const rewritten = withoutPerson(properties, traces);

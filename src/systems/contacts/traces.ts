@@ -16,7 +16,7 @@ const GONE = "[forgotten]";
 /** The origin of a text: a field of this app, a fact's payload, a merge's payload, or any other place. */
 type Where = "ours" | "stated" | "merged" | "said";
 
-/** Names of fields that contain a contact's id: the whole value is compared, at any length. */
+/** Names of fields that contain a contact's id. The whole value of such a field is compared, whatever its length. */
 const CONTACT = ["contact_id", "contactId", "contact"];
 const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set(CONTACT),
@@ -28,7 +28,10 @@ const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
 /** Names of the app's fields that may contain a contact's id or another position. */
 const MAY_NAME_A_CONTACT = new Set(["from", "into", "next", "after", "key"]);
 
-/** Names of fields that contain something else and are left unchanged: an account or a brand may have the same name as a contact. */
+/**
+ * Names of fields that never contain a contact's id. These fields remain unchanged, because an account or a brand may have the same name as
+ * a contact.
+ */
 const ACCOUNTS = ["account", "partner", "entity"];
 const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
   ours: new Set([...ACCOUNTS, "tenant_id", "brand", "endpoint_id", "batch_id", "sync_id"]),
@@ -38,8 +41,8 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
 };
 
 /**
- * Fields of a message or fact, outside the payload, that contain a term of the engine, a time or a reference. Values of this form remain,
- * even if a contact's id is the same text.
+ * Fields of a message or fact, outside the payload, that contain a term of the engine, a time or a reference. A value that matches the
+ * field's pattern remains unchanged, even if the value equals a contact's id.
  */
 const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z$/;
@@ -56,23 +59,29 @@ const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
 /** Names of fields that contain the name of a fact. */
 const NAMES_A_FACT = new Set(["fact_id", "outcome_id"]);
 
-/** Names of fields that contain a row as its sender wrote it. */
+/** Names of fields that contain a row in the sender's original form. */
 const HOLDS_A_ROW = new Set(["raw"]);
 
-/** Minimum digits of a telephone number that is also searched without signs and spaces; shorter numbers match other numbers. */
+/**
+ * Minimum number of digits of a telephone number that is also searched without signs and spaces. Fewer digits would match unrelated
+ * numbers.
+ */
 const LEAST_DIGITS = 9;
 
-/** A word: letters with their accents, digits, and single marks of these between them. */
+/** A word consists of letters, accents and digits, with single marks such as `-` between letters. */
 const MARK = "[-_.@+]";
 const LETTER = "[\\p{L}\\p{M}\\p{N}]";
-/** An escape of JSON or of a URL before a word is not part of it. */
+/** An escape of JSON or of a URL before a word is not part of the word. */
 const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
 const ENDS = `(?!${MARK}?${LETTER})`;
 /** In the dotted path of an invalid field in an error text, a field's name is a separate word. */
 const BEGINS_IN_PATH = "(?<=\\b(?:payload|properties)\\.(?:[^\\s.]+\\.)*)";
 const ENDS_IN_PATH = `(?![-_@+]?${LETTER})`;
 
-/** True for an id that is searched within other texts. Shorter ids, and ids of only digits, also match texts that are no ids. */
+/**
+ * True for an id that is searched within other texts. A short id, or an id of digits only, is not searched there, because it would match
+ * unrelated texts.
+ */
 export function isDistinct(id: string): boolean {
   return id.length >= 6 ? /\D/.test(id) : id.length >= 4 && /\d/.test(id) && /\p{L}/u.test(id);
 }
@@ -87,14 +96,17 @@ export function cellsOf(row: string): string[] {
 }
 
 /**
- * Finds a person in texts and replaces the identifiers by pseudonyms. In JSON, at any depth and in texts that are JSON themselves, a field
- * with a contact's id is compared as a whole. In all other texts, distinct ids, addresses, names of two words and telephone numbers are
- * found as words. Fields with the name of an account, a ledger or a tenant are unchanged.
+ * Finds a person in texts and replaces the identifiers by pseudonyms. In JSON, a field with a contact's id is compared as a whole. Nested
+ * objects, and texts that contain JSON, are searched in the same way. In all other texts, distinct ids, addresses, names of two words and
+ * telephone numbers are found as words. Fields that contain the name of an account, a ledger or a tenant remain unchanged.
  */
 export class Traces {
-  /** The searched texts about a person in lower case: a text without any of them does not mention the person. */
+  /**
+   * The identifiers of the person in all searched forms, in lower case. A text that contains none of these forms does not mention the
+   * person.
+   */
   readonly mentions: readonly string[];
-  /** The searched texts about a person for JSON, where ids that are only searched in fields are between quotes. */
+  /** The searched forms for JSON. An id that is searched only as a whole field has quotes around it. */
   readonly mentionsInJson: readonly string[];
   readonly #ids: ReadonlyMap<string, string>;
   readonly #written: ReadonlyMap<string, string>;
@@ -104,7 +116,8 @@ export class Traces {
   readonly #factName: ((name: string) => string) | undefined;
 
   /**
-   * `factName` is the replacement for the name of a fact that contains the person's id; without it such a name is rewritten like any text.
+   * `factName` returns the replacement for a fact's name that contains the person's id. Without `factName`, such a name is rewritten like
+   * any text.
    */
   constructor({ ids, emails, names, phones }: Person, factName?: (name: string) => string) {
     this.#factName = factName;
@@ -152,12 +165,12 @@ export class Traces {
     );
   }
 
-  /** True for a contact id of the person. */
+  /** True for an id of one of the person's contacts. */
   isTheirs(contactId: unknown): boolean {
     return typeof contactId === "string" && this.#ids.has(contactId);
   }
 
-  /** True if a row or a part of a file mentions the person; an id that is not distinct must be a whole cell. */
+  /** True if a row or a part of a file mentions the person. An id that is not distinct counts only as a whole cell. */
   isSaidIn(text: string): boolean {
     if (!this.areIn(text)) return false;
     const plain = unescaped(text);
@@ -195,7 +208,7 @@ export class Traces {
     return this.#inWords(text);
   }
 
-  /** Returns a value, rewritten where it mentions the person. */
+  /** Returns a value in which all mentions of the person are rewritten. */
   #value(field: string, value: unknown, where: Where, type?: unknown): unknown {
     if (typeof value === "string") return this.#text(field, value, where, type);
     if (Array.isArray(value)) {
@@ -214,7 +227,7 @@ export class Traces {
   #object(value: Record<string, unknown>, where: Where, type?: unknown): object {
     const isFact = where === "ours" && ("occurred_at" in value || "recorded_at" in value) && "payload" in value;
     const isEnvelope = isFact || (where === "ours" && "message_type" in value);
-    // The data of a webhook has the type of its fact one level above the fact.
+    // In the body of a webhook, the fact is in `data`, and the fact's type is in `type` beside `data`.
     const own = value.message_type ?? ("data" in value ? value.type : undefined);
     const within = (name: string): Where => {
       if (isFact && name === "payload") return payloadOf(value.type ?? type);
@@ -228,7 +241,7 @@ export class Traces {
     const isSame = entries.every(([name, inner]) => renamed.get(name) === name && inner === value[name]);
     if (isSame) return value;
     const rewritten = Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
-    // The trace state is removed, because its owner is unknown and the trace is complete without it.
+    // The trace state is removed if it mentions the person. Its format is unknown, and the trace is complete without the trace state.
     if (isEnvelope && rewritten.tracestate !== value.tracestate) delete rewritten.tracestate;
     return isFact && isOutcome(value) && rewritten.fact_id !== value.fact_id ? { derived: derivedNames(value), ...rewritten } : rewritten;
   }
@@ -242,13 +255,13 @@ export class Traces {
   }
 }
 
-/** True for an outcome as its ledger recorded it: the fact's name is part of the names of later messages. */
+/** True for an outcome that a ledger has recorded. The outcome's name is part of the names of later messages. */
 function isOutcome(value: Record<string, unknown>): value is Record<string, unknown> & { entity: string; fact_id: string } {
   const { type, sequence, entity, fact_id } = value;
   return type === "outcome" && typeof sequence === "number" && typeof entity === "string" && typeof fact_id === "string";
 }
 
-/** Returns an expression that matches any of the given texts as words, the longest first. */
+/** Returns a regular expression that matches any of the given texts as words. A longer text is tried before a shorter text. */
 function anyOf(texts: readonly string[], flags: string): RegExp {
   const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
   const any = `(?:${longest.map(escaped).join("|")})`;
@@ -269,7 +282,7 @@ function quoted(text: string): string[] {
   return [once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);
 }
 
-/** A number keeps its notation if JavaScript would write it differently. */
+/** With these functions, a number keeps its notation where JavaScript would write the number differently. */
 const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } };
 
 function parsed(text: string): unknown {

@@ -1,9 +1,12 @@
-/** Maximum number of words of a name that are cased one by one; longer names are only cased as a whole. */
+/**
+ * Maximum number of words in a name whose letter case is varied word by word. In a longer name, the letter case of all words is varied
+ * together.
+ */
 const CASED_WORDS = 4;
 
 /**
- * Returns the forms of a text inside other texts: plain, in JSON, in JSON within JSON, in ASCII-only JSON, in a quoted cell, in an escaped
- * cell of an export, in a URL, and in a step's key, which writes `/` as `%2f`.
+ * Returns the forms that a text has inside other texts. The forms are plain text, JSON, nested JSON, ASCII-only JSON, a quoted cell, an
+ * escaped cell of an export, and a URL. The last form is that of a step's key, where `/` is `%2f`.
  */
 export function writtenForms(text: string): string[] {
   const inJson = escapedInJson(text);
@@ -24,7 +27,10 @@ export function composedForms(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])];
 }
 
-/** Returns a text in upper and lower case of all locales: ß is SS or ẞ, and in Turkish i is İ. */
+/**
+ * Returns a text in the upper and lower case of all locales. For example, the upper case of ß is SS or ẞ, and the Turkish upper case of i
+ * is İ.
+ */
 export function capitalForms(text: string): string[] {
   const capitals = [text.toUpperCase(), text.replaceAll("ß", "ẞ").toUpperCase(), text.toLocaleUpperCase("tr")];
   return [...new Set([...capitals, text.toLocaleLowerCase("tr")])];
@@ -59,8 +65,8 @@ const ESCAPED = new RegExp(`${BEGINS}'`, "g");
 
 /**
  * Puts an apostrophe before each formula in a cell of a CSV file. A formula begins at the start of the cell, or after a semicolon, a tab or
- * a line end, where a spreadsheet with that separator cuts the cell. Apostrophes and quotes before the sign belong to the formula, so
- * `unescapeFormulas` removes exactly the added apostrophe.
+ * a line end, where a spreadsheet with that separator cuts the cell. Apostrophes and quotes before the formula's first sign count as part
+ * of the formula. Therefore `unescapeFormulas` removes exactly the added apostrophe.
  */
 export function escapeFormulas(cell: string): string {
   return cell.replace(FORMULA, "'");

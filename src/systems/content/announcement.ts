@@ -3,14 +3,14 @@ import { MASTODON_CHARACTERS, mastodonLength, X_CHARACTERS, xLength, xWeight } f
 import type { Article } from "./articles.ts";
 import { characterCount, cut } from "./cut.ts";
 
-/** The limits of a post's text, and how a platform counts: a whole text, and one grapheme cluster of it. */
+/** The limits of a post on one platform, and the functions by which the platform counts a whole text or one grapheme cluster. */
 interface Limits {
   characters: number;
   /** The limit of a post in bytes of UTF-8. */
   bytes: number;
   lengthOf(text: string): number;
   weigh(cluster: string): number;
-  /** True if a name after an @ becomes a mention on this platform. */
+  /** True if this platform turns a name after an @ into a mention. */
   mentions: boolean;
 }
 
@@ -31,15 +31,18 @@ const DESCRIPTION_CHARACTERS = 40;
 export type AnnouncementContext = Pick<Article, "brand" | "title"> &
   Partial<Pick<Article, "description" | "keyPoints" | "wordCount">> & { url: string };
 
-/** Composes the post about an article: its title, cut if necessary, its description where there is room, and its page's whole URL. */
+/** Composes the post about an article. The post has the title, cut if necessary, the description if it fits, and the page's whole URL. */
 export function announcement({ brand, title, description = "", url }: AnnouncementContext, platform: Platform = "bluesky"): string {
   const { characters, bytes, lengthOf, weigh, mentions } = LIMITS[platform];
   const byteCount = (text: string) => new TextEncoder().encode(text).byteLength;
   const excess = (text: string) => Math.max(lengthOf(text) - characters, byteCount(text) - bytes);
   const oneLine = (text: string) => (mentions ? withoutMentions(text) : text).replaceAll(/\s+/g, " ").trim();
-  /** Cuts a line of the post between two texts. The result is undefined if fewer than `least` characters have room. */
+  /**
+   * Shortens `line` so that the post `before + line + after` is within the limits. The result is undefined if the limits leave fewer than
+   * `least` characters for the line.
+   */
   const fitted = (before: string, line: string, after: string, least: number) => {
-    // Links within the line count for more than their characters, so the room may shrink.
+    // A platform may count a link in the line as longer than its text. The loop then reduces the room.
     for (let room = characters - lengthOf(before + after); room >= least; ) {
       const text = before + cut(line, { characters: room, bytes: bytes - byteCount(before + after), weigh }) + after;
       const over = excess(text);
@@ -55,7 +58,7 @@ export function announcement({ brand, title, description = "", url }: Announceme
     const isWhole = short === before + line + after;
     return (isWhole && said !== "" && fitted(`${before}${line}\n\n`, said, after, DESCRIPTION_CHARACTERS)) || short;
   }
-  // If a post has no room for a title, the URL would be cut too and lead nowhere.
+  // If the post has no room for a title, a cut would also shorten the URL and make the URL invalid.
   const only = cut(before + line, { characters, bytes, weigh });
   return excess(only) <= 0 ? only : `New on ${brand}${after}`;
 }

@@ -1,7 +1,7 @@
 import type { Routed } from "millrace";
 import { announcedSite, brandSettings } from "../brand/settings.ts";
 
-/** A page on a site, as the event of its publication names it. */
+/** A page on a site, with the fields that the publication's event contains. */
 interface PublishedPage {
   content_id: string;
   brand: string;
@@ -10,8 +10,9 @@ interface PublishedPage {
 }
 
 /**
- * Creates one announcement for each account of the brand, if the page is new on the announced site. A repeated event creates the same
- * commands. An update and a republish of a page announce nothing, also on an account that the brand got later.
+ * Creates one announcement for each account of the brand, if the event reports a new page on the announced site. A repeated event creates
+ * the same commands. An updated or republished page is not announced, not even on an account that the brand has added since the first
+ * publication.
  */
 export async function announcers({
   payload: { content_id, brand, site, again },

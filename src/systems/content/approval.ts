@@ -9,8 +9,8 @@ import { wordCount } from "./word-count.ts";
 const TITLE = { characters: 200, bytes: 400 };
 
 /**
- * Creates the question before an article's publication, with context. The result is null if the brand requires no approval, and for a
- * published article: it was approved before, and an operator has written each later edit.
+ * Creates the question before an article's publication, with context. The result is null if the brand requires no approval. The result is
+ * also null for a published article, which was approved before and has been edited only by operators since.
  */
 export async function publishQuestion(
   db: D1Database,

@@ -14,10 +14,10 @@ export interface WrittenArticle {
   body: string;
 }
 
-/** The result of reading a model's answer: an article, or the problem, worded for a person and for the model. */
+/** The result of reading a model's answer: an article, or a description of the problem that a person and the model can understand. */
 export type ReadArticle = { good: WrittenArticle } | Unusable;
 
-/** Maximum lengths of an article's texts, in characters, and its maximum number of key points. */
+/** Maximum lengths of an article's texts, in characters, and the maximum number of key points. */
 export const ARTICLE_LIMITS = { title: 200, description: 500, body: 100_000, keyPoint: 300, keyPoints: 12 } as const;
 
 const text = (max: number) => z.string().trim().min(1, "is empty").max(max, `is longer than ${max} characters`);
@@ -28,7 +28,10 @@ const Answer = z.object({
   body_markdown: text(ARTICLE_LIMITS.body),
 });
 
-/** The JSON schema of an answer for the model, in the subset that OpenAI enforces: all fields required, no others, no lengths. */
+/**
+ * The JSON schema of an answer for the model, in the subset that OpenAI enforces: all fields are required, other fields are forbidden, and
+ * lengths are not limited.
+ */
 export const ANSWER_SCHEMA = {
   type: "object",
   properties: { title: { type: "string" }, description: { type: "string" }, body_markdown: { type: "string" } },
@@ -36,7 +39,7 @@ export const ANSWER_SCHEMA = {
   additionalProperties: false,
 };
 
-/** Reads a model's answer by the prompt it was asked with. */
+/** Reads a model's answer in the format that the prompt requires. */
 export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
   const problem = unusable(answer);
   if (problem) return problem;

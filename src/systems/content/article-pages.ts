@@ -13,7 +13,7 @@ export interface ArticlePage {
   /** The URL of the page, which is kept after a removal. */
   url: string;
   store: string | null;
-  /** The instance that last published the page; null for pages that are older than this column. */
+  /** The instance that last published the page; null for a page that was published before this column existed. */
   instanceId: string | null;
   /** The time of the page's first publication in milliseconds. */
   publishedAt: number;
@@ -24,7 +24,7 @@ export type PageChange = ArticleChange & { site: string };
 
 const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id AS instanceId, published_at AS publishedAt");
 
-/** The fields of an article's row that describe its only page, if that is older than the table of pages. */
+/** The fields of an article's row that describe the only page of an article from before the table of pages. */
 type Row = Pick<Article, "id" | "status" | "revision" | "url" | "publishedAt"> & Partial<Pick<Article, "store">>;
 
 /**
@@ -40,7 +40,7 @@ export async function pagesOf(db: D1Database, tenantId: string, article: Row): P
   return [{ site: MAIN, kind: "store", status, revision, url, store, instanceId: null, publishedAt }];
 }
 
-/** Returns the page of an article on a site; undefined if the article was never published there. */
+/** Returns the page of an article on a site; undefined if the article was never published on this site. */
 export async function pageAt(db: D1Database, article: Article, site: string): Promise<ArticlePage | undefined> {
   return (await pagesOf(db, article.tenantId, article)).find((page) => page.site === site);
 }
@@ -51,8 +51,9 @@ function live(of: { tenant_id: string; content_id: string }): Statement {
 }
 
 /**
- * Records that an article's page is published on a site. The time of the page's first publication does not change. If the article was
- * rejected or edited since it was read, or a page to update was unpublished, the whole commit fails, because the column refuses NULL.
+ * Records that an article's page is published on a site. The time of the page's first publication does not change. The whole commit fails
+ * if the article was rejected or edited since it was read. The whole commit also fails if a page to update was unpublished. Such a commit
+ * fails because the statement sets a NOT NULL column to NULL.
  */
 export function markPublished(
   live: PageChange & { url: string; store: string; kind: PagesKind; place: number; instanceId: string; edits?: number; update?: boolean },
@@ -72,7 +73,10 @@ export function markPublished(
   ];
 }
 
-/** Writes the row of a page that is older than the table of pages. Without this row, the first row of another site would hide that page. */
+/**
+ * Writes the row of a page that is older than the table of pages. Without this row, the first row of another site would hide the older
+ * page.
+ */
 function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
   return sql`
     INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, published_at, changed_at)
@@ -83,8 +87,8 @@ function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
 }
 
 /**
- * Records that an article's page was removed from a site. The URL of the page is kept, because readers may have saved it. The article stays
- * published while another of its pages is published.
+ * Records that an article's page was removed from a site. The URL of the page is kept, because readers may have saved the URL. The article
+ * remains published while another page of the article is published.
  */
 export function markUnpublished(gone: PageChange): Statement[] {
   const { tenant_id, content_id, site, revision } = gone;
@@ -100,7 +104,7 @@ export function markUnpublished(gone: PageChange): Statement[] {
   ];
 }
 
-/** Derives the article's row from its pages, after a page changed. */
+/** Updates the article's row from the article's pages, after one of the pages has changed. */
 function changed({ tenant_id, content_id, revision }: PageChange, status: Statement): Statement {
   const first = (column: Statement) => sql`(SELECT ${column} ${live({ tenant_id, content_id })} ORDER BY place, site LIMIT 1)`;
   return sql`
@@ -110,8 +114,8 @@ function changed({ tenant_id, content_id, revision }: PageChange, status: Statem
 }
 
 /**
- * A statement that writes no new value, and affects one row if the page is unchanged since it was read. The audit of an operator's action
- * depends on this statement.
+ * Returns a statement that writes no new value, and affects one row if the page has not changed since the read. The audit of an operator's
+ * action depends on this statement.
  */
 export function pageStillIs({ tenantId, id }: ArticleKey, { site, revision }: Pick<ArticlePage, "site" | "revision">): Statement {
   return sql`

@@ -6,7 +6,7 @@ import type { ArticleKey } from "./articles.ts";
 export interface ArticlePost {
   account: string;
   platform: Platform;
-  /** The post's name on its platform, and its public web page. */
+  /** The post's URI on the platform, and the URL of the post's public web page. */
   uri: string;
   url: string;
   /** The time of the post in milliseconds. */
@@ -24,7 +24,8 @@ export function postsOf(db: D1Database, { tenantId, id }: ArticleKey): Promise<A
 }
 
 /**
- * Records that the article was announced on an account. The article's row contains the post of the main account, or else the first post.
+ * Records that the article was announced on an account. The article's row contains the post on the main account, or the first post if the
+ * main account has none.
  */
 export function markAnnounced({ tenantId, id }: ArticleKey, { account, platform, uri, url }: Omit<ArticlePost, "postedAt">): Statement[] {
   const uriOfRow = account === MAIN ? sql`${uri}` : sql`coalesce(post_uri, ${uri})`;

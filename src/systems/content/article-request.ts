@@ -18,7 +18,7 @@ export interface ArticleAsk {
   prompt: string;
   /** The maximum number of tokens of the model's answer. */
   maxTokens: number;
-  /** The reason why the previous answer could not be used, if it helps the model. */
+  /** The reason why the previous answer could not be used; undefined if the reason does not help the model. */
   problem?: string;
 }
 

@@ -2,14 +2,14 @@ import { fragment, query, type Statement, sql } from "millrace";
 import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { Article } from "./articles.ts";
 
-/** An article as its tenant's list shows it. */
+/** An article, with the fields that a list of the tenant's articles shows. */
 export interface ArticleRow extends Omit<Article, "tenantId" | "body" | "store" | "edits"> {
-  /** The brand's template, and the research that the article was written from; null for older articles. */
+  /** The brand's template, and the research from which the article was written; null for older articles. */
   template: string | null;
   researchId: string | null;
   /** The post that announced the article; null before the announcement. */
   postUri: string | null;
-  /** The model that wrote the article, and its usage. */
+  /** The model that wrote the article, and the number of tokens that the model used. */
   model: string;
   inputTokens: number;
   outputTokens: number;
@@ -54,7 +54,7 @@ export async function findArticle(db: D1Database, tenantId: string, id: string):
   return row && parsed(row);
 }
 
-/** An article's row as it is stored: its lists are JSON. */
+/** An article's row as it is stored: lists are stored as JSON. */
 type Stored<Row extends ArticleRow> = Omit<Row, "keyPoints"> & { keyPoints: string };
 
 function parsed<Row extends ArticleRow>(row: Stored<Row>): Row {

@@ -20,18 +20,24 @@ export interface Article {
   body: string;
   /** The article's key points, from its research: short sentences. */
   keyPoints: string[];
-  /** The number of words in the body; null for articles from before this column. */
+  /** The number of words in the body; null for an article that was written before this column existed. */
   wordCount: number | null;
   /** The number of edits of the article's text. */
   edits: number;
   status: "draft" | "published" | "unpublished" | "rejected";
   /** The revision of the article: 1 is the draft, and each change adds 1. */
   revision: number;
-  /** The public URL of the article's page on the first site that has one, or its last URL; null before its publication. */
+  /**
+   * The public URL of the article's page on the first of its published sites. After a removal the last URL remains; before the first
+   * publication the value is null.
+   */
   url: string | null;
-  /** The store of the article's page while it is published; null before and after, and for pages that are older than this column. */
+  /**
+   * The store of the article's page while it is published; null while the article is not published, and for a page that was published
+   * before this column existed.
+   */
   store: string | null;
-  /** Time of the article's first publication in milliseconds; null before it. Later publications keep this time. */
+  /** Time of the article's first publication in milliseconds; null before that. Later publications do not change this time. */
   publishedAt: number | null;
 }
 
@@ -51,7 +57,7 @@ export function draftArticle(
   keyPoints: string[] = [],
 ): Article {
   const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
-  // The first digits of the id distinguish two articles about one keyword.
+  // The first six characters of the id distinguish the slugs of two articles about the same keyword.
   const slug = `${words || "article"}-${id.slice(0, 6)}`;
   const texts = { ...written, keyPoints, wordCount: wordCount(written.body), edits: 0 };
   return { id, tenantId, brand, keyword, slug, ...texts, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
@@ -76,7 +82,7 @@ export function insertDraft(article: Article, { prompt, template, researchId }: 
       ${researchId ?? null}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
 }
 
-/** A change of an article, as its events report it. */
+/** A change of an article, with the fields that the article's events contain. */
 export interface ArticleChange {
   tenant_id: string;
   content_id: string;
@@ -86,7 +92,7 @@ export interface ArticleChange {
   revision: number;
 }
 
-/** Returns an article's next change. */
+/** Returns the change that gives an article its next revision. */
 export function nextChange({ tenantId, id, brand, keyword, revision }: Article): ArticleChange {
   return { tenant_id: tenantId, content_id: id, brand, keyword, revision: revision + 1 };
 }
@@ -95,8 +101,8 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 export type ArticleEdit = Partial<Pick<Article, "title" | "description" | "body" | "keyPoints">>;
 
 /**
- * Changes the text of an article in this revision and status, as its next revision. If the article has changed since it was read, the whole
- * commit fails, because the column refuses NULL.
+ * Changes the text of an article that still has this revision and status, and increases the revision. If the article has changed since it
+ * was read, the statement sets a NOT NULL column to NULL, so the whole commit fails.
  */
 export function editText(
   { tenantId, id, revision, status }: ArticleKey & Pick<Article, "revision" | "status">,
@@ -113,8 +119,8 @@ export function editText(
 }
 
 /**
- * Records that a draft was rejected, or that its approval timed out. If the article was published or edited since it was read, the whole
- * commit fails, because the column refuses NULL.
+ * Records that a draft was rejected, or that the approval of the draft timed out. If the article was published or edited since it was read,
+ * the statement sets a NOT NULL column to NULL, so the whole commit fails.
  */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
@@ -123,14 +129,17 @@ export function markRejected({ tenant_id, content_id, revision }: ArticleChange)
 }
 
 /**
- * A statement that writes no new value, and affects one row if the article is unchanged since it was read. The audit of an operator's
- * action depends on this statement.
+ * Returns a statement that writes no new value, and affects one row if the article has not changed since the read. The audit of an
+ * operator's action depends on this statement.
  */
 export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "revision">): Statement {
   return sql`UPDATE articles SET revision = revision WHERE id = ${id} AND tenant_id = ${tenantId} AND revision = ${revision}`;
 }
 
-/** Reads a tenant's article. The function throws if the article is missing, because its row was stored before its event. */
+/**
+ * Reads a tenant's article. The function throws an error if the article is missing, because an article is always stored before its first
+ * event is published.
+ */
 export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey): Promise<Article> {
   const [row] = await query<Omit<Article, "id" | "tenantId" | "keyPoints"> & { keyPoints: string }>(
     db,
@@ -144,8 +153,8 @@ export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey):
 }
 
 /**
- * Loads a tenant's article, if it is one of this brand. Errors: `not_retryable`. Without this check a command with another brand's name
- * would bypass the approval of the article's own brand.
+ * Loads a tenant's article of this brand. Errors: `not_retryable` for an article of another brand. Without this check a command with
+ * another brand's name would bypass the approval of the article's own brand.
  */
 export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticle(db, key);

@@ -8,24 +8,27 @@ import type { ArticleRow } from "./article-rows.ts";
 import { stillIs } from "./articles.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
-/** The new status of an article after each action, for the audit. */
+/** The status of an article before and after each action, for the audit. */
 const MOVED = {
   publish: { before: { status: "unpublished" }, after: { status: "published" } },
   unpublish: { before: { status: "published" }, after: { status: "unpublished" } },
 } as const;
 
-/** An article with its page on one site; it has no page where it was never published. */
+/** An article and one site, with the article's page on this site. The page is undefined if the article was never published on this site. */
 interface Asked {
   article: Pick<ArticleRow, "id" | "brand" | "revision">;
   site: PlannedSite;
   page: ArticlePage | undefined;
 }
 
-/** Publishes an article again: on the first site of its brand and, by that instance, on the others; or on another site alone. */
+/**
+ * Publishes an article again. For the first site of the brand, the instance also publishes on all other sites; for another site, only on
+ * this site.
+ */
 export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { isFirst: boolean }, reason: string) {
   const { article, site, isFirst } = asked;
   const payload = { content_id: article.id, brand: article.brand };
-  // The automatic publication after a draft uses the article's id as its key.
+  // The key contains the revision, because the automatic publication after a draft uses the article's id as its key.
   const occasion = `${article.id}/${article.revision}`;
   const command = isFirst
     ? { command: ContentPublish, payload, idempotencyKey: occasion }
@@ -34,8 +37,8 @@ export function askToPublish(env: EngineEnv, catalog: Catalog, by: Operator, ask
 }
 
 /**
- * Removes an article's page from a site by a separate instance, because the instance that published it was pruned or has not published this
- * page.
+ * Removes an article's page from a site by a separate instance. A separate instance is needed if the instance that publishes on this site
+ * was pruned, or has not published this page.
  */
 export function askToUnpublish(env: EngineEnv, catalog: Catalog, by: Operator, asked: Asked & { page: ArticlePage }, reason: string) {
   const { article, site, page } = asked;
@@ -43,7 +46,7 @@ export function askToUnpublish(env: EngineEnv, catalog: Catalog, by: Operator, a
   return ask(env, catalog, by, "unpublish", asked, { command: ContentUnpublish, payload }, reason);
 }
 
-/** Repeated requests for one revision of an article start one instance. The command of the request and its audit are one write. */
+/** Repeated requests for one revision of an article start one instance. The request's command and audit row are one write. */
 async function ask(
   env: EngineEnv,
   catalog: Catalog,
@@ -53,7 +56,7 @@ async function ask(
   command: Parameters<typeof enqueueOne>[3],
   reason: string,
 ): Promise<{ actionId: string; instanceId: string }> {
-  // A repeated request writes no second audit row, and returns the first one.
+  // A repeated request writes no second audit row, and returns the id of the first request's audit row.
   const action = {
     id: digest("article", verb, by.tenantId, siteKey(id, site.name), String(page?.revision ?? revision)),
     verb,

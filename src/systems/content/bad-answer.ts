@@ -1,4 +1,4 @@
-/** The reasons why a paid answer cannot be used: error codes without the prefix `answer_`. */
+/** The reasons why a paid answer cannot be used. Each reason is an error code without the prefix `answer_`. */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 

@@ -2,14 +2,17 @@ import { micromark } from "micromark";
 import { printable } from "./escape.ts";
 
 /**
- * Converts an article's Markdown to an HTML fragment below a title. The Markdown comes from a model: micromark escapes its HTML and refuses
- * unsafe links, so all tags in the result are micromark's own.
+ * Converts an article's Markdown to an HTML fragment for a page whose title is an `h1`. A model has written the Markdown. Therefore
+ * micromark escapes HTML in the Markdown and removes unsafe links, so that micromark itself has produced all tags of the result.
  */
 export function bodyHtml(markdown: string): string {
   return namedLinks(orderedHeadings(micromark(printable(markdown))));
 }
 
-/** Orders headings below the title's `h1`: no second title, no skipped level, no empty heading. */
+/**
+ * Changes the levels of headings so that they follow the title's `h1` without a second `h1` and without skipped levels. Empty headings are
+ * removed.
+ */
 function orderedHeadings(html: string): string {
   let last = 1;
   return html.replaceAll(/<h([1-6])>(.*?)<\/h\1>\n?/gs, (_, written, content) => {
@@ -19,7 +22,7 @@ function orderedHeadings(html: string): string {
   });
 }
 
-/** Gives links without text a name, their URL, for screen readers. */
+/** Gives each link without text its URL as a name for screen readers. */
 function namedLinks(html: string): string {
   return html.replaceAll(/<a href="([^"]*)"([^>]*)>(<img [^>]*alt=""[^>]*>)?<\/a>/g, (_, href, more, image = "") => {
     if (href === "") return image;

@@ -1,9 +1,9 @@
 interface Room {
-  /** Maximum number of grapheme clusters, or maximum sum of their weights. */
+  /** Maximum sum of the weights of the text's grapheme clusters. */
   characters: number;
   /** Returns the weight of a grapheme cluster. Default: 1. */
   weigh?: (cluster: string) => number;
-  /** Maximum bytes of the text in UTF-8. Default: the bytes are not limited. */
+  /** Maximum bytes of the text in UTF-8. By default the number of bytes is not limited. */
   bytes?: number;
 }
 
@@ -11,7 +11,10 @@ const ELLIPSIS = "…";
 const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const encoder = new TextEncoder();
 
-/** Returns the text, or its beginning within the limits, cut at the end of a word if one is near, with an ellipsis. */
+/**
+ * Returns the text if it is within the limits. Otherwise the function returns the beginning of the text, cut at the end of a word if
+ * possible, with an ellipsis.
+ */
 export function cut(text: string, { characters, weigh = () => 1, bytes = Number.POSITIVE_INFINITY }: Room): string {
   let kept = 0;
   let size = 0;
@@ -20,7 +23,8 @@ export function cut(text: string, { characters, weigh = () => 1, bytes = Number.
     size += encoder.encode(segment).byteLength;
     kept += weigh(segment);
     if (kept > characters || size > bytes) return shortened(text.slice(0, end));
-    // The cut text leaves room for the ellipsis: one character of three bytes, which X counts as two.
+    // The cut text must be shorter than the limits, because the ellipsis is added. The ellipsis is one character of three bytes, and X
+    // counts it as two characters.
     if (kept + weigh(ELLIPSIS) <= characters && size + 3 <= bytes) end = index + segment.length;
   }
   return text;
@@ -33,7 +37,7 @@ export function characterCount(text: string): number {
 
 function shortened(text: string): string {
   const atWord = text.replace(/\s+\S*$/, "");
-  // A text without spaces, or with one long word, is cut within the word.
+  // If the cut at the end of a word would remove half of the text or more, the text is cut within a word.
   const beginning = atWord.length > text.length / 2 ? atWord : text;
   return `${beginning.replace(/[\s,;:–—-]+$/, "")}${ELLIPSIS}`;
 }

@@ -5,7 +5,10 @@ import { ContentPublish } from "../../messages/content.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import { type ArticleEdit, editText } from "./articles.ts";
 
-/** The result of an edit: the article's new revision, the audit's id, and the instance that puts its page again; null if it has none. */
+/**
+ * The result of an edit: the article's new revision, the id of the audit row, and the instance that updates the article's pages. The
+ * instance is null if the article is not published.
+ */
 interface Edited {
   revision: number;
   actionId: string;
@@ -13,9 +16,9 @@ interface Edited {
 }
 
 /**
- * Changes the text of an article in its present revision. The pages of a published article are put again by a separate instance, at the
- * same URLs. The edit, its audit and the command for the pages are one write. The result is undefined if the article has changed since it
- * was read.
+ * Changes the text of an article in its current revision. A separate instance updates the pages of a published article at the same URLs.
+ * The edit, the audit row and the command for the pages are one write. The result is undefined if the article has changed since it was
+ * read.
  */
 export async function editArticle(
   env: EngineEnv,
@@ -27,7 +30,7 @@ export async function editArticle(
 ): Promise<Edited | undefined> {
   const { tenantId } = by;
   const next = revision + 1;
-  // The audit contains no texts of the article, because it is kept for longer than they are.
+  // The audit row contains no texts of the article, because the audit row is kept for longer than the article.
   const detail = { revision: next, fields: Object.keys(edit) };
   const action = { id: digest("article", "edit", tenantId, id, String(next)), verb: "edit", target: id, instanceId: null, reason, detail };
   const write = { edited: editText({ tenantId, id, revision, status }, edit), audited: audit(by, action, false) };

@@ -4,7 +4,7 @@ import { cut } from "./cut.ts";
 const ROOM = { characters: 200, bytes: 2000 };
 const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"' };
 
-/** Returns the first paragraph of a Markdown text as plain text, at most 200 characters of it. */
+/** Returns the first paragraph of a Markdown text as plain text, cut to at most 200 characters. */
 export function excerpt(markdown: string): string {
   const html = bodyHtml(markdown);
   const paragraph = /<p>(.*?)<\/p>/s.exec(html)?.[1] ?? html;

@@ -10,12 +10,12 @@ interface Feed {
   self: string;
 }
 
-/** Maximum articles in a feed: the newest ones. */
+/** Maximum number of articles in a feed. A feed contains the newest articles. */
 export const FEED_ARTICLES = 50;
 
 /**
- * Renders a brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own URL as its best-practices
- * profile recommends.
+ * Renders a brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own URL, as the RSS
+ * best-practices profile recommends.
  */
 export function renderFeed({ brand, articles, index, self }: Feed): string {
   return `<?xml version="1.0" encoding="utf-8"?>
@@ -30,7 +30,10 @@ ${articles.map(item).join("")}</channel>
 `;
 }
 
-/** The item's id identifies the article for feed readers. The id of an article remains when its page is removed and published again. */
+/**
+ * The item's id identifies the article for feed readers. The id of an article does not change when the article's page is removed and
+ * published again.
+ */
 function item({ id, title, url, publishedAt, description, beginning }: LiveArticle): string {
   return `<item>
 <title>${escaped(title)}</title>

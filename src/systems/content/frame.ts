@@ -7,7 +7,7 @@ interface Frame {
   body: string;
 }
 
-// The style sheet of a page: long words break and long lines of code wrap, so that no screen width needs horizontal scrolling.
+// The style sheet of a page. Long words break and long lines of code wrap, so that no page scrolls horizontally at any screen width.
 const STYLE = `
   :root { color-scheme: light dark; --text: #1f1d1a; --quiet: #5f5a52; --link: #0b5d66; --paper: #fffdf8; --tint: #f4f0e6; --line: #e0dacd }
   @media (prefers-color-scheme: dark) {
@@ -57,7 +57,7 @@ export function dayElement(at: number): string {
   return `<time datetime="${day}">${words}</time>`;
 }
 
-/** Renders the line by which feed readers find a brand's feed. */
+/** Renders the `link` element by which feed readers find a brand's feed. */
 export function feedLink(brand: string, feed: string): string {
   return `<link rel="alternate" type="application/rss+xml" title="${escaped(brand)}" href="${escaped(feed)}">`;
 }

@@ -40,10 +40,10 @@ export async function liveArticles(
   return found.items.length > 0 || (await everPublished(db, key)) ? found : null;
 }
 
-/** The position before which a page of a list begins. */
+/** The last article of the previous page of a list; the next page begins after this article. */
 type Before = { at: number; id: string };
 
-/** Selects articles of a brand, each with its page on the first of its sites. */
+/** Selects published articles of a brand, each with the URL of its page on the article's first site. */
 function ofBrand({ tenantId, brand }: BrandKey, before: Before, limit: number): Statement {
   return sql`
     SELECT id, title, description, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt

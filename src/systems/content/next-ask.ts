@@ -4,7 +4,7 @@ import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
 import type { SynthesisAsk } from "./synthesis.ts";
 
-/** Maximum tokens of an answer: below the output limit of current models, and above the need of any article. */
+/** Maximum number of tokens of an answer. The maximum is below the output limit of current models, and more than any article needs. */
 const MAX_TOKENS = 32_768;
 
 /** Returns the first request to the model for an article. */
@@ -19,14 +19,17 @@ export function firstSynthesis(research: SynthesisAsk["research"], prompt: strin
 }
 
 /**
- * True if one more answer of the model may be paid for automatically: the first answer was bad, and a second one is likely to be better. A
- * model's refusal would be repeated. An operator decides about further requests.
+ * True if the model may be asked again without an operator. This is the case only after the first answer, unless the model refused, because
+ * it would refuse again. An operator decides about further requests.
  */
 export function mayAskAgain(attempt: number, bad: BadAnswer): boolean {
   return attempt === 1 && bad !== "refused";
 }
 
-/** Returns the request after a bad answer: twice the tokens after truncation, the problem after an invalid answer, otherwise the same. */
+/**
+ * Returns the request after a bad answer. After a truncated answer the request allows twice as many tokens; after an invalid answer it
+ * states the problem. Otherwise the request is the same.
+ */
 export function nextAsk<Ask extends ArticleAsk | SynthesisAsk>(
   { problem: _, ...ask }: Ask,
   { bad, problem }: { bad: BadAnswer; problem: string },

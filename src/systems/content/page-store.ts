@@ -1,14 +1,17 @@
 import { MillraceError } from "millrace";
 import { type CallOptions, type Page, type Pages, type ProvidersEnv, type SiteTarget, siteTarget } from "../../providers/index.ts";
 
-/** The store of a page: undefined or null for pages that are older than this column, which count as in the current store. */
+/**
+ * The store of a page: undefined or null for a page that was published before this column existed. Such a page counts as stored in the
+ * site's current store.
+ */
 interface Kept {
   store?: string | null | undefined;
 }
 
 /**
- * Returns the site's store, unless a page is in another one. Errors: `config_invalid`, which names both stores: a removal in another store
- * would succeed without removing the page.
+ * Returns the site's configured store. Errors: `config_invalid`, with the names of both stores, if the page is in another store. Without
+ * this check, a removal from the wrong store would succeed without removing the page.
  */
 export function storeOf(env: ProvidersEnv, site: SiteTarget, { store }: Kept): Pages {
   const configured = siteTarget(env, site);

@@ -10,8 +10,8 @@ import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 import type { BrandSite } from "./sites.ts";
 
 /**
- * A published page: the article's change and the page's location. With `again`, the site had the page before. With `update`, the page
- * replaces one that must still be published.
+ * A published page: the article's change and the page's location. `again` means that the page was published on this site before. `update`
+ * means that the page replaces a page that must still be published.
  */
 export type LivePage = PageChange &
   Pick<Page, "path" | "slug"> &
@@ -26,14 +26,16 @@ export function siteOf({ site }: { site?: string }): string {
 export type PutPage = LivePage | { why: string };
 
 interface PageAddresses {
-  /** The URL of the page; undefined if only the store knows the URL, after the publication. */
+  /** The URL of the page; undefined if the store assigns the URL at the publication. */
   self: string | undefined;
   /** The URLs of the site's index and its feed. */
   index: string;
   feed: string;
 }
 
-/** Prepares an article for the page store of a site, dated by its first publication or today. */
+/**
+ * Prepares an article for the page store of a site, with the date of the first publication, or today's date before the first publication.
+ */
 export function pageOf(article: Article, { name: site, kind }: BrandSite, env: Cloudflare.Env): Page {
   const path = pagePath(article, site);
   const addresses = { self: pageAddress(env, kind, path), ...siteAddresses(env, { ...article, site }) };
@@ -57,7 +59,7 @@ export function livePage(
   return { ...nextChange(article), site, place, kind, path: pagePath(article, site), slug, edits, store, url, ...how };
 }
 
-/** Renders an article as an HTML document, with the date of its publication (time in milliseconds). */
+/** Renders an article as an HTML document, with the date of the given time of publication (in milliseconds). */
 function renderPage({ title, description: written, body, brand }: Article, { self, index, feed }: PageAddresses, at: number): string {
   const description = written || excerpt(body);
   const property = (name: string, content: string) => `<meta property="${name}" content="${escaped(content)}">`;

@@ -14,9 +14,9 @@ export interface Prompt {
   maxTokens: number;
   system: string;
   user: string;
-  /** The text that is added after an unusable answer; if empty, the same prompt is sent again. */
+  /** The text that is added after an unusable answer; if this text is empty, the same prompt is sent again. */
   again: string;
-  /** The forms of an article, by the template's name. */
+  /** The sections for the templates, by the template's name. */
   templates: Partial<Record<Template, string>>;
 }
 
@@ -30,8 +30,9 @@ const PLACEHOLDERS = {
 const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 
 /**
- * Parses a prompt file: front matter, then the sections # System, # User and optionally # Again, and one for each template, such as #
- * Guide. Errors: `config_invalid`, when the Worker starts, for a missing or unknown field, section or placeholder.
+ * Parses a prompt file. The file has front matter, the sections # System and # User, and optionally the section # Again. The file also has
+ * a section for each template, such as # Guide. Errors: `config_invalid`, when the Worker starts, for a missing or unknown field, section
+ * or placeholder.
  */
 export function readPrompt(text: string): Prompt {
   const [, front = "", rest = ""] = /^---\n([\s\S]*?)\n---\n([\s\S]*)$/.exec(text.replaceAll("\r\n", "\n")) ?? [];

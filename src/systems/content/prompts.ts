@@ -5,7 +5,7 @@ import articleV2 from "./prompts/article.v2.md";
 import articleV3 from "./prompts/article.v3.md";
 import synthesisV1 from "./prompts/synthesis.v1.md";
 
-/** All released prompts: an instance continues with the prompt it began with. */
+/** All released prompts. Old prompts remain, because an instance continues with the prompt with which the instance began. */
 const PROMPTS: readonly Prompt[] = [articleV1, articleV2, articleV3, synthesisV1].map(readPrompt);
 
 /** The id of the prompt for new articles. */
@@ -14,7 +14,7 @@ export const ARTICLE_PROMPT = newest("article").id;
 /** The id of the prompt for new syntheses. */
 export const SYNTHESIS_PROMPT = newest("synthesis").id;
 
-/** Returns the prompt with this id. Errors: `config_invalid` if the prompt was removed while an instance still uses it. */
+/** Returns the prompt with this id. Errors: `config_invalid` if the prompt was removed although an instance still uses the prompt. */
 export function promptOf(id: string): Prompt {
   const found = PROMPTS.find((prompt) => prompt.id === id);
   if (!found)

@@ -11,7 +11,7 @@ export type PlannedSite = Pick<SiteTarget, "name" | "kind">;
 /** How an article is published, by the settings of its brand. */
 interface PublishPlan {
   question: ApprovalRequest | null;
-  /** The first site; undefined for an update of an article that is not published any more. */
+  /** The first site; undefined if the plan is for an update and the article is no longer published. */
   site: PlannedSite | undefined;
   others: PlannedSite[];
 }
@@ -22,7 +22,7 @@ export async function publishPlan(
   { update = false, ...article }: ArticleKey & { brand: string; update?: boolean | undefined },
 ): Promise<PublishPlan> {
   const settings = await brandSettings(db, article.tenantId, article.brand);
-  // An update needs no approval, because an operator has written its text.
+  // An update needs no approval, because an operator has written the new text.
   const question = update ? null : await publishQuestion(db, settings, article);
   const pages = update ? await pagesOf(db, article.tenantId, await loadArticle(db, article)) : [];
   const isUp = (name: string) => pages.some((page) => page.site === name && page.status === "published");

@@ -8,7 +8,7 @@ import type { PlannedSite } from "./publish-plan.ts";
 /** Maximum length of an occasion in the key of a command; a longer occasion is replaced by its digest. */
 const OCCASION_CHARACTERS = 400;
 
-/** The commands that publish an article on more sites. `occasion`: the key of the command with its approval. */
+/** The commands that publish an article on more sites. `occasion` is the key of the command that started the approved publication. */
 export function toOtherSites(
   { id, brand, update }: ArticleKey & { brand: string; update?: boolean | undefined },
   sites: readonly PlannedSite[],

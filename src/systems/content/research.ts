@@ -19,17 +19,17 @@ export interface Research {
   brand: string;
   keyword: string;
   sources: SearchResult[];
-  /** Undefined for a search without results, and for older research. */
+  /** Undefined if the search had no results, and for research from before syntheses existed. */
   synthesis?: Synthesis;
 }
 
-/** The prompt of a synthesis, and all answers that were paid for it. */
+/** The prompt of a synthesis, and all paid answers for the synthesis. */
 export interface SynthesizedBy {
   prompt: string;
   paid: readonly Paid[];
 }
 
-/** Stores research with its synthesis and the known tokens of all answers that were paid for it. */
+/** Stores research with its synthesis, and with the known tokens of all paid answers for the synthesis. */
 export function insertResearch({ id, tenantId, brand, keyword, sources, synthesis }: Research, by?: SynthesizedBy): Statement {
   const { title = null, summary = null, key_points = [], tags = [] } = synthesis ?? {};
   const { prompt = null, paid = [] } = by ?? {};
@@ -82,8 +82,8 @@ export async function findResearch(db: D1Database, tenantId: string, id: string)
 }
 
 /**
- * The research of a tenant, newest first; optionally of one brand, of one keyword, or with a topic: its keyword or one of its tags. Upper
- * and lower case of keyword and topic make no difference.
+ * Lists the research of a tenant, newest first, optionally filtered by brand, keyword or topic. The topic must equal the research's keyword
+ * or one of its tags. Keyword and topic match regardless of upper and lower case.
  */
 export function listResearch(
   db: D1Database,

@@ -6,7 +6,9 @@ import type { BrandKey } from "./live.ts";
 /** A site of a brand, with its position in the brand's settings. */
 export type BrandSite = SiteTarget & { place: number };
 
-/** One of a brand's sites, by default the first. Throws `config_invalid` if the brand has no site of this name. */
+/**
+ * Returns a brand's site with this name, by default the brand's first site. Throws `config_invalid` if the brand has no site of this name.
+ */
 export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, name?: string): Promise<BrandSite> {
   const { sites } = await brandSettings(db, tenantId, brand);
   const place = name === undefined ? 0 : sites.findIndex((one) => one.name === name);
@@ -19,8 +21,8 @@ export async function brandSite(db: D1Database, { tenantId, brand }: BrandKey, n
 }
 
 /**
- * The brand's site of this name, for a step that was chosen for this kind of site. Throws `config_invalid` if the site now has
- * another kind, because the step's guard may not fit that kind.
+ * Returns the brand's site with this name and this kind, for a step that works only with this kind. Throws `config_invalid` if the site now
+ * has another kind, because the step's guard may not fit that kind.
  */
 export async function brandSiteOf(db: D1Database, key: BrandKey, { name, kind }: Pick<SiteTarget, "name" | "kind">): Promise<BrandSite> {
   const site = await brandSite(db, key, name);

@@ -13,7 +13,7 @@ export interface SynthesisAsk {
   /** The prompt's id. */
   prompt: string;
   maxTokens: number;
-  /** The reason why the previous answer could not be used, if it helps the model. */
+  /** The reason why the previous answer could not be used; undefined if the reason does not help the model. */
   problem?: string;
 }
 
@@ -26,7 +26,10 @@ const Answer = z.object({
   tags: z.array(text(60)).max(12),
 });
 
-/** The schema for the model, in the subset that OpenAI enforces: all fields required, no others, no lengths. */
+/**
+ * The schema for the model, in the subset that OpenAI enforces: all fields are required, other fields are forbidden, and lengths are not
+ * limited.
+ */
 const SCHEMA = {
   type: "object",
   properties: {
@@ -39,7 +42,7 @@ const SCHEMA = {
   additionalProperties: false,
 };
 
-/** The request to the model. */
+/** Builds the request to the model for a synthesis. */
 export function synthesisRequest({ research: { brand, keyword, sources }, prompt: id, maxTokens, problem }: SynthesisAsk): TextRequest {
   const { system, user, again } = promptOf(id);
   const asked = filled(user, { brand: line(brand), keyword: line(keyword), sources: sources.map(quoted).join("\n") });

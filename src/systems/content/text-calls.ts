@@ -30,8 +30,8 @@ export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, ma
 }
 
 /**
- * The time at which an answer was recorded, in milliseconds by the database's clock. Throws if the record is missing: it is always
- * written with the outcome of the step.
+ * Returns the time at which an answer was recorded, in milliseconds by the database's clock. The function throws an error if the record is
+ * missing, because the record is always written together with the step's outcome.
  */
 export async function paidAt(db: D1Database, tenantId: string, contentId: string, attempt: number): Promise<number> {
   const [row] = await query<{ paid_at: number }>(
@@ -70,16 +70,16 @@ export function textCallsOf(db: D1Database, tenantId: string, contentId: string)
   );
 }
 
-/** The usage of one day, brand and model. */
+/** The usage of one model for one brand on one day. */
 export interface TextUsage {
-  /** A day in UTC: `2026-10-01`. */
+  /** A day in UTC, such as `2026-10-01`. */
   day: string;
   brand: string;
   model: string;
   answers: number;
   /** Unusable answers. */
   bad: number;
-  /** Answers without usage data: their tokens are missing in the sums. */
+  /** Number of answers without usage data; the token counts do not include the tokens of these answers. */
   unknown: number;
   input_tokens: number;
   output_tokens: number;
@@ -87,7 +87,7 @@ export interface TextUsage {
   reasoning_tokens: number;
 }
 
-/** A tenant's usage from a time (inclusive) to another (exclusive), newest day first. */
+/** Returns a tenant's usage from a start time (inclusive) to an end time (exclusive), newest day first. */
 export function textUsage(
   db: D1Database,
   tenantId: string,

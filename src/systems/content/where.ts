@@ -6,7 +6,7 @@ import { type ArticlePost, postsOf } from "./article-posts.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import type { PlannedSite } from "./publish-plan.ts";
 
-/** An article on a present or former site of its brand. */
+/** A present or former site of an article's brand, with the article's page on this site, if any. */
 export interface OnSite {
   site: PlannedSite;
   page: ArticlePage | undefined;
@@ -16,14 +16,17 @@ export interface OnSite {
   isFirst: boolean;
 }
 
-/** An article on one account. */
+/** An account of an article's brand, with the post about the article on this account, if any. */
 export interface OnAccount {
   account: Account;
   post: ArticlePost | undefined;
   instanceId: string;
 }
 
-/** The sites and accounts of an article: those of its brand, and former ones that still have a page or a post of it. */
+/**
+ * Returns the sites and accounts of an article. These are the sites and accounts of the article's brand, and former sites and accounts that
+ * have a page or a post of the article.
+ */
 export async function whereIs(db: D1Database, tenantId: string, article: ArticleRow): Promise<{ sites: OnSite[]; accounts: OnAccount[] }> {
   const [settings, pages, posts] = await Promise.all([
     brandSettings(db, tenantId, article.brand),
@@ -40,8 +43,8 @@ function onSites({ sites }: BrandSettings, tenantId: string, id: string, pages: 
     const isFirst = place === 0;
     const first = instanceId(tenantId, "publish-article", id);
     const further = instanceId(tenantId, "publish-to-site", `${id}/${name}`);
-    // The order of the brand's sites may have changed since. An operator's command to publish runs as another instance, which is not
-    // retried.
+    // The order of the brand's sites may have changed since the publication, so either instance may have published the page. The instance
+    // of an operator's command to publish is not considered, because it is not retried.
     const own = [first, further].find((one) => one === page?.instanceId) ?? (isFirst ? first : further);
     return { site: { name, kind }, page, instanceId: own, isFirst };
   });

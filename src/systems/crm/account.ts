@@ -11,8 +11,9 @@ export interface Account {
 export type AccountEnv = { DB: D1Database } & CrmAccountVars;
 
 /**
- * Reads rows, and in the same round trip the account of the tenant's links. Throws `not_retryable` if the recorded account is not
- * the deployment's, `retry_after` while a tenant's links move to another account, and `config_invalid`.
+ * Reads rows and, in the same round trip, the recorded CRM account of the tenant. Throws `not_retryable` if the recorded account is not the
+ * account of the deployment. Throws `retry_after` while the tenant changes to another account. Throws `config_invalid` if the deployment
+ * has no valid account.
  */
 export async function readOf<Row extends object>(
   env: AccountEnv,
@@ -34,12 +35,15 @@ export function noteAccount(tenantId: string, { id, isNew }: Account): Statement
   return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${now}) ON CONFLICT DO NOTHING`];
 }
 
-/** An SQL condition: the tenant's links belong to another CRM account by now. */
+/** The SQL condition that another CRM account is recorded for the tenant now. */
 export function isOtherAccount(tenantId: string, { id }: Account): Statement {
   return sql`EXISTS (SELECT 1 FROM crm_accounts a WHERE a.tenant_id = ${tenantId} AND a.account IS NOT ${id})`;
 }
 
-/** The recorded CRM account of a tenant: no row if none is recorded, NULL while its links are being deleted. */
+/**
+ * Selects the recorded CRM account of a tenant. The result has no row if no account is recorded, and NULL while the tenant's links are
+ * being deleted.
+ */
 export function notedAccount(tenantId: string): Statement {
   return sql`SELECT account FROM crm_accounts WHERE tenant_id = ${tenantId}`;
 }

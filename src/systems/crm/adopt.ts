@@ -7,14 +7,14 @@ import { letGoOfAll } from "./sends.ts";
 const PAGE = 2000;
 
 interface Adoption {
-  /** The last contact of the page of deleted links; null after the last page. */
+  /** The contact of the last deleted link; null if no links remain. */
   next: string | null;
 }
 
 /**
- * Deletes a tenant's links after a contact, page by page. A deleted link only marks that a record with our key may exist: each contact is
- * searched in the new account before its first push. No push runs before the last link is
- * deleted, and pushes in progress cannot write. Throws `not_retryable` for an account that is not the deployment's.
+ * Deletes the next page of a tenant's links, beginning after the contact `after`. A deleted link's row only records that the new account
+ * may have a record with our key. Therefore each contact is searched in the new account before its first push. No push runs before the last
+ * link is deleted, and pushes in progress cannot write. Throws `not_retryable` if `account` is not the account of the deployment.
  */
 export async function adoptAccount(env: AccountEnv, tenantId: string, account: string, after: string): Promise<Commit<Adoption>> {
   const id = linkAccount(env);

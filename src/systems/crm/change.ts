@@ -37,9 +37,8 @@ interface ChangeCall {
 /** The result of a CRM notice. */
 export interface Change {
   /**
-   * `nothing`: the contact and its record have equal values. `left`: ignored, because it is not one of our contacts and cannot become
-   * one, or its record no longer
-   * carries our key. `forgotten`: a forgotten contact, which is not restored.
+   * `nothing`: the contact and its record have equal values. `left`: the notice is ignored, because its record cannot belong to one of our
+   * contacts or no longer has our key. `forgotten`: the contact was forgotten, and is not restored.
    */
   did: "nothing" | "took" | "created" | "merged" | "cut" | "left" | "forgotten";
   contact_id: string | null;
@@ -48,9 +47,9 @@ export interface Change {
 }
 
 /**
- * Reads a contact in the CRM and copies its changes. The notice's own values are ignored, because the contact may have changed again. The
- * same write records the copied values as known in the CRM, so that no sync sends them back. Values that we wrote ourselves are not
- * changes.
+ * Reads a contact's record in the CRM and copies the record's changes to our contact. The values in the notice are ignored, because the
+ * record may have changed again. The same write records the copied values as known in the CRM, so that no sync sends the values back.
+ * Values that we wrote to the CRM do not count as changes.
  */
 export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   const turn = () =>
@@ -61,12 +60,12 @@ export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   return orLetGo(call.env.DB, keyOf(call), turn);
 }
 
-/** The key by which a read reserves contacts while it sets our key on their records. */
+/** The id with which this step reserves contacts while the step sets our key on the contacts' records. */
 function keyOf({ envelope, instanceId }: ChangeCall): SendKey {
   return { tenantId: envelope.tenant_id, sendId: instanceId };
 }
 
-/** Links are read before the record: a sync's write in between is detected at the commit, which is then refused. */
+/** Links are read before the record. If a sync writes a link between the two reads, the commit is refused. */
 async function look(call: ChangeCall, named: readonly string[] = [], now = call.notice.crm_id): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
@@ -92,7 +91,7 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   if (found && owner !== undefined && found.key !== contactKey(tenantId, owner))
     return unlessChanged([], isForeign(tenantId, owner, notice.crm_id));
   if (found?.key && name === undefined) return left();
-  // Of records merged in the CRM, the first of our contacts remains; the others become aliases of it.
+  // Of records merged in the CRM, the first of our contacts remains. All other contacts become aliases of this contact.
   const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
   const survivor = owner ?? name ?? ours[0];
   const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
@@ -109,7 +108,7 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
       ...closeLinks(
         tenantId,
         "merged",
-        // A record that a push created meanwhile is found by our key, and merged too.
+        // If a push has created a record since then, that record is found by our key and merged too.
         gone.map(({ contact, link }) => ({ contactId: contact.contact_id, revision: contact.revision, maybe: link?.maybe ?? [] })),
       ),
     ],
@@ -118,10 +117,10 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   });
 }
 
-/** Fails the commit, so that the step repeats, if one of these contacts was pushed or its link was written after it was read. */
+/** Fails the commit, so that the step repeats, if one of these contacts was pushed, or the contact's link was written, after the read. */
 type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
 
-/** A contact as it was read; only its id if there was no such contact. */
+/** A contact as it was read, or only an id if no contact with this id existed. */
 type Seen = Candidate | string;
 
 function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
@@ -135,8 +134,8 @@ function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: C
 }
 
 /**
- * Copies the differences from the last known state of the CRM. If a record becomes that of a contact with an alias, the contact's own sync
- * merges it.
+ * Copies the differences from the last known state of the CRM. If the contact of the record has an alias, the contact's own sync merges
+ * their records.
  */
 async function takeFrom(call: ChangeCall, account: Account, self: Candidate, found: CrmFound): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
@@ -144,9 +143,10 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   const tenantId = envelope.tenant_id;
   const { contact_id: id, revision } = contact;
   const key = contactKey(tenantId, id);
-  // A CRM record that was merged, or created by a person, lacks our key. Without the key, the next sync would create a second record.
+  // A CRM record that was merged, or created by a person, does not have our key. Without the key, the next sync would create a second
+  // record for the contact.
   if (found.key !== key) {
-    // Once set, the record keeps our key even if this step fails: no push writes to the record before its link is stored.
+    // The record keeps our key even if this step fails afterwards. No push writes to the record before the record's link is stored.
     const busy = await claim(call, account, found, { id, version: self.link?.version ?? 0, sent: [{}] });
     if (busy) return busy;
   }
@@ -177,7 +177,10 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   };
 }
 
-/** The contact's link for a record: nothing if it names another record that is gone or is not the contact's. */
+/**
+ * Returns the contact's link for a record. The result is null if the link is for another record which was deleted or does not have the
+ * contact's key.
+ */
 async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: Candidate, found: CrmFound): Promise<Link | null> {
   const { link } = self;
   if (!link?.crmId || [found.crmId, notice.crm_id, ...notice.merged].includes(link.crmId)) return link;
@@ -186,7 +189,10 @@ async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: C
   return recordOf(self).state === "found" ? link : null;
 }
 
-/** A contact created in the CRM: our contact of the same address if it has no record there; otherwise a new one. */
+/**
+ * Handles a record that was created in the CRM. The record is linked to our contact with the same address, if that contact has no record
+ * yet. Otherwise a new contact is created.
+ */
 async function create(
   call: ChangeCall,
   account: Account,
@@ -204,7 +210,7 @@ async function create(
     return "busyUntil" in taken ? taken : unlessChanged(same.seen, taken);
   }
 
-  // An earlier attempt may have set the record's key already.
+  // The record may have our key already, from an earlier attempt.
   const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
   if (contactId === undefined) return left();
   const busy = await claim(call, account, found, { id: contactId, sent: [] });
@@ -237,8 +243,8 @@ function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision
 }
 
 /**
- * Sets a contact's key on a record, unless the record has the key already. A concurrent read of the same record waits from then on. If the
- * other read came first and the record belongs to another contact by now, this step starts again with current data.
+ * Sets a contact's key on a record, unless the record has the key already. A concurrent read of the same record waits from then on. If an
+ * earlier concurrent read has given the record to another contact, this step starts again with current data.
  */
 async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFound, contact: SentContact): Promise<Busy | undefined> {
   const { env, envelope } = call;
@@ -252,7 +258,7 @@ async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFoun
   return undefined;
 }
 
-/** Sets our key on a record. Errors: as `asStopped` if the CRM refuses it. */
+/** Sets our key on a record. Errors: those of `asStopped` if the CRM refuses the key. */
 async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise<void> {
   const { env, envelope, instanceId } = call;
   const refused = await crm(env, envelope.tenant_id).name([{ crmId, key }], { key: instanceId, trace: envelope });
@@ -262,7 +268,7 @@ async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise
   throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
 }
 
-/** The linked record is not the contact's: nothing is copied, and the link records the reason. */
+/** Returns the commit for a linked record without the contact's key. The commit copies no values, and records the reason in the link. */
 function isForeign(tenantId: string, contactId: string, crmId: string): Commit<Change> {
   const why = asError({ contactId, ...foreign(crmId, contactKey(tenantId, contactId)) });
   return { statements: noteRefusals(tenantId, [{ contactId, ...why }]), output: { did: "left", contact_id: contactId } };
@@ -278,7 +284,10 @@ function mergedFact({ event_id, occurred_at }: Notice, from: string, into: strin
   });
 }
 
-/** One notice may merge several contacts with the same beginning of their ids. */
+/**
+ * Returns the name of a merge. A long name is replaced by a digest, because one notice may merge several contacts whose long ids begin
+ * alike.
+ */
 function mergeName(eventId: string, from: string): string {
   const name = `crm-merge ${eventId} ${from}`;
   return characterCount(name) <= 200 ? name : `crm-merge ${eventId} ${digest(from)}`;

@@ -21,21 +21,21 @@ export interface SyncCall {
 
 /** The state of a sync after a chunk. */
 export interface Progress {
-  /** The last contact that the chunk processed; null at the end. */
+  /** The last contact that the chunk processed; null if no contacts remain. */
   next: string | null;
-  /** Contacts of this pass that wait for a retry. */
+  /** Number of contacts that wait for a retry, from the first chunk to this one. */
   waiting: number;
-  /** The chunk is not processed: an operator must first confirm that these records were deleted. */
+  /** Set if the chunk was not processed, because an operator must first confirm that these records were deleted. */
   lost?: Lost;
 }
 
-/** The position in a scan of contacts before a chunk. */
+/** The state of a sync before a chunk. */
 export interface Place {
   /** The last contact that earlier chunks processed. */
   after: string;
-  /** Contacts of earlier chunks that wait for a retry. */
+  /** Number of contacts of earlier chunks that wait for a retry. */
   waiting: number;
-  /** An operator has confirmed that missing records were deleted in the CRM. */
+  /** True if an operator has confirmed that missing records were deleted in the CRM. */
   mayCut: boolean;
 }
 
@@ -45,8 +45,8 @@ interface Chunk {
 }
 
 /**
- * Sends the next contacts to the CRM, as many as one call accepts. The calls are repeatable; the results, the links, the failures, the
- * sync's progress and its events are one write.
+ * Sends the next contacts to the CRM, as many as one call accepts. The calls are repeatable. The results, the links, the failures, the
+ * sync's progress and the sync's events are one write.
  */
 export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Progress>> {
   await assertOurs(call);
@@ -61,11 +61,11 @@ export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Pr
   });
 }
 
-/** Retries contacts that the CRM refused for the moment. After the last round these contacts have failed. */
+/** Retries contacts that the CRM refused for the moment. After the last round, contacts that the CRM still refuses have failed. */
 export async function retryChunk(call: SyncCall, place: Place, isLast: boolean): Promise<Commit<Progress>> {
   const { env, envelope, syncId } = call;
   const tenantId = envelope.tenant_id;
-  // A merged contact may add another one.
+  // The limit is half a call, because each waiting contact may add the contact that it is an alias of.
   const limit = CRM_BATCH / 2;
   return inTurn(async () => {
     const ids = await waitingAfter(env.DB, { tenantId, syncId }, place.after, limit);
@@ -75,7 +75,10 @@ export async function retryChunk(call: SyncCall, place: Place, isLast: boolean):
   });
 }
 
-/** The contacts of one call: contacts without changes do not count, and a record to merge counts for two. */
+/**
+ * Returns the contacts that fit into one call. Contacts without changes do not count, and a contact whose record must be merged counts as
+ * two.
+ */
 function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<string, string>, scope: SyncCall["scope"]): Chunk {
   let calls = 0;
   for (const [index, candidate] of candidates.entries()) {
@@ -101,7 +104,7 @@ async function commitOf(
 ): Promise<Commit<Progress> | Busy> {
   const { env, envelope, instanceId, syncId, scope } = call;
   const tenantId = envelope.tenant_id;
-  // Locally all code shares one thread: without this pause, requests for the sync's progress would starve.
+  // In local development all code shares one thread. Without this pause, requests for the sync's progress would not be answered.
   await scheduler.wait(1);
   const key = `${instanceId}/${placeOf(walk.after)}`;
   const send = { tenantId, sendId: key };
@@ -111,7 +114,7 @@ async function commitOf(
   const sync = { tenantId, syncId, scope, instanceId };
   if (pushed.lost) {
     const nothing = { done: 0, skipped: 0, merged: 0, taken: 0, ends: false };
-    // The operator's answer may take days: contacts reserved by an earlier attempt are released.
+    // Contacts that an earlier attempt reserved are released, because the operator's answer may take days.
     const statements = [...letGo(send), advanceSync(sync, nothing)];
     return { statements, output: { next: walk.after, waiting: walk.waiting, lost: pushed.lost } };
   }
@@ -157,7 +160,7 @@ export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
   ];
 }
 
-/** Two commands with the same sync name would add to the same counts. */
+/** Throws an error if another command uses the same sync name, because both commands would add to the same counts. */
 async function assertOurs({ env, envelope, instanceId, syncId }: SyncCall): Promise<void> {
   const sync = await findSync(env.DB, envelope.tenant_id, syncId);
   if (sync && sync.instanceId !== instanceId)

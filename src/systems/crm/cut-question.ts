@@ -1,7 +1,10 @@
 import type { ApprovalRequest } from "millrace";
 import type { Lost } from "./pushed.ts";
 
-/** The question to an operator when many CRM records are missing: a wrong account or a mistake is then more likely than deletions. */
+/**
+ * Creates the question to an operator when many CRM records are missing. In this case a wrong account or a mistake is more likely than
+ * deletions.
+ */
 export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): ApprovalRequest {
   return {
     question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just read are missing in the CRM. Did the CRM delete their records, so that syncs should leave these contacts out?`,

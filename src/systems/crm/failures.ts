@@ -31,13 +31,16 @@ export function asError({ category, message, correlationId }: Refused): {
   return { category: beginning(category, 100), message: beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
 }
 
-/** A refusal as the error of a step for one contact: `upstream_refused` if a later attempt may succeed, otherwise `not_retryable`. */
+/**
+ * Converts a refusal to an error of a step for one contact. The error is `upstream_refused` if a later attempt may succeed, otherwise
+ * `not_retryable`.
+ */
 export function asStopped(what: string, { retry, category, message }: CrmRefusal): MillraceError {
   const said = beginning(`${what}: ${category}: ${message}`, 900);
   return retry ? new MillraceError("upstream_refused", said) : notRetryable(said);
 }
 
-/** Records refusals of one sync: temporary ones wait for a retry, unless this was the last round. */
+/** Records refusals of one sync. Temporarily refused contacts wait for a retry, unless this was the last round. */
 export function noteFailures({ tenantId, syncId }: Owner, refused: readonly Refused[], isLast: boolean): Statement[] {
   const rows = refused.map((one) => ({ contactId: one.contactId, state: one.retry && !isLast ? "waiting" : "failed", ...asError(one) }));
   return rowChunks(rows).map(

@@ -14,7 +14,7 @@ export interface Link {
   known: Properties;
   /** Values that an interrupted push may have written in the CRM. */
   maybe: readonly Properties[];
-  /** The number of writes of the link. */
+  /** Number of writes of this link. */
   version: number;
   /** The category of the last error; null for none. */
   error: string | null;
@@ -43,13 +43,13 @@ const JOINED = fragment(
 );
 const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
-/** Maximum number of contacts of one step, and the bytes within which their rows must begin. */
+/** Maximum number of contacts of one step. Each contact's row must begin within the first `PAGE_BYTES` bytes. */
 const PAGE_ROWS = 500;
 const PAGE_BYTES = 1024 ** 2;
 
 /**
- * Contacts after an id, in order: changed ones that the CRM does not have yet, or all. Contacts whose record was deleted in the CRM
- * are excluded: a sync does not recreate it.
+ * Reads contacts after an id, in the order of their ids: either all contacts, or only those with changes that the CRM does not have.
+ * Contacts whose record was deleted in the CRM are excluded, because a sync does not recreate the record.
  */
 export async function candidatesAfter(
   db: D1Database,
@@ -86,7 +86,7 @@ export async function candidatesByIds(db: D1Database, tenantId: string, ids: rea
   return found.map(asCandidate);
 }
 
-/** The contact and account that each of these CRM records is linked to. Throws the errors of `readOf`. */
+/** Reads the contact and account to which each of these CRM records is linked. Throws the errors of `readOf`. */
 export async function contactsLinkedTo(
   env: Cloudflare.Env,
   tenantId: string,
@@ -108,16 +108,21 @@ export interface LinkWrite {
   crmId: string;
   /** The contact's revision whose values the CRM has after this write. */
   revision: number;
-  /** 1 if the same write copies changes into the contact's row: its revision is then one higher, unless there was another write. */
+  /**
+   * 1 if the same write copies changes into the contact's row. The copy increases the contact's revision by 1, unless another write has
+   * come first.
+   */
   takes: 0 | 1;
   known: Record<string, string>;
-  /** The new known parts of a name that were copied; written only if the contact's name is still this one. */
+  /** The known parts of a name that is copied. The parts are written only if the contact's name still equals `instead_of`. */
   names?: { known: Record<string, string>; instead_of: string };
   /** The CRM's time at which the record was read; null if no record was read. */
   readAt: number | null;
 }
 
-/** The new known values of a record; the parts of its name count only if the contact copies them. */
+/**
+ * Returns the new known values of a record. If parts of the name are copied, `names` contains these parts and the name that they replace.
+ */
 export function newlyKnown(
   known: Record<string, string>,
   take: Properties,
@@ -130,8 +135,9 @@ export function newlyKnown(
 }
 
 /**
- * Writes links. A reading of the CRM that is older than the stored one changes nothing. A link's revision may decrease: a push of an
- * older revision may have overwritten the newer values, so the contact must be sent again. The statement must run before `takeOver`.
+ * Writes links. A link with an older read time than the stored link changes nothing. A link's revision may decrease, because a push of an
+ * older revision may have overwritten newer values in the CRM. In this case the contact must be sent again. The statement must run before
+ * `takeOver`.
  */
 export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
   return rowChunks(links).map(
@@ -151,15 +157,15 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
   );
 }
 
-/** A contact that has had no record in the CRM since this revision. */
+/** A contact without a record in the CRM, as of the contact's revision. */
 export interface Closed {
   contactId: string;
   revision: number;
-  /** Values that the CRM may nevertheless have. Default: none. */
+  /** Values that the CRM may nevertheless have. By default there are no such values. */
   maybe?: readonly Properties[];
 }
 
-/** Marks contacts as having no record of their own in the CRM, and deletes their known values. */
+/** Marks that contacts have no record of their own in the CRM, and deletes the contacts' known values. */
 export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`
@@ -173,7 +179,8 @@ export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", l
 }
 
 /**
- * Empties the links of contacts that are being forgotten. The rows remain for a while, so that writes based on an earlier read are refused.
+ * Removes all values from the links of contacts that are being forgotten. The links' rows remain for a while, so that writes based on an
+ * earlier read are refused.
  */
 export function emptyLinks(tenantId: string, ids: readonly string[]): Statement {
   return sql`
@@ -185,20 +192,20 @@ export function emptyLinks(tenantId: string, ids: readonly string[]): Statement 
       updated_at = excluded.updated_at`;
 }
 
-/** A link after the texts of its contact were rewritten on both sides. */
+/** The link of a contact whose texts were rewritten in our database and in the CRM. */
 export interface RewrittenLink {
   contactId: string;
   /** JSON. */
   known: string;
   maybe: string;
   error: string | null;
-  /** The contact's previous properties as text, if the same write rewrites them; null if they are unchanged. */
+  /** The contact's previous properties as text, if the same write rewrites them; null if the properties are unchanged. */
   properties: string | null;
 }
 
 /**
- * Rewrites the known values of a contact, before `rewriteProperties`. If the CRM had the current revision, it then has the next one. A link
- * without a row counts as written too, so that a push which read the contact before is refused.
+ * Rewrites the known values of a contact, before `rewriteProperties`. If the CRM had the contact's current revision, the link records the
+ * contact's next revision. A missing link is created, so that a push which has read the contact before this write is refused.
  */
 export function rewriteLink(tenantId: string, { contactId, known, maybe, error, properties }: RewrittenLink): Statement {
   return sql`
@@ -216,7 +223,10 @@ export function removeLinks(tenantId: string, ids: readonly string[]): Statement
   return [sql`DELETE FROM crm_links WHERE ${theirs}`, sql`DELETE FROM crm_failures WHERE ${theirs}`];
 }
 
-/** Records the reason for which the CRM refused each contact. The other values of the links remain, so they are still to be sent. */
+/**
+ * Records the reason for which the CRM refused each contact. The known values in the links do not change, so that later pushes send the
+ * contacts again.
+ */
 export function noteRefusals(tenantId: string, refusals: readonly { contactId: string }[]): Statement[] {
   return rowChunks(refusals).map(
     (rows) => sql`
@@ -227,15 +237,16 @@ export function noteRefusals(tenantId: string, refusals: readonly { contactId: s
   );
 }
 
-/** The changes that a contact copies from the CRM. */
+/** The changes in the CRM that are copied to a contact. */
 export interface Take extends ContactPatch {
   contactId: string;
   readAt: number;
 }
 
 /**
- * Copies changes, property by property, into the current row, with a new revision for each row that changes. Skipped: readings older than
- * the link's state, and half of a name whose other half changed here. The next sync combines both halves.
+ * Copies changes, property by property, into the current row, with a new revision for each row that changes. A change is skipped if it was
+ * read before the link's last state. One half of a name is skipped if the other half has changed in our database. The next sync combines
+ * both halves.
  */
 export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] {
   const taken = sql`iif(coalesce(t.value->>'instead_of', name) = name, coalesce(t.value->>'name', name), name)`;

@@ -17,8 +17,9 @@ interface SameAddress {
 const MAX_OF_ADDRESS = 10;
 
 /**
- * Finds the contact with this address and no CRM record, or the contact that it is an alias of, if that has no record either. Otherwise
- * finds a contact of that address whose record is missing, because the CRM's notice of it has not arrived yet.
+ * Finds a contact with this address and without a CRM record. If the contact is an alias, the function returns the contact of the alias,
+ * unless that contact has a record. Otherwise the function finds a contact with this address whose record was deleted, even if the CRM's
+ * notice of the deletion has not arrived yet.
  */
 export async function ofSameAddress(call: PushCall, email: string): Promise<SameAddress | undefined> {
   const { env, tenantId } = call;

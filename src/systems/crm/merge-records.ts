@@ -7,13 +7,13 @@ import { isForeign } from "./records.ts";
 interface MergeCall {
   upstream: Crm;
   options: { key: string; trace: TraceContext };
-  /** True if a linked record that is not the contact's own is ignored. */
+  /** True if a linked record that does not have the contact's key is ignored. */
   revive: boolean;
 }
 
 /**
- * Merges the records of aliases into their contacts' records, and records all aliases. `records` maps contacts to their present records;
- * a merge may give its result a new id.
+ * Merges the records of aliases into their contacts' records, and records all aliases. `records` maps contacts to their current records,
+ * and is updated because a merged record may have a new id.
  */
 export async function mergeRecords(call: MergeCall, away: readonly Away[], records: Map<string, string>, pushed: Pushed): Promise<void> {
   for (const one of away) {
@@ -41,7 +41,8 @@ async function mergeOne(
   if (record.state === "gone" || crmId === kept) return undefined;
   if (record.state === "refused") {
     if (isForeign(record.why)) return revive ? undefined : record.why;
-    // An earlier attempt, or the CRM itself, may have merged the record already: the record itself shows this.
+    // An earlier attempt, or a person in the CRM, may have merged the record already. In this case the CRM returns the record under the id
+    // of the resulting record.
     const [now] = crmId === null ? [] : (await upstream.read([crmId], options)).found;
     return now?.crmId === kept ? undefined : record.why;
   }

@@ -14,7 +14,7 @@ const eventSchema = z.object({
   portalId: id,
   occurredAt: z.int().min(0).max(8.64e15),
   subscriptionType: z.string().max(100),
-  /** The kind of record in generic subscriptions (`object.…`): 0-1 is a contact. */
+  /** The kind of record in generic subscriptions (`object.…`): the value `0-1` means a contact. */
   objectTypeId: said(z.string().max(20)),
   objectId: said(id),
   appId: said(id),
@@ -30,7 +30,7 @@ const eventSchema = z.object({
 /** Maximum number of events in one HubSpot delivery. */
 const MAX_EVENTS = 100;
 
-/** One delivery of CRM events; its events are validated one by one. */
+/** One delivery of CRM events. This schema does not validate the events, because each event is validated separately. */
 export const deliverySchema = z.array(z.unknown()).max(MAX_EVENTS);
 
 /** The schema of a delivery for the OpenAPI document. */
@@ -38,7 +38,7 @@ export const deliveryShape = z.array(z.union([eventSchema, z.unknown().describe(
 
 type ContactEvent = z.infer<typeof eventSchema>;
 
-/** The valid events of a delivery, and the errors of the others. An invalid event does not affect the rest. */
+/** Returns the valid events of a delivery, and the errors of the invalid events. An invalid event does not affect the rest. */
 export function eventsIn(delivery: readonly unknown[]): { events: ContactEvent[]; unread: Issue[][] } {
   const read = delivery.map((event, index) => ({ event, index, parsed: eventSchema.safeParse(event) }));
   return {
@@ -47,7 +47,10 @@ export function eventsIn(delivery: readonly unknown[]): { events: ContactEvent[]
   };
 }
 
-/** Contacts whose records were deleted in the CRM for privacy: they are forgotten here too. `event` identifies the notice. */
+/**
+ * Returns the contacts whose records were deleted in the CRM for privacy. These contacts are forgotten in our database too. `event`
+ * identifies the notice.
+ */
 export async function forgottenBy(
   env: Cloudflare.Env,
   tenantId: string,
@@ -67,9 +70,9 @@ export async function forgottenBy(
 }
 
 /**
- * The commands for a delivery: one per contact, named by its newest event, because the state is read after that event; and one per merge.
- * Changes that the CRM is known to have, and this app's own changes, are ignored, so that a sync of ten thousand contacts does not cause
- * ten thousand commands. Uncertain events become commands.
+ * Returns the commands for a delivery: one for each contact and one for each merge. A contact's command is named after the contact's newest
+ * event, because the record is read after that event. This app's own changes, and values that are already known from the CRM, are ignored.
+ * Therefore a sync of ten thousand contacts does not cause ten thousand commands. An event that may be a new change becomes a command.
  */
 export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]) {
   const news = await newsAmong(
@@ -102,12 +105,15 @@ function isMerge({ subscriptionType }: ContactEvent): boolean {
   return subscriptionType.endsWith(".merge");
 }
 
-/** An app also receives its own changes, marked by its app id. A change that another program makes in between causes its own event. */
+/**
+ * True for an event of a change that this app made. The CRM also sends an app the app's own changes, marked by the app's id. Changes by
+ * other programs have their own events.
+ */
 function isOurs({ changeSource, sourceId, appId }: ContactEvent): boolean {
   return changeSource === "INTEGRATION" && appId !== undefined && sourceId === appId;
 }
 
-/** The records of a merge: the result and its sources, the kept one first. */
+/** Returns the ids of the resulting record and of the records that were merged. The merged record that the CRM kept is first. */
 function noticeOfMerge(event: ContactEvent) {
   const { primaryObjectId, mergedObjectIds = [], newObjectId, objectId } = event;
   const crmId = newObjectId ?? primaryObjectId ?? objectId ?? "";
@@ -115,7 +121,10 @@ function noticeOfMerge(event: ContactEvent) {
   return { crm_id: crmId, ...stampOf(event), merged };
 }
 
-/** HubSpot does not guarantee unique event ids; with time and subject they are unique. */
+/**
+ * Returns a unique name for an event. HubSpot does not guarantee unique event ids, so the name also contains the time and the subject of
+ * the event.
+ */
 function nameOf({ portalId, eventId, occurredAt, subscriptionType, objectId = "", propertyName = "" }: ContactEvent): string {
   return `${portalId}-${eventId}-${digest(String(occurredAt), subscriptionType, objectId, propertyName)}`;
 }
@@ -124,10 +133,13 @@ function stampOf(event: ContactEvent) {
   return { event_id: nameOf(event), occurred_at: new Date(event.occurredAt).toISOString() };
 }
 
-/** The time by which the CRM's clock may be behind ours. */
+/** Maximum time by which the CRM's clock may be behind the clock of our database. */
 const CLOCKS_DIFFER_MS = 5000;
 
-/** The events whose changes are not yet known. Queries the database once for all events, and not at all if this app made all changes. */
+/**
+ * Returns the events whose changes are not yet known. The function queries the database once for all events, or not at all if this app made
+ * all changes.
+ */
 async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
   if (events.length === 0) return [];
   const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];
@@ -148,7 +160,7 @@ async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly
     if (!subscriptionType.endsWith(".propertyChange")) return !subscriptionType.endsWith(".associationChange");
     if (!names.has(propertyName)) return false;
     if (link === undefined || propertyValue === undefined) return true;
-    // A value that was known before the event, or is being rewritten, is no echo for certain: a person may have restored it.
+    // An event is not ignored if its value was known before the event or is being rewritten, because a person may have restored the value.
     if (link.sending || occurredAt + CLOCKS_DIFFER_MS >= link.updatedAt) return true;
     return !isSame(propertyName, link.known[propertyName] ?? "", propertyValue ?? "");
   });

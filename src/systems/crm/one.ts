@@ -14,7 +14,7 @@ import { isForeign } from "./records.ts";
 import { connect, employerOf, isToSend, type SendCall, sendCompanies, sendContacts } from "./send.ts";
 import { heldPlan, inTurn, orLetGo, type SendKey } from "./sends.ts";
 
-/** The contact to send to the CRM, and the instance that sends it. */
+/** The contact to send to the CRM, and the instance that sends the contact. */
 export interface OneCall {
   readonly env: Cloudflare.Env;
   readonly envelope: Envelope;
@@ -23,11 +23,11 @@ export interface OneCall {
 }
 
 /**
- * The progress of one contact. The progress contains only ids, because each step's output is stored; the values to send are in the push's
- * own record.
+ * The progress of one contact. The progress contains only ids, because each step's output is stored. The values to send are in the row of
+ * the push.
  */
 export interface Course {
-  /** The contact that the requested one is an alias of, or the requested contact itself. */
+  /** The requested contact or, if that contact is an alias, the contact of the alias. */
   contact_id: string;
   /** The ids of the contact's record and of its company's record, if known. */
   crm_id: string | null;
@@ -36,16 +36,18 @@ export interface Course {
   looked_at: number;
   /** The remaining calls to the CRM, one step each; the last step writes the result. */
   left: readonly ("upsert contact" | "upsert company" | "connect company" | "merge records")[];
-  /** Set if another push has reserved the contact, or its record was deleted, so that the step starts again. */
+  /**
+   * Set if another push has reserved the contact, or the contact's record was deleted. In both cases the workflow starts again with the
+   * first step.
+   */
   again?: true;
 }
 
 /**
- * Reads one contact and its record, or those of the contact that it is an alias of, and stores the values to send. Without values to send,
- * the sync of the contact is complete. If the contact was requested by name, a record that was deleted in the CRM is recreated. Errors of
- * this step and the following ones: `not_retryable` for an unknown contact or one that the CRM refuses, `upstream_refused` if it may
- * succeed
- * later.
+ * Reads one contact and its record, and stores the values to send. For an alias, the function reads the contact of the alias and that
+ * contact's record. If no values must be sent, the sync of the contact is complete. If the contact was requested by name, a record that was
+ * deleted in the CRM is recreated. This step and the later steps have two errors: `not_retryable` for an unknown contact or a permanently
+ * refused contact, and `upstream_refused` if a later attempt may succeed.
  */
 export function lookAtOne(call: OneCall): Promise<Commit<Course>> {
   return orLetGo(call.env.DB, keyOf(call), () => look(call));
@@ -83,7 +85,10 @@ async function look(call: OneCall): Promise<Commit<Course>> {
   return left.length === 0 ? done(call, prepared, course) : { output: course };
 }
 
-/** A late attempt reads the record first: a person may have changed or deleted it since the previous attempt. */
+/**
+ * Upserts the contact's record. A late attempt reads the record first, because a person may have changed or deleted the record since the
+ * previous attempt.
+ */
 export async function upsertContact(call: OneCall, looked: Course): Promise<Commit<Course>> {
   const isLate = Date.now() - looked.looked_at > CRM_FRESH_MS;
   const anew = isLate ? await lookAtOne(call) : undefined;
@@ -95,7 +100,7 @@ export async function upsertContact(call: OneCall, looked: Course): Promise<Comm
       const { pushed } = outcomeOf(plan, new Map([[course.contact_id, { state: "failed", why: outcome }]]));
       return refuse(call, "The CRM did not take the contact", outcome, pushed);
     }
-    // The record was deleted after it was read, and the push created a new one with only the changed values.
+    // The record was deleted after the read, and the push created a new record with only the changed values.
     if (outcome?.created && course.crm_id !== null) return { ...course, again: true };
     return { ...course, crm_id: outcome?.crmId ?? course.crm_id };
   });
@@ -119,17 +124,17 @@ export function connectCompany(call: OneCall, course: Course): Promise<Commit<Co
   });
 }
 
-/** The result of a contact's sync, whose last CRM call is in `done`. */
+/** Merges the records of aliases if needed, and writes the result of the contact's sync. The CRM calls are in `done`. */
 export function mergeRecordsOfOne(call: OneCall, course: Course): Promise<Commit<Course>> {
   return go(call, course, async () => course);
 }
 
-/** The result for a contact that exists in the CRM, but without its company. */
+/** Returns the result for a contact whose record in the CRM is not connected with the contact's company. */
 function unconnected(plan: Prepared, { contact_id: id, crm_id: crmId }: Course, why: CrmRefusal): Pushed {
   return outcomeOf(plan, new Map(crmId === null ? [] : [[id, { state: "done", crmId, unconnected: why }]])).pushed;
 }
 
-/** Makes one call while its contacts are still reserved; after the last call, writes the result of all. */
+/** Makes one call while the call's contacts are still reserved; after the last call, writes the result of all calls. */
 function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prepared) => Promise<Course>): Promise<Commit<Course>> {
   const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;

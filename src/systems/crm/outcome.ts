@@ -12,7 +12,9 @@ const DELETED_MEANWHILE: CrmRefusal = {
   correlationId: null,
 };
 
-/** The database writes for contacts after a push, without those for merges. `records` maps each contact to its present record. */
+/**
+ * Returns the database writes for contacts after a push, except the writes for merges. `records` maps each contact to its current record.
+ */
 export function outcomeOf(
   { work, cut, refused, asked }: Prepared,
   sendings: ReadonlyMap<string, Sending>,
@@ -30,7 +32,8 @@ export function outcomeOf(
     const record = sending?.crmId ?? crmId;
     if (record === null) continue;
     records.set(id, record);
-    // A contact without its company, or with a partial record, is not finished: the known values are stored, and a retry sends the rest.
+    // A contact is not finished if its record is not connected with its company, or has only some of the values. The known values are
+    // stored, and a retry sends the missing values.
     const unfinished = sending?.unconnected ?? (sending?.isAnew ? DELETED_MEANWHILE : undefined);
     const known = sending?.isAnew ? settled.send : { ...settled.seen, ...settled.send };
     const { company: _, ...unemployed } = known;
@@ -43,7 +46,7 @@ export function outcomeOf(
       ...newlyKnown(unfinished ? unemployed : known, settled.take, patch),
       readAt,
     });
-    // If the CRM has values of a call whose response was lost, that call was successful.
+    // A call whose response was lost was successful if the CRM has the call's values.
     const hasArrived = maybe.length > 0 && Object.keys(settled.seen).some((property) => !(property in settled.take));
     if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });
     if (unfinished) pushed.refused.push({ contactId: id, ...unfinished });

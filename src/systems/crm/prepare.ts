@@ -9,11 +9,11 @@ import { isForeign, type RecordThere, readByName, readRecords } from "./records.
 import { type Busy, beginSend, busyWith, type SentContact, sentBefore } from "./sends.ts";
 import { settle } from "./settle.ts";
 
-/** The contacts to push, and the step that pushes them. */
+/** The contacts to push, and the step that pushes these contacts. */
 export interface PushCall {
   env: Cloudflare.Env;
   tenantId: string;
-  /** The name of the step, and of its effect on the CRM. */
+  /** The name of the step, which also identifies the step's effect on the CRM. */
   key: string;
   /** The trace of the job. */
   trace: TraceContext;
@@ -22,18 +22,24 @@ export interface PushCall {
 export interface Thoroughness {
   /** Reads CRM records also for contacts that are unchanged on our side. */
   compare?: boolean;
-  /** Recreates the record of a contact that was deleted in the CRM or is not its own, and therefore reads each record. */
+  /**
+   * Creates a new record for a contact whose record was deleted in the CRM or does not have the contact's key. With this option each record
+   * is read.
+   */
   revive?: boolean;
-  /** Accepts any number of missing records without a question. */
+  /** Accepts any number of missing records without a question to an operator. */
   mayCut?: boolean;
-  /** Stores the values to send, so that separate steps can send them. */
+  /** Stores the values to send, so that separate steps can send these values. */
   inSteps?: boolean;
 }
 
-/** A push accepts this number of missing records, or this share of the records that it read, without a question to an operator. */
+/**
+ * A push with at most this number of missing records needs no question to an operator. The same applies to at most this share of the read
+ * records.
+ */
 const MAY_BE_GONE = { records: 10, share: 1 / 4 };
 
-/** For each contact, the contact that it is an alias of. */
+/** Returns, for each of the contacts, the contact of which it is an alias, or the contact itself. */
 export function knownAs(
   { env, tenantId }: Pick<PushCall, "env" | "tenantId">,
   candidates: readonly Candidate[],
@@ -45,16 +51,17 @@ export function knownAs(
   );
 }
 
-/** The contact's changes since the last known state of the CRM. */
+/** Returns the contact's changes that the CRM does not have according to its last known state. */
 export function changesOf(env: object, { contact, link }: Candidate): Record<string, string> {
   return settle(toProperties(env, contact, link?.known), link?.known ?? {}, null, link?.maybe).send;
 }
 
 /**
- * Reads the records of contacts and of the contacts that they are aliases of, and plans the calls. Each record is read before it is
- * overwritten, so that a person's changes there are copied and not lost. The values to send are stored before the function returns.
- * Therefore no two pushes have the same contact, and values of an attempt with an unknown outcome are not mistaken for a person's.
- * Returns `Busy` if another push has reserved one of the contacts. Throws the errors of the CRM's connector if a whole call failed.
+ * Reads the records of contacts, and plans the calls. For an alias, the record of the alias's contact is read too. Each record is read
+ * before the push overwrites the record, so that a person's changes in the CRM are copied and not lost. The values to send are stored
+ * before the function returns. Therefore no two pushes reserve the same contact. Values that an attempt with an unknown outcome wrote do
+ * not count as a person's changes. Returns `Busy` if another push has reserved one of the contacts. Throws the errors of the CRM's
+ * connector if a whole call failed.
  */
 export async function prepare(
   call: PushCall,
@@ -68,9 +75,9 @@ export async function prepare(
   const away = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) !== id);
   const own = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) === id);
   const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
-  // Values that an interrupted push, or an earlier attempt, may have written to a record that carries our key.
+  // True if an interrupted push, or an earlier attempt, may have written values to a record with our key.
   const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
-  // The record of a merged contact can only be merged into an existing record.
+  // An alias's record can only be merged into an existing record, so the contact of each alias must be pushed too.
   const missing = away.filter((one) => one.link?.crmId || mayBeThere(one)).map(({ contact }) => knownOf(contact.contact_id));
   const there = new Set(own.map(({ contact }) => contact.contact_id));
   const others = await candidatesByIds(
@@ -81,7 +88,7 @@ export async function prepare(
 
   const kept = [...own, ...others];
   const ids = [...kept, ...away].map(({ contact }) => contact.contact_id);
-  // A push that waits for another one runs this code repeatedly. The database is queried first, because the CRM counts calls.
+  // A push that waits for another push runs this code repeatedly. The database is queried first, because the CRM counts calls.
   const waits = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.key));
   if (waits) return waits;
   const isKept = new Set(missing);
@@ -119,13 +126,14 @@ export async function prepare(
   if (how.inSteps && first) first.plan = prepared;
   const busy = await beginSend(env.DB, { tenantId, sendId: call.key }, account, contacts);
   if (busy) return busy;
-  // A merge published since then finds these contacts reserved, and runs after this push. An earlier merge may be new to this push.
+  // A merge that is published after the reservation waits until this push has ended. A merge that was published before the reservation may
+  // be unknown to this push.
   const now = await knownAs(call, [...own, ...away]);
   if ([...now].some(([id, as]) => as !== knownOf(id))) throw retryAfter(1000, "Contacts were merged into others during the push.");
   return prepared;
 }
 
-/** True if too many of these contacts' records are missing. */
+/** Returns the missing records of these contacts if more are missing than a push accepts without a question; otherwise undefined. */
 function lostAmong(kept: readonly Candidate[], recordOf: (candidate: Candidate) => RecordThere): Lost | undefined {
   const lookedAt = kept.filter((one) => recordOf(one).state !== "unread");
   const records = lookedAt.flatMap((one) => (recordOf(one).state === "gone" ? (one.link?.crmId ?? []) : []));
@@ -134,7 +142,7 @@ function lostAmong(kept: readonly Candidate[], recordOf: (candidate: Candidate) 
   return { gone, lookedAt: lookedAt.length, records: records.slice(0, 10) };
 }
 
-/** Compares a contact with its record, and plans its calls: none for a contact that is not sent. */
+/** Compares a contact with its record, and adds the contact's calls to the plan. A contact that is not sent has no calls. */
 function compare(
   { env }: PushCall,
   candidate: Candidate,
@@ -161,7 +169,8 @@ function compare(
   const ours = toProperties(env, contact, known);
   const maybe = [...(link?.maybe ?? []), ...before];
   const settled = settle(ours, known, theirs?.properties ?? null, maybe);
-  // A value that exists only in the CRM counts as no change there, but the contact lacks it.
+  // A known value that exists only in the CRM does not count as a change in the CRM. The value is copied, because the contact does not have
+  // it.
   if (compare && theirs) settled.take = { ...missingHere(env, contact, theirs.properties), ...settled.take };
   const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
   const readAt = theirs ? Date.parse(theirs.updatedAt) : null;

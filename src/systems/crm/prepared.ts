@@ -7,18 +7,18 @@ export interface Work {
   id: string;
   revision: number;
   crmId: string | null;
-  /** True if the CRM record is not the linked one, whose known values then do not count. */
+  /** True if the CRM record is not the linked record. In this case the known values of the link are ignored. */
   isAnother?: true;
   readAt: number | null;
   settled: Settled;
-  /** The values that the contact copies from the CRM; null for none. */
+  /** The values to copy from the CRM to the contact; null if no values are copied. */
   patch: ContactPatch | null;
   /** 1 if the copied values change the contact's row. */
   takes: 0 | 1;
   maybe: readonly Properties[];
 }
 
-/** A contact that is an alias of another one, and the alias's own CRM record, if any. */
+/** A contact that is an alias of another contact, and the alias's own CRM record, if any. */
 export interface Away {
   id: string;
   revision: number;

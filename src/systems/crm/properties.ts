@@ -9,7 +9,7 @@ export interface CrmVars {
   CRM_PROPERTIES?: string;
 }
 
-/** Contact properties that every CRM of this format has under the same name. */
+/** Contact properties that have the same names in our database and in every CRM with this API. */
 const STANDARD = ["company", "phone", "mobilephone", "jobtitle", "website", "address", "city", "state", "zip", "country"];
 
 /** The CRM's names of a person's address and name. */
@@ -27,10 +27,9 @@ export function propertyNames(vars: object): string[] {
 }
 
 /**
- * Converts a contact to CRM properties. A name is one text here and two texts in the CRM: if the CRM's known split gives the same whole,
- * the split
- * is kept. An absent property is not sent, because a file without the column must not empty the property in the CRM. To empty a property,
- * set it to an empty text.
+ * Converts a contact to CRM properties. A name is one text in our database and two texts in the CRM. If the two known texts together equal
+ * our text, the two texts remain unchanged. An absent property is not sent, because a file without the column must not empty the property
+ * in the CRM. A contact's property with an empty text empties the property in the CRM.
  */
 export function toProperties(vars: object, { email, name, properties }: Contact, known: Properties = {}): Properties {
   const kept = fullName(known) === name.trim();
@@ -44,7 +43,7 @@ export function toProperties(vars: object, { email, name, properties }: Contact,
   return ours;
 }
 
-/** The CRM's values of those properties that a contact does not have, not even as an empty text. */
+/** Returns the CRM's values of the properties that a contact does not have. A property with an empty text counts as present. */
 export function missingHere(
   vars: object,
   { properties }: Contact,
@@ -61,12 +60,12 @@ export function missingHere(
 export interface ContactPatch {
   email: string | null;
   name: string | null;
-  /** The previous name on which the new name is based; only that name is replaced. */
+  /** The previous name, on which the new name is based. The new name is written only if the contact still has the previous name. */
   instead_of?: string | undefined;
   properties: Record<string, string | number | boolean | null>;
 }
 
-/** Converts CRM properties to a change of a contact's row. `all` has the values after the change. */
+/** Converts CRM properties to a change of a contact's row. `all` contains all CRM values of the contact after the change. */
 export function asPatch(contact: Pick<Contact, "properties"> & { name?: string }, taken: Properties, all: Properties): ContactPatch {
   const patch: ContactPatch = { email: taken.email ?? null, name: null, properties: {} };
   if ("firstname" in taken || "lastname" in taken) {
@@ -79,7 +78,7 @@ export function asPatch(contact: Pick<Contact, "properties"> & { name?: string }
   return patch;
 }
 
-/** True if a patch changes the contact's row: a different split of the same name is no change. */
+/** True if a patch changes the contact's row. Another split of the same name into first and last name does not change the row. */
 export function isChange({ email, name, properties }: Contact, patch: ContactPatch): boolean {
   return (
     (patch.email ?? email) !== email ||
@@ -107,7 +106,7 @@ function text(value: string | number | boolean | null | undefined): string {
   return value === null || value === undefined ? "" : String(value);
 }
 
-/** Numbers and booleans keep their type. */
+/** Converts a CRM text to the type that the contact's previous value has: number, boolean or string. */
 function sameKind(value: string, before: unknown): string | number | boolean {
   if (typeof before === "number" && String(Number(value)) === value) return Number(value);
   if (typeof before === "boolean" && (value === "true" || value === "false")) return value === "true";

@@ -8,10 +8,9 @@ import { send } from "./send.ts";
 import type { Busy } from "./sends.ts";
 
 /**
- * Pushes contacts, and the contacts that they are aliases of, to the CRM, at most as many as one call accepts. A push only reads and
- * calls the CRM:
- * every call is repeatable, and the caller writes the results. Returns `Busy` if another push has reserved one of the contacts. Throws
- * the errors of `prepare`.
+ * Pushes at most as many contacts to the CRM as one call accepts. For an alias, the contact of the alias is pushed too. Every call to the
+ * CRM is repeatable, and the caller writes the results into the database. Returns `Busy` if another push has reserved one of the contacts.
+ * Throws the errors of `prepare`.
  */
 export async function push(
   call: PushCall,

@@ -6,27 +6,27 @@ export interface Refused extends CrmRefusal {
   contactId: string;
 }
 
-/** The results of a push, with everything to write for them. */
+/** The results of a push, from which the database writes are derived. */
 export interface Pushed {
   links: LinkWrite[];
   takes: Take[];
   merged: Closed[];
   cut: Closed[];
-  /** Contacts that have another record than the known one: their known values are deleted before their links are written. */
+  /** Contacts whose record is not the linked record. The contacts' known values are deleted before the contacts' links are written. */
   anew: Closed[];
   refused: Refused[];
-  /** Contacts whose values the CRM accepted or has already, with their CRM ids. */
+  /** Contacts whose values the CRM has now, with the ids of the contacts' records. */
   synced: Parameters<typeof ContactSynced.from>[0][];
   /** Number of requested contacts without changes. */
   skipped: number;
-  /** If set, the push sent nothing, and the other fields are empty. */
+  /** Set if too many records are missing. In this case the push has sent nothing, and all other fields are empty. */
   lost?: Lost | undefined;
 }
 
-/** So many CRM records are missing that an operator is unlikely to have deleted all of them. */
+/** Describes missing CRM records, if more are missing than a push accepts without a question to an operator. */
 export interface Lost {
   gone: number;
   lookedAt: number;
-  /** Some ids of the missing records in the CRM. */
+  /** The CRM ids of some of the missing records. */
   records: string[];
 }

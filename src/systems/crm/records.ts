@@ -5,11 +5,11 @@ import type { Candidate } from "./links.ts";
 import { propertyNames } from "./properties.ts";
 
 export type RecordThere =
-  /** The contact has no CRM record, or its record was not read. */
+  /** The contact has no CRM record, or the contact's record was not read. */
   | { state: "unread" }
   | { state: "gone" }
   | { state: "refused"; why: CrmRefusal }
-  /** `isAnother`: the record is not the linked one, but has the contact's key. */
+  /** `isAnother`: the record is not the linked record, but has the contact's key. */
   | { state: "found"; found: CrmFound; isAnother?: true };
 
 /** The CRM client that reads records, and the tenant of the contacts. */
@@ -20,7 +20,10 @@ interface RecordsCall {
   trace: TraceContext;
 }
 
-/** The error of a contact whose record may have been merged into another: the CRM's notice names the resulting record. */
+/**
+ * The error of a contact whose record may have been merged into another record. The contact is retried, because the CRM's notice will
+ * identify the resulting record.
+ */
 export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
@@ -30,8 +33,8 @@ export const MERGED_THERE: CrmRefusal = {
 };
 
 /**
- * Reads the records of contacts. A record is a contact's only if it has our key for it: the linked record, or after a merge in the CRM, the
- * record that has the key now. Another contact's record is refused.
+ * Reads the records of contacts. A record belongs to a contact only if the record has our key for this contact. This is the linked record
+ * or, after a merge in the CRM, another record. A linked record with another key is refused.
  */
 export async function readRecords(
   { env, tenantId, key, trace }: RecordsCall,
@@ -44,7 +47,7 @@ export async function readRecords(
   const byId = new Map(alive.map((one) => [one.crmId, one]));
   const byName = new Map(alive.map((one) => [one.key, one]));
   const asked = new Set(crmIds);
-  // A merged record is returned under the id of the record that it was merged into.
+  // The CRM returns a merged record under the id of the resulting record.
   const hasMerged = found.some(({ crmId }) => !asked.has(crmId));
   return ({ contact: { contact_id: id }, link }) => {
     const crmId = link?.crmId;
@@ -60,8 +63,8 @@ export async function readRecords(
 }
 
 /**
- * Reads records by our keys, for contacts that may have a record without a link. Returns the records by contact; no entry for a contact
- * without a record.
+ * Reads records by our keys, for contacts that may have a record without a link. Returns the records by contact id, without an entry for a
+ * contact that has no record.
  */
 export async function readByName(
   { env, tenantId, key, trace }: RecordsCall,
@@ -87,7 +90,7 @@ export function isForeign({ category }: { category: string | null }): boolean {
   return category === FOREIGN;
 }
 
-/** The error of a contact with a linked record that lacks its key. */
+/** The error of a contact whose linked record does not have the contact's key. */
 export function foreign(crmId: string, name: string): CrmRefusal {
   return {
     retry: false,
@@ -97,7 +100,7 @@ export function foreign(crmId: string, name: string): CrmRefusal {
   };
 }
 
-/** The contacts of a chunk and those that they are aliases of may together exceed one call. */
+/** Reads records with as many calls as needed. The contacts of a chunk, together with the contacts of aliases, may exceed one call. */
 async function inCalls(ids: readonly string[], read: (part: readonly string[]) => Promise<CrmReading>): Promise<CrmReading> {
   const parts = Array.from({ length: Math.ceil(ids.length / CRM_BATCH) }, (_, index) =>
     ids.slice(index * CRM_BATCH, (index + 1) * CRM_BATCH),

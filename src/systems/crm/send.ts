@@ -22,12 +22,12 @@ export type Sending =
 
 type Outcomes = ReadonlyMap<string, CrmOutcome>;
 
-/** True if the CRM lacks a change of the contact. */
+/** True if the contact has values that must be sent to the CRM. */
 export function isToSend({ settled }: Work): boolean {
   return Object.keys(settled.send).length > 0;
 }
 
-/** The company to connect the contact with, if the contact's last known record had another one or none. */
+/** Returns the company with which the contact must be connected, if the last known record has another company or none. */
 export function employerOf({ settled: { send, seen, take } }: Work): string | undefined {
   return (send.company ?? ("company" in take ? undefined : seen.company))?.trim() || undefined;
 }
@@ -52,11 +52,11 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
   );
 }
 
-/** Returns those of these records, given by our keys, that the CRM has not changed since they were read. */
+/** Returns the keys of the records that have not changed in the CRM since they were read. */
 async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
   const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
   const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);
-  // An earlier attempt may have created a record for a contact that had none when it was read.
+  // If a contact had no record at the time of the read, an earlier attempt may have created the record.
   const names = meant.flatMap(({ crmId, maybe, key }) => (crmId === null && maybe.length > 0 ? [key] : []));
   const [byId, byName] = await Promise.all([upstream.read(crmIds, options, []), upstream.read(names, options, [], "name")]);
   const changedAt = new Map(byId.found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
@@ -90,7 +90,10 @@ export async function connect(
   return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
 }
 
-/** Contacts whose record was created again, because the CRM merged it into another: the CRM's notice will identify both. */
+/**
+ * Returns contacts whose record was created again because the CRM had merged the previous record. The CRM's notice will identify both
+ * records.
+ */
 async function mergedMeanwhile(
   { upstream, options }: SendCall,
   work: readonly Work[],
@@ -105,7 +108,10 @@ async function mergedMeanwhile(
   return found.some(({ crmId }) => !old.includes(crmId)) ? anew.map(({ id }) => id) : [];
 }
 
-/** Upserts contacts and their companies, then connects them. Returns the results by contact id; none for a contact without changes. */
+/**
+ * Upserts contacts and their companies, then connects them. Returns the results by contact id, without an entry for a contact that has no
+ * changes.
+ */
 export async function send(call: SendCall, work: readonly Work[]): Promise<Map<string, Sending>> {
   const [people, firms] = await Promise.all([sendContacts(call, work), sendCompanies(call, work)]);
   const sendings = new Map<string, Sending>();

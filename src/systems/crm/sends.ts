@@ -6,37 +6,41 @@ import type { Properties } from "./properties.ts";
 /** A contact that is about to be sent. */
 export interface SentContact {
   id: string;
-  /** The version of the contact's link when it was read; 0 for none. By default any version is accepted. */
+  /** The version of the contact's link at the time of the read; 0 if the contact had no link. By default any version is accepted. */
   version?: number;
   /** The values that each attempt sends, newest last. Empty for a contact that is only read or merged. */
   sent: readonly Properties[];
-  /** The planned CRM calls of a push in several steps, stored with its first contact. */
+  /** The planned CRM calls of a push in several steps, stored with the push's first contact. */
   plan?: Prepared;
 }
 
-/** A push: its tenant and step. */
+/** Identifies a push by its tenant and step. */
 export interface SendKey {
   tenantId: string;
   sendId: string;
 }
 
 /**
- * Another push has reserved some of the contacts, at most until this time. `until` is 0 if a link was written after its contact was read.
+ * States that another push has reserved some of the contacts, at most until this time. The time is 0 if a link was written after the link's
+ * contact was read.
  */
 export interface Busy {
   busyUntil: number;
 }
 
-/** How long a push reserves its contacts: longer than its step may take. */
+/** How long a push reserves its contacts. This time is longer than the maximum duration of a push's step. */
 const HOLD_MS = 6 * 60_000;
 
-/** Poll interval while another push has reserved the contacts, doubled up to the maximum; and the longest total wait of an attempt. */
+/**
+ * First and longest poll interval while another push has reserved the contacts. The interval is doubled after each poll. `PATIENCE_MS` is
+ * the longest total wait of an attempt.
+ */
 const LOOK_AGAIN_MS = { least: 20, most: 1000 };
 const PATIENCE_MS = 20_000;
 
 /**
- * The values that earlier attempts of this push sent, by contact, and the account for it. These values may have arrived in the CRM.
- * Throws the errors of `readOf`.
+ * Reads the values that earlier attempts of this push sent, by contact, and the tenant's CRM account. The CRM may have these values. Throws
+ * the errors of `readOf`.
  */
 export async function sentBefore(
   env: AccountEnv,
@@ -49,9 +53,9 @@ export async function sentBefore(
 }
 
 /**
- * Stores the values to send before the first call; after that no other push can have these contacts. If another push has reserved a
- * contact, or its link was written after it was read, the function returns the time of the next try. Values of interrupted pushes
- * are copied to their contacts' links.
+ * Stores the values to send before the first call, and reserves the contacts for this push. The function returns `Busy` if another push has
+ * reserved a contact, or a contact's link was written after the contact was read. The values of interrupted pushes are copied to the links
+ * of the pushes' contacts.
  */
 export async function beginSend(
   db: D1Database,
@@ -78,7 +82,8 @@ export async function beginSend(
 }
 
 /**
- * Returns the planned calls while the push's contacts are reserved, and extends the reservation; undefined if another push took over.
+ * Returns the planned calls while the push's contacts are reserved, and extends the reservation; undefined if another push has taken over
+ * the contacts.
  */
 export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): Promise<Prepared | undefined> {
   const [row] = await query<{ contacts: string }>(
@@ -89,14 +94,17 @@ export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): P
   return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
 }
 
-/** Contacts of earlier attempts that this attempt does not send: when the push ends, their links get the values that the CRM may have. */
+/**
+ * Selects contacts that earlier attempts sent and this attempt does not send. When the push ends, these contacts' links record the values
+ * that the CRM may have.
+ */
 function droppedFrom(rows: string): Statement {
   return sql`
     SELECT json_remove(o.value, '$.plan') AS value FROM json_each(crm_sends.contacts) o
     WHERE json_array_length(o.value->'sent') > 0 AND o.value->>'id' NOT IN (SELECT value->>'id' FROM json_each(${rows}))`;
 }
 
-/** Other pushes that have reserved one of these contacts. */
+/** Selects the other pushes that have reserved one of these contacts. */
 function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
   return sql`
     SELECT s.until FROM crm_sends s WHERE s.tenant_id = ${tenantId} AND s.send_id <> ${sendId}
@@ -124,14 +132,17 @@ export async function isOnItsWay(db: D1Database, tenantId: string, id: string): 
   return (await query(db, othersOf({ tenantId, sendId: "" }, rows))).length > 0;
 }
 
-/** Ends interrupted pushes: their contacts' links get the values that the CRM may have, and the contacts must be synced again. */
+/**
+ * Ends interrupted pushes. The links of the pushes' contacts record the values that the CRM may have, and the contacts must be synced
+ * again.
+ */
 export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
   await atomically(db, release(tenantId, sql`s.until <= ${now}`));
 }
 
 /**
- * Avoids a deadlock before waiting: of two pushes that each have a contact which the other needs, the one with the greater id releases its
- * contacts. In any cycle at least one push waits for a smaller id.
+ * Prevents a deadlock between pushes that wait for each other's contacts. A push that waits for a push with a smaller id releases its own
+ * contacts. Every cycle of waiting pushes contains such a push.
  */
 async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: string): Promise<void> {
   const isBehind = sql`EXISTS (${othersOf({ tenantId, sendId }, rows)} AND s.send_id < ${sendId})`;
@@ -139,8 +150,8 @@ async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: str
 }
 
 /**
- * Ends a push in the same write as its results. `settled` are the contacts whose links that write contains; for the others it is unknown
- * which values the CRM has. Fails the whole write if another push has taken over the contacts.
+ * Ends a push, in the write that also contains the push's results. `settled` contains the contacts whose links are in that write. For all
+ * other contacts it is unknown which values the CRM has. Fails the whole write if another push has taken over the contacts.
  */
 export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[]): Statement[] {
   const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
@@ -151,17 +162,17 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
   ];
 }
 
-/** Releases the contacts of a push before their links are written, because it is unknown which of its values the CRM has. */
+/** Releases the contacts of a push before their links are written, because it is unknown which values of the push the CRM has. */
 export function letGo({ tenantId, sendId }: SendKey): Statement[] {
   return release(tenantId, sql`s.send_id = ${sendId}`);
 }
 
-/** Releases the contacts of all pushes of a tenant, before their links are written. */
+/** Releases the contacts of all pushes of a tenant, before the contacts' links are written. */
 export function letGoOfAll(tenantId: string): Statement[] {
   return release(tenantId, sql`true`);
 }
 
-/** Errors that a retry cannot fix: the CRM refuses our token, or the account differs. */
+/** Codes of errors that a retry cannot fix, for example a refused token or another CRM account. */
 const FINAL: ReadonlySet<string | undefined> = new Set(["not_retryable", "config_invalid"]);
 
 /** Runs a push. If the push fails permanently, its contacts are released. */
@@ -179,9 +190,7 @@ function release(tenantId: string, which: Statement): Statement[] {
   return [adopt(tenantId, those), sql`DELETE FROM crm_sends AS s WHERE ${those}`];
 }
 
-/**
- * Fails the write if one of these contacts has a newer link version, is in another push, or belongs to another account.
- */
+/** Fails the write if one of these contacts has a newer link version, is in another push, or if the tenant has another CRM account. */
 export function refuseIfChanged(key: SendKey, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(key.tenantId, sql`${isOtherAccount(key.tenantId, account)} OR ${isPushedOrChanged(key, contacts)}`);
 }
@@ -200,8 +209,8 @@ function isLinkWritten(tenantId: string, rows: string): Statement {
 }
 
 /**
- * Fails the write if one of these contacts has a newer version of its link, or is in another push. Unlike `refuseIfChanged`,
- * this statement accepts any account, for contacts that are being forgotten.
+ * Fails the write if one of these contacts is in another push or has a link with a newer version. Unlike `refuseIfChanged`, this statement
+ * accepts any account, for contacts that are being forgotten.
  */
 export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(tenantId, isPushedOrChanged({ tenantId, sendId: "" }, contacts));
@@ -218,12 +227,12 @@ export function refuseIfWritten(tenantId: string, contacts: readonly { id: strin
   );
 }
 
-/** True for the error of `refuseIfPushed` and similar checks, after which the caller reads again. */
+/** True for the error of `refuseIfPushed` and similar functions. After this error the caller reads the contacts again. */
 export function wasRefused(error: unknown): boolean {
   return messageOf(error).includes("contact_changed_meanwhile");
 }
 
-/** The number of pushes in progress with texts that contain one of the given texts. */
+/** Counts the pushes in progress whose values contain one of the given texts. */
 export async function sendsSaying(db: D1Database, tenantId: string, mentions: readonly string[]): Promise<number> {
   const [found] = await query<{ count: number }>(
     db,
@@ -250,8 +259,8 @@ function adopt(tenantId: string, which: Statement): Statement {
 }
 
 /**
- * Retries work for a limited time while another push has reserved one of its contacts. Throws `retry_after` without a time: a
- * reservation usually ends long before it expires, so the step retries by its own growing delays.
+ * Retries work for a limited time while another push has reserved one of its contacts. Throws `retry_after` without a time, so that the
+ * step retries after its own growing delays. A reservation usually ends long before its time limit.
  */
 export async function inTurn<Done extends object>(work: () => Promise<Done | Busy>): Promise<Done> {
   const endsAt = Date.now() + PATIENCE_MS;

@@ -1,6 +1,6 @@
 import { isSame, isTakeable, type Properties } from "./properties.ts";
 
-/** The changes that make a contact and its CRM record equal. */
+/** The changes after which a contact and its CRM record are equal. */
 export interface Settled {
   /** Changes in the CRM, to copy to our contact. */
   take: Record<string, string>;
@@ -12,11 +12,9 @@ export interface Settled {
 
 /**
  * Compares our contact and its CRM record with the last known values of the CRM, property by property. A contact or record that differs
- * from the known values has changed.
- * If both changed differently, the CRM's value wins, because a person wrote it. Values that we wrote, or may have written (`maybe`, for
- * an unknown outcome), count as no changes, so an echo of our write has no effect. `theirs` is null if the CRM has no record yet, or it
- * was
- * not read.
+ * from the known values has changed. If a property changed differently in both, the CRM's value is used, because a person wrote that value.
+ * A value that we wrote does not count as a change, so the notice of our own write has no effect. `maybe` contains values that we may have
+ * written, in calls with an unknown outcome. `theirs` is null if the CRM has no record yet, or the record was not read.
  */
 export function settle(
   ours: Properties,
@@ -28,7 +26,7 @@ export function settle(
   for (const property of Object.keys(ours)) {
     const our = ours[property] ?? "";
     const base = known[property] ?? "";
-    // A property that the read did not request is unknown; a property that is empty in the CRM is null.
+    // A property that the read did not request is absent in `theirs`. A property that is empty in the CRM is null in `theirs`.
     const their = theirs && property in theirs ? (theirs[property] ?? "") : base;
     const theyChanged = !isSame(property, their, base);
     if (theyChanged && isSame(property, their, our)) settled.seen[property] = their;

@@ -4,11 +4,11 @@ import type { LinkState } from "./links.ts";
 export interface Standing {
   contactId: string;
   crmId: string | null;
-  /** `none` for a contact that the CRM never had. */
+  /** `none` for a contact that never had a record in the CRM. */
   state: LinkState;
   revision: number;
   syncedRevision: number;
-  /** 1 if the next sync sends it. */
+  /** 1 if the next sync sends the contact to the CRM. */
   pending: 0 | 1;
   error: { category: string; message: string; correlation_id: string | null } | null;
   updatedAt: number | null;
@@ -20,7 +20,7 @@ export interface StandingFilter {
   pending?: boolean | undefined;
 }
 
-/** The tenant's contacts after an id and their CRM states, in the order of ids. */
+/** Lists the tenant's contacts after an id, in the order of ids, with the CRM state of each contact. */
 export async function listStandings(
   db: D1Database,
   tenantId: string,

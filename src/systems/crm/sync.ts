@@ -8,18 +8,18 @@ export interface Sync {
   syncId: string;
   scope: "changed" | "all";
   instanceId: string;
-  /** `errored` while the sync's instance has failed: an operator may retry the instance. */
+  /** `errored` if the sync's instance has failed, until an operator retries the instance. */
   state: (typeof SYNC_STATES)[number];
   /** Number of contacts that the CRM accepted. */
   done: number;
-  /** Number of contacts that the CRM refused; a running sync may still retry some of them: `waiting`. */
+  /** Number of contacts that the CRM refused. `waiting` is the number of those contacts that the running sync will retry. */
   failed: number;
   waiting: number;
   /** Number of contacts without changes. */
   skipped: number;
-  /** Number of contacts that are aliases of another one. */
+  /** Number of contacts that are aliases of another contact. */
   merged: number;
-  /** Number of contacts that copied a change from the CRM. */
+  /** Number of contacts to which a change in the CRM was copied. */
   taken: number;
   chunks: number;
   error: { code: string; message: string } | null;
@@ -37,13 +37,13 @@ const SELECT = fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS i
     iif(${IS_STOPPED}, ${INSTANCE.error.fragment}, NULL) AS error
     FROM crm_syncs s ${INSTANCE.join.fragment}`);
 
-/** A sync of the tenant, from its first chunk on. */
+/** Finds a sync of the tenant that has finished at least one chunk. */
 export async function findSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
   const [row] = await query(db, sql`${SELECT} WHERE s.tenant_id = ${tenantId} AND s.sync_id = ${syncId}`);
   return row && asSync(row);
 }
 
-/** A sync whose command is accepted under the default key, and that has not finished a chunk yet. */
+/** Finds a sync that was requested with the default key and has not finished a chunk yet. */
 export async function findAcceptedSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
   const id = instanceId(tenantId, "sync-contacts", syncId);
   const fate = await instances.fate(db, tenantId, id);
@@ -81,8 +81,8 @@ interface Advance {
 }
 
 /**
- * Adds a chunk's counts to a sync; the first chunk creates the row. The statement must be committed exactly once, after the chunk's
- * failures.
+ * Adds a chunk's counts to a sync. The first chunk creates the sync's row. The statement must be committed exactly once, after the
+ * statements that record the chunk's failures.
  */
 export function advanceSync(
   { tenantId, syncId, scope, instanceId }: Pick<Sync, "syncId" | "scope" | "instanceId"> & { tenantId: string },

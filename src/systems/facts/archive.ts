@@ -1,7 +1,7 @@
 import { digest } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 
-/** Number of digits of a position in a file name, so that names sort in order. */
+/** Number of digits of a position in a file name. With a fixed number of digits, the order of the names is the order of the positions. */
 const DIGITS = 16;
 
 function folderOf(tenantId: string, entity: string): string {
@@ -11,9 +11,9 @@ function folderOf(tenantId: string, entity: string): string {
 const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");
 
 /**
- * Archives facts before their ledger deletes them: The format is JSON Lines, gzipped. The file is named by its last position and its
- * first, so that a
- * search by position finds it first. A repeated write overwrites the file with the same content. Returns the file's name.
+ * Archives facts as gzipped JSON Lines, before the facts' ledger deletes them. The file's name contains the last position and then the
+ * first position, so that a listing after a position begins with the right file. A repeated write overwrites the file with the same
+ * content. Returns the file's name.
  */
 export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]): Promise<string | undefined> {
   const [first, last] = [bodies.at(0), bodies.at(-1)].map((body) => JSON.parse(body ?? "null") as RecordedFact);
@@ -44,7 +44,7 @@ export async function readArchive(
   { after, limit }: { after: number; limit: number },
 ): Promise<{ facts: RecordedFact[]; next: number | null }> {
   const prefix = folderOf(tenantId, entity);
-  // The listing starts after every name with this position, at the first file that contains later facts.
+  // The listing skips every file whose last position is `after` or smaller, and begins with the first file that contains later facts.
   const { objects } = await bucket.list({ prefix, startAfter: `${prefix}${placed(after)}~`, limit: 2 });
   const [found, more] = objects;
   const object = found && (await bucket.get(found.key));

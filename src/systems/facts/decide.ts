@@ -4,7 +4,7 @@ import type { Amount, Condition, Rule } from "./rules.ts";
 /** The part of an outcome that rules evaluate. */
 export type Judged = Pick<StatedFact<"outcome">, "subtype" | "payload">;
 
-/** A rule's decision about an outcome; null amounts for no entry. */
+/** A rule's decision about an outcome. A null amount means that the rule causes no charge or no payout. */
 export interface Decision {
   /** The name of the rule that matched. */
   rule: string;
@@ -13,8 +13,8 @@ export interface Decision {
 }
 
 /**
- * Decides an outcome by the first rule whose conditions are all true; undefined if there is none. The same rules and outcome always give
- * the same decision.
+ * Decides an outcome by the first rule whose conditions are all true. The result is undefined if no rule matches. The same rules and
+ * outcome always give the same decision.
  */
 export function decide(rules: readonly Rule[], outcome: Judged): Decision | undefined {
   const matched = rules.find(({ when }) => when.every((condition) => holds(condition, outcome)));
@@ -28,7 +28,10 @@ export function decide(rules: readonly Rule[], outcome: Judged): Decision | unde
   };
 }
 
-/** The facts of a decided outcome. The names of these facts derive from the outcome's name, so a repetition gives the same facts. */
+/**
+ * The facts of a decided outcome. The names of these facts derive from the outcome's name, so a second decision about the outcome gives the
+ * same facts.
+ */
 export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, decision: Decision): StatedFact[] {
   const { account, partner, hold } = outcome.payload;
   const { rule, charge_cents, payout_cents } = decision;
@@ -46,7 +49,10 @@ export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, 
   return facts;
 }
 
-/** A field that the outcome lacks meets only the condition `exists: false`. A comparison never converts texts to numbers. */
+/**
+ * Tests a condition on an outcome. A field that is absent in the outcome meets only the condition `exists: false`. A comparison never
+ * converts texts to numbers.
+ */
 function holds(condition: Condition, outcome: Judged): boolean {
   const value = valueAt(condition.field, outcome);
   switch (condition.op) {
@@ -63,7 +69,7 @@ function holds(condition: Condition, outcome: Judged): boolean {
   }
 }
 
-/** Reads only own properties of an object, so that a rule cannot reach anything outside the outcome. */
+/** Reads a field of an outcome. Inherited properties are not read, so that a rule has no access to data outside the outcome. */
 function valueAt(field: string, { subtype, payload }: Judged): unknown {
   if (field === "subtype") return subtype;
   const path = field.startsWith("payload.") ? field.split(".").slice(1) : [field];
@@ -74,7 +80,10 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The percentage of an amount is exact for any size: it is in ten-thousandths of a percent, and half a cent is rounded up. */
+/**
+ * Computes an amount in cents. A percentage is computed with integers, in ten-thousandths of a percent, so the result is exact for any
+ * value. Half a cent is rounded up.
+ */
 function centsOf({ cents, percent = 0, min = 0, max = Number.MAX_SAFE_INTEGER }: Amount, value: number): number {
   if (cents !== undefined) return cents;
   const share = Number((BigInt(value) * BigInt(Math.round(percent * 10_000)) + 500_000n) / 1_000_000n);

@@ -1,6 +1,9 @@
 import { namedBatch, sql } from "millrace";
 
-/** The delay of a projection behind its ledgers in milliseconds, from the ledger's clock to the database's. */
+/**
+ * The delay of a projection behind its ledgers in milliseconds. A lag is the time from the recording (by the ledger's clock) to the writing
+ * of the row (by the database's clock).
+ */
 export interface Lag {
   /** Number of rows that were measured. */
   rows: number;
@@ -19,15 +22,15 @@ export interface ProjectionState {
   newestProjectedAt: number | null;
 }
 
-/** The lag is measured on at most this many of the newest rows, within a time limit. */
+/** The lag is measured on at most `MEASURED_ROWS` of the newest rows, which were recorded within the last `MEASURED_MS` milliseconds. */
 const MEASURED_ROWS = 1000;
 const MEASURED_MS = 3_600_000;
-/** Maximum number of rows counted, because counting reads each of them. */
+/** Maximum number of counted rows. The limit exists because counting reads each row. */
 const COUNTED_ROWS = 100_000;
 
 /**
- * Reads the number of rows and the lag of a tenant's projection of facts. Rows recorded before `since` are not measured, because a
- * rebuild has written them again.
+ * Reads the number of rows and the lag of a tenant's projection of facts. Rows that were recorded before `since` are not measured, because
+ * a rebuild has written these rows again.
  */
 export async function projectionState(db: D1Database, tenantId: string, since = 0): Promise<ProjectionState> {
   const { newest, rows, ledgers } = await namedBatch(db, {
@@ -49,7 +52,8 @@ export async function projectionState(db: D1Database, tenantId: string, since = 
 }
 
 function lagOf(lags: readonly number[]): Lag | null {
-  // The recording time and the writing time are from different clocks: the database's may be a little behind the ledger's.
+  // The recording time and the writing time are from different clocks. A lag may be negative, because the database's clock may be a little
+  // behind the ledger's clock.
   const sorted = lags.map((lag) => Math.max(0, lag)).sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
   return sorted.length === 0 ? null : { rows: sorted.length, p50: at(0.5), p95: at(0.95), max: at(1) };

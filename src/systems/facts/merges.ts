@@ -1,4 +1,4 @@
-/** A fact that two contacts are one person. */
+/** A fact which states that two contacts are the same person. */
 export interface Merge {
   entity: string;
   fact_id: string;
@@ -7,12 +7,12 @@ export interface Merge {
   into: string;
 }
 
-/** Shifts every ISO 8601 time to a positive number of milliseconds, so that all numbers have the same length. */
+/** This offset makes every ISO 8601 time a positive number of milliseconds, so that numbers of equal length can be compared as text. */
 const SHIFT_MS = 10 ** 14;
 
 /**
- * A merge's position among all merges, as sortable text: by its time, then by its name. The position depends only on the fact's content, so
- * every order of arrival gives the same order.
+ * Returns a merge's sort key: merges are ordered by time, then by name. The sort key depends only on the fact's content, so the order of
+ * arrival does not change the order of merges.
  */
 export function orderOf({ occurred_at, fact_id, entity }: Merge): string {
   return `${String(Date.parse(occurred_at) + SHIFT_MS).padStart(16, "0")} ${JSON.stringify([fact_id, entity])}`;
@@ -21,15 +21,15 @@ export function orderOf({ occurred_at, fact_id, entity }: Merge): string {
 export type OrderedMerge = Pick<Merge, "from" | "into"> & { order: string };
 
 /**
- * The canonical contact of each contact, from the set of merges. In order, the canonical contact of `from` becomes that of `into`. A merge
- * of two contacts that are already one changes nothing, which also handles cycles.
+ * Computes the canonical contact of each contact from ordered merges. Each merge replaces the canonical contact of `from` by the canonical
+ * contact of `into`. A merge of two contacts with the same canonical contact changes nothing, so cycles are harmless.
  */
 export function foldMerges(merges: readonly OrderedMerge[]): Map<string, string> {
   const parents = new Map<string, string>();
   const canonical = (contact: string): string => {
     let root = contact;
     for (let parent = parents.get(root); parent !== undefined && parent !== root; parent = parents.get(root)) root = parent;
-    // Shortens the path, so that a long chain is followed only once.
+    // Links each contact of the chain directly to the canonical contact, so that a long chain is followed only once.
     for (let at = contact; at !== root; ) {
       const next = parents.get(at) ?? root;
       parents.set(at, root);

@@ -1,12 +1,12 @@
 import { logLine, messageOf, now, query, sql } from "millrace";
 import type { AppGauges } from "millrace/worker";
 
-/** The size from which an object's size is recorded, and the growth after which it is recorded again. */
+/** An object's size is recorded from this size on, and again after each further growth by this size. */
 const STEP_BYTES = 1_000_000_000;
 const DAY_MS = 86_400_000;
-/** A record older than this was not repeated: its object is unused, or smaller now. */
+/** An older record is ignored. Its object is no longer used or has become smaller, because the record would otherwise have been renewed. */
 const CURRENT_MS = 7 * DAY_MS;
-/** Maximum number of records that one reading of the gauge reads. */
+/** Maximum number of records that one query of the gauge reads. */
 const MOST_READ = 10_000;
 
 type Watched = Pick<DurableObjectState, "waitUntil"> & {
@@ -16,7 +16,7 @@ type Watched = Pick<DurableObjectState, "waitUntil"> & {
 
 /**
  * Watches the storage of one object against the platform's limit of 10 GB. Below 1 GB a check reads one number and writes nothing. Above 1
- * GB, a check writes one row per further GB, and one per day.
+ * GB, a check writes the object's row after each further GB and at least once per day.
  */
 export class SizeWatch {
   #step = 0;
@@ -37,7 +37,7 @@ export class SizeWatch {
   check(): void {
     const { bytes } = this;
     const step = Math.floor(bytes / STEP_BYTES);
-    // An object that is woken by its alarm does not get its name: a later call records it.
+    // An object that is woken by its alarm does not know its own name, so the next call from outside records the size.
     const tenantId = this.object.id.name?.split("/")[0];
     if (step === 0 || tenantId === undefined) return;
     if (step === this.#step && Date.now() - this.#notedAt < DAY_MS) return;
@@ -64,7 +64,7 @@ export class SizeWatch {
   }
 }
 
-/** The size of the largest recorded object of each class. No object of less than 1 GB is in the table. */
+/** The size of the largest recorded object of each class. The table contains no objects of less than 1 GB. */
 export async function largestObjects({ DB }: Pick<Env, "DB">): Promise<Awaited<ReturnType<AppGauges>>> {
   const rows = await query<{ binding: string; bytes: number }>(
     DB,

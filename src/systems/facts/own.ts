@@ -7,8 +7,8 @@ export interface Told<Fact extends RecordedFact = RecordedFact> {
 }
 
 /**
- * The fact of a message. A fact whose tenant differs from its envelope's tenant is refused before it has any effect.
- * Throws `invalid_payload`, which a retry cannot fix.
+ * Returns the fact of a message. A fact whose tenant differs from the envelope's tenant is refused before the fact has any effect. Throws
+ * `invalid_payload`, which a retry cannot fix.
  */
 export function ownFact<Fact extends RecordedFact>({ payload: fact, envelope }: Told<Fact>): Fact {
   if (fact.tenant_id === envelope.tenant_id) return fact;

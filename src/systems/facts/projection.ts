@@ -1,7 +1,10 @@
 import { now, type RowStatement, type Statement, sql } from "millrace";
 import { ownFact, type Told } from "./own.ts";
 
-/** The row of a fact. A ledger's fact never changes, so an existing row is kept: late, repeated and reordered facts have no effect. */
+/**
+ * Returns the row of a fact. A ledger's fact never changes, so an existing row is kept, and late, repeated or reordered messages give the
+ * same rows.
+ */
 export function factRow(told: Told): RowStatement {
   const { entity, sequence, fact_id, recorded_at, type, subtype, occurred_at, trace_id, correlation_id, causation_id, payload } =
     ownFact(told);
@@ -11,10 +14,13 @@ export function factRow(told: Told): RowStatement {
   return { text: INSERT_FACTS, row: { tenant_id, entity, sequence, fact_id, recorded_at: Date.parse(recorded_at), body } };
 }
 
-/** A ledger is registered with its first fact, and with every hundredth after it in case the first was lost. */
+/** A ledger is registered with its first fact, and again with every hundredth fact, in case the message of the first fact was lost. */
 const REGISTERED_EVERY = 100;
 
-/** The row of a fact's ledger, for facts that register it, once per batch. A row that exists is not written again. */
+/**
+ * Returns the row of a fact's ledger if the fact registers the ledger; otherwise undefined. A batch contains the row once, and an existing
+ * row is not written again.
+ */
 export function ledgerRow(told: Told): RowStatement | undefined {
   const { entity, sequence } = ownFact(told);
   const { tenant_id } = told.envelope;
@@ -29,9 +35,8 @@ const INSERT_FACTS = `
   ON CONFLICT DO NOTHING`;
 
 /**
- * Writes or overwrites facts' rows in the projection that may be missing or wrong. Returns a row for each that was missing or wrong;
- * correct rows are not
- * written.
+ * Writes missing rows of facts into the projection, and overwrites wrong rows. Correct rows are not written. Returns one row for each row
+ * that was written.
  */
 export function restoreFacts(rows: string): Statement {
   return sql`

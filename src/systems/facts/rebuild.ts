@@ -2,7 +2,7 @@ import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 
-/** The tenant's ledgers after a name, in order; with the ledger of that name if its scan must continue. */
+/** Lists the tenant's ledgers after a name, in the order of their names. The ledger of that name is included if its scan must continue. */
 export async function ledgersFrom(
   db: D1Database,
   tenantId: string,
@@ -19,12 +19,12 @@ export async function ledgersFrom(
   return rows.map(({ entity }) => entity);
 }
 
-/** Consecutive facts of one ledger, and their range of positions. */
+/** Consecutive facts of one ledger, and the facts' range of positions. */
 export interface Restored {
   entity: string;
   facts: readonly RecordedFact[];
   first: number;
-  /** The position of the last fact; null if the ledger was read to its end. */
+  /** The position of the last fact; null if the ledger was read to the end. */
   last: number | null;
 }
 
@@ -35,13 +35,13 @@ export interface RowName {
   fact_id: string;
 }
 
-/** The full key of a row of the projection. */
+/** Maximum number of rows without a fact in one slice. */
 const STRAYS = 500;
 const BEFORE_ALL: RowName = { entity: "", sequence: 0, fact_id: "" };
 
 /**
- * Writes facts of ledgers into the projection. Correct rows are kept, so readers never miss a row. Returns the number of missing or wrong
- * rows, and a slice of the rows in this range that belong to none of the facts.
+ * Writes facts of ledgers into the projection. Correct rows are not deleted, so that readers always find these rows. Returns the number of
+ * missing or wrong rows, and a first slice of the rows in this range that belong to none of the facts.
  */
 export async function restoreRows(
   db: D1Database,
@@ -57,7 +57,7 @@ export async function restoreRows(
   return { written: written.length, strays: strays as unknown as RowName[] };
 }
 
-/** The next slice of rows in these ranges that belong to none of the facts; empty after the last one. */
+/** The next slice of rows in these ranges that belong to none of the facts; empty if no such rows remain. */
 export async function straysBehind(
   db: D1Database,
   tenantId: string,

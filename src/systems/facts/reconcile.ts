@@ -4,20 +4,20 @@ import { type RecordedFact, recordedFactSchema } from "../../messages/fact.ts";
 import { ledgerOf } from "./ledger/ledgers.ts";
 import { deleteRows, type RowName, restoreRows, straysBehind } from "./rebuild.ts";
 
-/** Maximum number of ledgers in one slice, and of facts read from each ledger at once. */
+/** `LEDGERS` is the maximum number of ledgers in one slice. `PAGE` is the maximum size of a page of facts from one ledger. */
 const LEDGERS = 10;
 const PAGE = { rows: 500, bytes: 1024 ** 2 };
-/** Recent facts of a ledger may still be in transit to the projection. */
+/** Facts recorded within this time are not compared, because their messages may still be in transit to the projection. */
 const ON_ITS_WAY_MS = 600_000;
 
-/** A range of one ledger: from a position to the end of a page. */
+/** The part of one ledger that begins after a position and ends with a page of facts. */
 interface Stretch {
   tenantId: string;
   entity: string;
   after: number;
 }
 
-/** Compares ledgers' facts with their rows in the projection, ledger by ledger in the register's order. */
+/** Compares the facts of ledgers with the facts' rows in the projection. Ledgers are compared in the order of tenant and name. */
 export const factCheck: Check = {
   name: "facts",
   everyHours: 24,
@@ -72,12 +72,15 @@ function divergencesOf(stretch: Stretch, lacking: number, strays: number): Diver
   ];
 }
 
-/** Returns a range's missing rows, its rows without a fact, and the next position (null at the end). */
+/**
+ * Returns a range's missing rows, the range's rows without a fact, and the position after which the ledger continues (null at the ledger's
+ * end).
+ */
 async function compare(env: Env, { tenantId, entity, after }: Stretch) {
   const page = await ledgerOf(env, tenantId, entity).page(after, PAGE);
   const facts = page.facts.map((body) => JSON.parse(body) as RecordedFact);
   const last = page.more ? (facts.at(-1)?.sequence ?? after) : null;
-  // Facts before the first kept one are pruned, and retention removes their rows.
+  // Rows before the first kept fact are not compared, because their facts are pruned and retention removes these rows.
   const first = facts[0]?.sequence ?? Math.max(after, page.last) + 1;
   const rows = await query<RowName & Record<string, unknown>>(
     env.DB,
@@ -100,8 +103,8 @@ const nameOf = ({ sequence, fact_id }: Pick<RowName, "sequence" | "fact_id">) =>
 const fits = (fact: RecordedFact) => recordedFactSchema.safeParse(fact).success;
 
 /**
- * Writes a range's facts to the projection, and deletes rows that the ledger, read again, does not have. A rebuild repairs the projection
- * in the same way.
+ * Writes a range's facts to the projection, and deletes rows without a fact. The ledger is read again before. A rebuild repairs the
+ * projection in the same way.
  */
 async function restore(env: Env, stretch: Stretch): Promise<void> {
   const { tenantId, entity } = stretch;

@@ -8,10 +8,13 @@ interface PrunedLedger {
 
 /** How long a ledger keeps a fact, and may send it again. */
 export const FACT_DAYS = 400;
-/** Maximum number of rows read, and of ledgers called, in one slice. */
+/** In one slice, at most `ROWS` rows are read and at most `LEDGERS` ledgers are called. */
 const ROWS = 1000;
 const LEDGERS = 25;
-/** Facts that a ledger prunes in one call, and calls of one slice. A ledger with more old facts continues in the next slice. */
+/**
+ * A ledger prunes at most `LEDGER_FACTS` facts in one call, and gets at most `LEDGER_CALLS` calls in one slice. More old facts are pruned
+ * in the next slice.
+ */
 const LEDGER_FACTS = 1000;
 const LEDGER_CALLS = 20;
 
@@ -23,12 +26,13 @@ interface Row {
 }
 
 /**
- * Old facts are removed from their ledger, which keeps their names, and then from the projection. Because of this order, an interrupted
- * run finds the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the other order, the facts in the
- * ledger would never be found, and a rebuild would restore their rows. Unconfirmed facts and their rows remain.
+ * Old facts are first removed from their ledger, which keeps the facts' names, and then from the projection. Because of this order, the
+ * next run after an interruption finds the rows again, and a rebuilt projection contains only facts that the ledger keeps. In the reverse
+ * order, facts could remain in the ledger without rows. Retention would never find such facts, and a rebuild would restore their rows.
+ * Unconfirmed facts and their rows remain.
  *
- * The rule reads the whole projection, each row about sixty times in its life. An index by time would cost each row a write, which is more
- * expensive.
+ * The rule reads the whole projection, so that each row is read about sixty times before its deletion. An index by time would be more
+ * expensive, because each row would need another write.
  */
 export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: string) => PrunedLedger): Retention {
   return {
@@ -63,7 +67,8 @@ interface Stretch {
 }
 
 /**
- * The old rows among the next ones, in key order, and the start of the next slice: before the first ledger that does not fit.
+ * Returns the old rows among the next rows in the order of keys, and the start of the next slice. The next slice starts with the first
+ * ledger that does not fit into this slice.
  */
 async function walk(db: D1Database, before: number, from: string | null): Promise<{ old: Stretch[]; next: string | null }> {
   const [tenantId, entity, sequence] = JSON.parse(from ?? '["","",0]') as [string, string, number];
@@ -91,13 +96,16 @@ function stretchOf(rows: readonly Row[]): Stretch[] {
   return first && last ? [{ tenantId: first.tenant_id, entity: first.entity, first: first.sequence, last: last.sequence }] : [];
 }
 
-/** Prunes a ledger. Returns the position of the first fact it keeps; facts are pruned from the oldest on. */
+/** Prunes a ledger, beginning with the oldest fact. Returns the position of the first fact that the ledger keeps. */
 async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number> {
   for (let call = 0; call < LEDGER_CALLS; call++) if ((await ledger.prune(before, LEDGER_FACTS)) < LEDGER_FACTS) break;
   return (await ledger.state()).first;
 }
 
-/** A ledger that cannot be pruned keeps its rows, is tried again in the next run, and does not delay other tenants. */
+/**
+ * Logs that a ledger could not be pruned. The ledger's rows remain, and the next run tries again, so that this ledger does not delay other
+ * tenants.
+ */
 function stays(tenant: string, entity: string, first: number, error: unknown): number {
   logLine("error", { log: "retention", rule: "facts", tenant_id: tenant, entity, error: messageOf(error) });
   return first;

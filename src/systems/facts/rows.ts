@@ -23,22 +23,25 @@ export interface FactFilter {
   type?: FactType | undefined;
   trace?: string | undefined;
   correlation?: string | undefined;
-  /** Only facts recorded before this time, in milliseconds. */
+  /** If set, only facts that were recorded before this time, in milliseconds, are listed. */
   before?: number | undefined;
 }
 
 /** The row after which a page starts. */
 type Position = Pick<FactRow, "recorded_at" | "entity" | "sequence">;
 
-/** Most rows that one page scans for a type, a trace or a job. Rare values give short pages, but never scan a whole projection. */
+/**
+ * Maximum number of rows that one page scans for a type, a trace or a job. For a rare value the page is short, but the request does not
+ * scan the whole projection.
+ */
 const SCANNED_ROWS = 5000;
 
 const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
-/** One entity's rows are ordered by position, which is their key; others by the ledgers' clocks. */
+/** The rows of one entity are ordered by position, which is part of the key. Rows of several entities are ordered by recording time. */
 const BY_PLACE = fragment("sequence DESC");
 const BY_TIME = fragment("recorded_at DESC, entity DESC, sequence DESC");
 
-/** A page of the tenant's facts, newest first. A page may be short or empty and still have a next one. Errors: D1's own. */
+/** A page of the tenant's facts, newest first. A short or empty page may have a next page. Errors: those of D1. */
 export async function listFacts(
   db: D1Database,
   tenantId: string,
@@ -54,7 +57,7 @@ export async function listFacts(
       SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at,
         trace_id, correlation_id, causation_id, payload
       FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
-    // The end of the scan, for a page that is not full.
+    // The last scanned row, after which the next page continues if this page is not full.
     ends:
       picked === undefined ? [] : sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`,
   });
@@ -67,7 +70,7 @@ function ofEntity({ entity }: FactFilter): Statement {
   return entity === undefined ? sql`` : sql`AND entity = ${entity}`;
 }
 
-/** The conditions on the scanned rows; undefined if all rows are wanted. */
+/** Returns the conditions on the scanned rows; undefined if the filter matches all rows. */
 function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
   const wanted = { type, trace_id: trace, correlation_id: correlation };
   const conditions = Object.entries(wanted).flatMap(([column, value]) =>
@@ -77,7 +80,7 @@ function picks({ entity, type, trace, correlation, before }: FactFilter): Statem
   return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);
 }
 
-/** The start of the scan: after the last row of the previous page, or at the requested time. */
+/** Returns the condition for the start of the scan, which is after the last row of the previous page or at the requested time. */
 function behind({ entity, before }: FactFilter, at: Position): Statement {
   if (entity !== undefined) return at === TOP ? sql`` : sql`AND sequence < ${at.sequence}`;
   const from = before !== undefined && before < at.recorded_at ? { recorded_at: before, entity: "", sequence: 0 } : at;
@@ -88,14 +91,14 @@ function writeCursor({ recorded_at, entity, sequence }: Position): string {
   return Buffer.from(JSON.stringify([recorded_at, entity, sequence])).toString("base64url");
 }
 
-/** The position in a cursor; undefined for a text that is no cursor of `writeCursor`. */
+/** Returns the position in a cursor; undefined for a text that `writeCursor` has not written. */
 export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
   try {
     const [recorded_at, entity, sequence] = JSON.parse(Buffer.from(cursor, "base64url").toString());
     const place = { recorded_at, entity, sequence };
     const isPlace = typeof entity === "string" && entity !== "" && isCount(recorded_at) && isCount(sequence);
-    // Base64 decoding is lenient: only a text that encodes back to the same cursor is valid.
+    // Base64 decoding accepts several texts for one position. A cursor is valid only if encoding the position gives the same text.
     return isPlace && writeCursor(place) === cursor ? place : undefined;
   } catch {
     return undefined;

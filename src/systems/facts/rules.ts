@@ -4,11 +4,11 @@ import * as z from "zod";
 /** Limits of one version of the rules. */
 const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;
 
-/** Fields of an outcome with texts. `value_cents` is a number; a path into the payload may lead to a value of any type. */
+/** The fields of an outcome that contain a string. `value_cents` contains a number, and a field of the payload may have any type. */
 const TEXT_FIELDS = ["subtype", "account", "partner"];
 const FIELD = /^(?:subtype|value_cents|account|partner|payload(?:\.[^.]{1,100}){1,8})$/;
 const OPS = ["is", "in", "at_least", "at_most", "exists"] as const;
-/** Decimal digits of a percentage, which is stored in ten-thousandths. */
+/** Maximum number of decimal digits of a percentage, because amounts are computed in ten-thousandths of a percent. */
 const PERCENT_DIGITS = 4;
 
 const field = z
@@ -69,7 +69,7 @@ const rule = z.strictObject({
   payout: amount.optional().meta({ description: "The amount that the outcome's partner has earned; without a partner, nothing." }),
 });
 
-/** One version of a tenant's rules, in order: the first that matches an outcome decides it. */
+/** One version of a tenant's rules, in their order. The first rule that matches an outcome decides that outcome. */
 export const rulesSchema = z
   .array(rule)
   .max(RULE_LIMITS.rules)
@@ -84,7 +84,7 @@ export type Rule = z.infer<typeof rule>;
 export type Condition = Rule["when"][number];
 export type Amount = NonNullable<Rule["charge"]>;
 
-/** A condition that no outcome can meet is a mistake, so the version is refused. */
+/** Returns the issue for a condition that no outcome can meet. Such a condition is a mistake, so the version is refused. */
 function neverHolds(field: string, op: Condition["op"], value: Condition["value"]): { path: string[]; message: string } | undefined {
   if (op === "exists" || field.startsWith("payload.")) return undefined;
   const expected = TEXT_FIELDS.includes(field) ? "string" : "number";

@@ -7,7 +7,7 @@ import { pseudonymOf } from "../contacts/forgotten.ts";
 /** The contact to forget, and the reason. */
 export interface Wish {
   contactId: string;
-  /** The name of the request; the same name gives the same command. */
+  /** The name of the request. Requests with the same name give the same command. */
   request: string;
   reason: string;
 }
@@ -16,8 +16,8 @@ export interface Wish {
 export const FIRST = "first";
 
 /**
- * Accepts the commands that forget people. The person's ids are stored in one place, which is deleted at the end; the commands contain
- * pseudonyms. A repeated request is recognised. Throws the errors of `enqueue`, with their paths.
+ * Accepts the commands that forget people. Only the rows of the table `forgettings` contain the persons' ids, and each row is deleted at
+ * the end. The commands contain pseudonyms. A repeated request is recognised. Throws the errors of `enqueue`, with their paths.
  */
 export function askToForget(
   env: Env,
@@ -30,9 +30,8 @@ export function askToForget(
   const asked = wishes.map(({ contactId, request, reason }) => {
     const payload = { person: pseudonymOf(env, tenantId, contactId), request: occasionOf(env, tenantId, request) };
     const id = instanceId(tenantId, workflow, ContactForget.key(payload));
-    // A finished request is not started again, because its row with the person's ids would remain. The newest command takes over the
-    // request of a command that is running or has
-    // failed.
+    // A finished request is not started again, because its row with the person's ids would remain. If an earlier command for the same
+    // person is running or has failed, the newest command continues its request.
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
       SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
@@ -50,7 +49,10 @@ export function askToForget(
   );
 }
 
-/** The request's name in the command, as an HMAC: it may contain the person's id, and the command is stored longer. */
+/**
+ * Returns the request's name for the command. The name is replaced by an HMAC, because the name may contain the person's id and the command
+ * is stored longer.
+ */
 function occasionOf({ MILLRACE_KEY }: Env, tenantId: string, request: string): string {
   return request === FIRST ? request : signed(MILLRACE_KEY, "request to forget", tenantId, request);
 }

@@ -11,9 +11,9 @@ import { linesOf, putArchive } from "../facts/archive.ts";
 export const FOLDERS = ["payloads", "outputs", "batches", "archive"] as const;
 
 const OBJECTS = 50;
-/** Objects up to this size are read at once; larger uploads are read in pieces. */
+/** An object up to this size is read at once. A larger upload is read in pieces of this size. */
 const PIECE_BYTES = 4 * 1024 * 1024;
-/** Overlap of two pieces of an upload: longer than any searched text. */
+/** Overlap of two pieces of an upload. The overlap is longer than any searched text. */
 const OVERLAP_BYTES = 4096;
 
 interface Search {
@@ -23,10 +23,13 @@ interface Search {
   apply: boolean;
 }
 
-/** The result of searching an object that mentions the person. */
+/** The result for a searched object: changed or deleted, to be changed later, or without mentions of the person. */
 type Fate = "changed" | "waiting" | "nothing";
 
-/** Searches one slice of a folder for a person, rewrites texts, and deletes uploads of ended batches. */
+/**
+ * Searches one slice of a folder for a person. Texts that mention the person are rewritten. Uploads of ended batches are deleted if they
+ * mention the person.
+ */
 export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[number], from: string | null): Promise<Rewritten> {
   const { env, tenantId } = search;
   const listed = await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/`, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
@@ -42,7 +45,7 @@ export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[numb
   return { changed: counts.changed, waiting: counts.waiting, next: listed.truncated ? (listed.objects.at(-1)?.key ?? null) : null };
 }
 
-/** Searches an upload in pieces, because it may have any size. An upload is never rewritten: if it mentions the person, it is deleted. */
+/** True if an object may mention the person. An upload is searched in pieces, because an upload may have any size. */
 async function says({ env, traces }: Search, key: string, size: number): Promise<boolean> {
   const isUpload = key.startsWith("batches/") && key.split("/")[3] === "upload";
   for (let offset = 0; offset < size; offset += PIECE_BYTES - OVERLAP_BYTES) {
@@ -53,7 +56,7 @@ async function says({ env, traces }: Search, key: string, size: number): Promise
   return false;
 }
 
-/** Rewrites a stored payload or output. Outputs of running instances are kept, because the instances use them. */
+/** Rewrites a stored payload or output. Outputs of running instances remain unchanged, because the instances use these outputs. */
 async function ofEngine(search: Search, key: string): Promise<Fate> {
   const { env, tenantId, traces, apply } = search;
   const text = await textOf(env, key);
@@ -64,7 +67,7 @@ async function ofEngine(search: Search, key: string): Promise<Fate> {
   return "changed";
 }
 
-/** Rewrites archived facts with pseudonyms, like the facts of a ledger. */
+/** Rewrites archived facts with pseudonyms, in the same way as the facts of a ledger. */
 async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: string): Promise<Fate> {
   const object = await PAYLOADS.get(key);
   if (!object) return "nothing";
@@ -77,7 +80,7 @@ async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: stri
   return "changed";
 }
 
-/** Rewrites a part of a batch's result or of its refused rows, or deletes an upload. */
+/** Rewrites a part of a batch's result, or the batch's refused or failed rows. An upload is deleted and not rewritten. */
 async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): Promise<Fate> {
   const [, , batchId = "", what] = key.split("/");
   const batch = await findBatch(env.DB, tenantId, batchId);
@@ -96,7 +99,7 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
   return "changed";
 }
 
-/** Failed rows that a retry would import: rows that mention the person are removed. */
+/** Removes rows that mention the person from the failed rows of a batch, because a retry would import these rows. */
 async function ofFailedRows({ env, traces, apply }: Omit<Search, "tenantId">, key: string, text: string, batch: Batch): Promise<Fate> {
   if (!hasEnded(batch)) return "waiting";
   if (apply)
@@ -107,7 +110,10 @@ async function ofFailedRows({ env, traces, apply }: Omit<Search, "tenantId">, ke
   return "changed";
 }
 
-/** A part of a batch's result: an export of contacts loses the person's rows; in other parts, mentions of the person are rewritten. */
+/**
+ * Returns a part of a batch's result without mentions of the person. The person's own rows are removed from an export of contacts. All
+ * other mentions are rewritten.
+ */
 function resultWithout(text: string, { format, dataset, operation, formulas }: Batch, traces: Traces): string {
   const drops = dataset === "contacts" && operation === "export";
   if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
@@ -120,7 +126,7 @@ function resultWithout(text: string, { format, dataset, operation, formulas }: B
   return same ? text : toCsv(left, formulas);
 }
 
-/** The line of another contact without mentions of the person; undefined for the person's own line. */
+/** Returns the line of another contact without mentions of the person, and an empty text for the person's own line. */
 function contactLine(line: string, traces: Traces): string {
   const { contact_id, email, properties = {}, ...more } = JSON.parse(line) as Record<string, unknown> & { properties?: object };
   if (traces.isTheirs(contact_id)) return "";
@@ -128,14 +134,14 @@ function contactLine(line: string, traces: Traces): string {
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }
 
-/** The cells of another contact's CSV row without mentions of the person; the fourth cell contains the contact's properties. */
+/** Returns the cells of another contact's CSV row without mentions of the person. The fourth cell contains the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
 
 /**
- * The rewritten cells of a fact: name, entity, type, subtype, time and payload. A fact's entity, type and time remain unchanged, as in
- * its ledger.
+ * Returns the rewritten cells of a fact: name, entity, type, subtype, time and payload. Entity, type and time remain unchanged, as in the
+ * fact's ledger.
  */
 function factCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => {
@@ -145,7 +151,7 @@ function factCells(cells: string[], traces: Traces): string[] {
   });
 }
 
-/** The rewritten cells of a finding; the second cell is a contact's id, or names a fact. */
+/** Returns the rewritten cells of a finding. The second cell contains a contact's id or a fact's name. */
 function findingCells(cells: string[], traces: Traces): string[] {
   return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
 }

@@ -20,7 +20,7 @@ import { idsOf, type Known, together, whoIs } from "./person.ts";
 import { type Ended, endPutOff } from "./put-off.ts";
 import { BEGINNING, type Counts, isBeginning, isOver, type Progress, search } from "./sweep.ts";
 
-/** The command that forgets a person. */
+/** A running command that forgets a person. */
 export interface ForgetCall {
   env: Env;
   tenantId: string;
@@ -42,7 +42,7 @@ interface Row extends Record<string, unknown> {
 
 type Whom = Pick<ForgetCall, "env" | "tenantId" | "person">;
 
-/** True if another command has finished or continues to forget the same person: this command has nothing to do. */
+/** `others` is true if another command has forgotten the same person, or continues this work. In this case the present command ends. */
 interface Whose {
   others?: true;
 }
@@ -52,7 +52,7 @@ const OTHERS = { others: true } as const;
 /** Time limit of a search in one step, and in one dry run. */
 const SEARCH_MS = 15_000;
 
-/** The number of rows that a command would remove or rewrite now, by place. */
+/** Counts the rows that a command would remove or rewrite now, by place. */
 export async function previewOf(
   env: Env,
   tenantId: string,
@@ -66,9 +66,10 @@ export async function previewOf(
 }
 
 /**
- * Removes a person from all tables that work with contacts, in one write, after which the person cannot be restored. Waits until no push
- * has reserved one of the person's contacts. The write is refused, and the step reads again, if a contact was written after it was read;
- * other writes based on an earlier read are refused. Ids found by an earlier, unfinished command are included.
+ * Removes a person from all tables that work with contacts, in one write. After this write the person cannot be restored. The function
+ * waits until no push has reserved one of the person's contacts. If a contact was written after the read, this write is refused and the
+ * step reads again. Later writes of other steps that are based on an earlier read are refused. Ids that an earlier, unfinished command has
+ * found are included.
  */
 export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
@@ -84,7 +85,8 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
     const asRead = ids.map((id) => ({ id, revision: revisions.get(id) ?? 0 }));
     const before = row.progress === null ? {} : (JSON.parse(row.progress) as Progress).removed;
     const removed = sumOf(before, await rowsOf(env, tenantId, known, candidates.length));
-    // The contact was merged with another one after the request: both are the same person.
+    // If the contact was merged with another contact since the ids were read, the step starts again, because both contacts are the same
+    // person.
     if ((await idsOf(env, tenantId, row.contact_id)).some((id) => !ids.includes(id))) return { busyUntil: 0 };
     return {
       statements: [
@@ -106,8 +108,8 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
 }
 
 /**
- * Runs the next part of a person's search. Returns the search's progress: `over` if it is complete. Throws `not_retryable` if a pass
- * ended with rows that must wait, unless it `mayWait`; a retry starts the pass again.
+ * Runs the next part of a person's search. Returns the search's progress, with `over` if the search is complete. Throws `not_retryable` if
+ * a pass ended with rows that must wait, unless `mayWait` is true. A retry starts the pass again.
  */
 export async function searchOn(
   call: ForgetCall,
@@ -137,7 +139,7 @@ export async function searchOn(
   };
 }
 
-/** Ended deliveries count as found rows, so that another pass follows. */
+/** Adds ended deliveries to the progress. These deliveries count as found rows, so that another pass follows. */
 function counting(progress: Progress, { count }: Ended): Progress {
   if (count === 0) return progress;
   return { ...progress, found: progress.found + count, removed: sumOf(progress.removed, { "deliveries put off": count }) };
@@ -157,8 +159,8 @@ function underWay(waiting: number, instances: readonly string[]): Error {
 }
 
 /**
- * Deletes the last row with the person's ids, and audits the counts by place, without names. Earlier failed requests under another id of
- * the same person are finished together with it.
+ * Deletes the last row with the person's ids, and audits the counts by place, without names. Earlier failed requests under other ids of the
+ * same person are finished too.
  */
 export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts }>> {
   const { tenantId, person: pseudonym, instanceId } = call;
@@ -188,21 +190,21 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
   };
 }
 
-/** The person's records in the CRM; undefined if another command has finished the request. */
+/** Returns the person's records in the CRM. The lists are empty if another command has finished the request. */
 export async function recordsOf(whom: Whom): Promise<Pick<Known, "records" | "unsure">> {
   const row = await findRow(whom);
   return row ? begun(row).known : { records: [], unsure: [] };
 }
 
-/** The person's data at the time of the removal, and the search's progress. */
+/** Returns the person's data at the time of the removal, and the search's progress. */
 function begun({ person, progress }: Row): { known: Known; progress: Progress } {
   if (person === null || progress === null) throw new MillraceError("invariant", "A search was begun before its person was taken off.");
   return { known: JSON.parse(person) as Known, progress: JSON.parse(progress) as Progress };
 }
 
 /**
- * The row of the person that this command forgets; undefined if another command has taken it over or finished it. Throws
- * `not_retryable` if there was no request.
+ * Returns the row of the request on which this command works. The result is undefined if another command has taken over or finished the
+ * request. Throws `not_retryable` if there was no request.
  */
 async function ownRow(call: ForgetCall): Promise<Row | undefined> {
   const { env, tenantId, person, instanceId } = call;
@@ -222,7 +224,7 @@ async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined
   return row;
 }
 
-/** All known data of a person: the present data, and the data of earlier unfinished commands under any of the person's ids. */
+/** Returns all known data of a person: the current data, and the data of earlier unfinished commands under any of the person's ids. */
 async function allKnownOf(env: Env, tenantId: string, contactId: string): Promise<Awaited<ReturnType<typeof whoIs>>> {
   const { known, candidates } = await whoIs(env, tenantId, contactId);
   const before = await query<{ person: string }>(
@@ -240,7 +242,7 @@ function sumOf(one: Counts, other: Counts): Counts {
   );
 }
 
-/** The number of rows that belong to the person only. */
+/** Counts the rows that belong only to the person. */
 async function rowsOf({ DB }: Env, tenantId: string, { ids }: Known, contacts: number): Promise<Counts> {
   const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids.map(({ id }) => id))}`;
   const [counted] = await query<{ crm_links: number; crm_failures: number }>(

@@ -10,7 +10,7 @@ import { rewriteLink } from "../crm/links.ts";
 import { type Properties, propertyNames } from "../crm/properties.ts";
 import { busyWith, refuseIfPushed, sendsSaying, wasRefused } from "../crm/sends.ts";
 
-/** Maximum number of contacts scanned in one slice. */
+/** Maximum number of contacts that one slice scans. */
 const ROWS = 500;
 
 interface Search {
@@ -22,7 +22,7 @@ interface Search {
   asker: CallOptions;
 }
 
-/** A contact that may mention the person, and its CRM state. */
+/** A contact that may mention the person, with the contact's CRM state. */
 interface Row extends Record<string, unknown> {
   id: string;
   properties: string;
@@ -33,20 +33,21 @@ interface Row extends Record<string, unknown> {
   error: string | null;
 }
 
-/** A contact that mentions the person, and its rewritten texts. */
+/** A contact that mentions the person, with the contact's rewritten texts. */
 interface Rewrite {
   row: Row;
   properties: string;
   known: string;
   maybe: string;
   error: string | null;
-  /** True if the CRM may contain the same text. */
+  /** True if the CRM may contain these texts too. */
   isShared: boolean;
 }
 
 /**
- * Rewrites mentions of the person in one slice of the other contacts: first in the CRM, if it has the same texts, then in our rows. The
- * contact and its CRM record agree before and after, so no sync restores the old text or reads the new one as a change.
+ * Rewrites mentions of the person in one slice of other people's contacts. Texts that the CRM has too are rewritten first in the CRM and
+ * then in our rows. A contact and its CRM record therefore have the same text before and after. No sync restores the old text, or treats
+ * the new text as a change.
  */
 export async function rewriteContacts(search: Search, from: string | null): Promise<Rewritten> {
   const { env, tenantId, traces, apply } = search;
@@ -93,8 +94,8 @@ function rewriteOf(env: object, row: Row, traces: Traces): Rewrite | undefined {
 }
 
 /**
- * Writes the rewritten texts of contacts, all or none, and returns their number. The write waits while a sync has reserved one of the
- * contacts.
+ * Writes the rewritten texts of all given contacts in one write, and returns the number of these contacts. The write waits while a sync has
+ * reserved one of the contacts.
  */
 async function write(search: Search, rewrites: readonly Rewrite[]): Promise<number> {
   const { env, tenantId } = search;
@@ -116,14 +117,14 @@ async function write(search: Search, rewrites: readonly Rewrite[]): Promise<numb
 }
 
 /**
- * Rewrites the same texts in the CRM, in their current form, so that a person's additions remain. A record without the contact's key
- * belongs to another contact. Throws `not_retryable` for a contact whose record the CRM does not show, or whose new text it
- * refuses.
+ * Rewrites mentions of the person in the contacts' CRM records. The current texts of the CRM are rewritten, so that changes by people in
+ * the CRM remain. A record without the contact's key belongs to another contact. Throws `not_retryable` for a contact whose record or new
+ * text the CRM refuses.
  */
 async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites: readonly Rewrite[]): Promise<void> {
   const shared = rewrites.filter(({ isShared }) => isShared);
   if (shared.length === 0) return;
-  // The ids of one CRM account may belong to other people in another account.
+  // This read throws an error if the deployment has another CRM account, where the same ids may belong to other people.
   await readOf(env, tenantId, sql`SELECT 1`);
   const upstream = crm(env, tenantId);
   const owners = new Map(shared.map(({ row }) => [row.crm_id ?? "", row.id]));

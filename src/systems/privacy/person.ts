@@ -4,15 +4,15 @@ import { contactKey } from "../crm/keys.ts";
 import { type Candidate, candidatesByIds } from "../crm/links.ts";
 import { contactBookOf } from "../facts/derived/contact-books.ts";
 
-/** A person, and their records in the CRM. */
+/** A person, with the person's records in the CRM. */
 export interface Known extends Person {
-  /** The person's linked records in the CRM, and our keys on them. */
+  /** The person's linked records in the CRM, with our keys of these records. */
   records: { crmId: string; key: string }[];
-  /** Keys under which an interrupted push may have created a record. */
+  /** Keys with which an interrupted push may have created a record. */
   unsure: string[];
 }
 
-/** Shortest telephone number that is searched. */
+/** Minimum number of digits of a telephone number that is searched. */
 const LEAST_DIGITS = 6;
 
 /** Combines a person's data from two reads. */
@@ -29,13 +29,16 @@ export function together(one: Known, other: Known): Known {
   };
 }
 
-/** All ids that belong to the same person as a contact. */
+/** Returns the ids of all contacts that are the same person as the given contact. */
 export async function idsOf(env: Env, tenantId: string, contactId: string): Promise<string[]> {
   const { canonical_id, merged } = await contactBookOf(env, tenantId).contact(contactId);
   return [...new Set([contactId, canonical_id, ...merged])];
 }
 
-/** All ids of a contact's person, with the identifiers from the person's contacts and from the CRM's known values. */
+/**
+ * Returns all ids of a contact's person. The result also contains the person's identifiers from these contacts and from the CRM's known
+ * values.
+ */
 export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
   const ids = await idsOf(env, tenantId, contactId);
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
@@ -51,7 +54,7 @@ export async function whoIs(env: Env, tenantId: string, contactId: string): Prom
   const known: Known = {
     ids: ids.map((id) => ({ id, as: pseudonymOf(env, tenantId, id) })),
     emails: all("email").filter((email) => email.includes("@")),
-    // A name of a single word is too common to search.
+    // A name of a single word is not searched, because such a name is too common.
     names: all("name").filter((name) => /\S\s+\S/.test(name)),
     phones: all("phone", "mobilephone").filter((phone) => phone.replace(/\D/g, "").length >= LEAST_DIGITS),
     records: links.flatMap(({ key, link: { crmId } }) => (crmId ? [{ crmId, key }] : [])),

@@ -3,7 +3,7 @@ import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { type PutOff, selectPutOff, skipPutOff } from "../webhooks/deliveries.ts";
 
-/** The writes that end deliveries: their rows, and the wake-up of their instances. */
+/** The writes that end deliveries, which change the deliveries' rows and wake the deliveries' instances. */
 export interface Ended {
   count: number;
   statements: Statement[];
@@ -12,7 +12,7 @@ export interface Ended {
 
 /**
  * Ends deliveries that mention a person and wait for a disabled endpoint. These deliveries could not be sent before the endpoint is
- * enabled, and would keep the name for up to seven days. A redelivery sends the fact in its present form.
+ * enabled, and would keep the name for up to seven days. A redelivery sends the fact in its current, rewritten form.
  */
 export async function endPutOff(env: Env, tenantId: string, traces: Traces): Promise<Ended> {
   const found = (await query<PutOff & Record<string, unknown>>(env.DB, selectPutOff(tenantId, traces.mentions))).filter(

@@ -11,20 +11,20 @@ import { FOLDERS, rewriteFiles } from "./files.ts";
 import { rewriteContacts } from "./others.ts";
 import { TEXT_TABLES, withoutPrefix } from "./tables.ts";
 
-/** Number of rows that a search found, by place. */
+/** Numbers of rows by place, such as a table. */
 export type Counts = Record<string, number>;
 
 /** The progress of a search. */
 export interface Progress {
-  /** The index of the present place in the list of places; the list's length at the end of the pass. */
+  /** The index of the current place in the list of places. At the end of the pass this is the list's length. */
   at: number;
   from: string | null;
-  /** Rows that all passes have removed, by place. */
+  /** Numbers of rows that all passes have removed or rewritten, by place. */
   removed: Counts;
   /** Number of rows found in this pass. */
   found: number;
   waiting: number;
-  /** The first running instances with rows that must wait, of this pass. */
+  /** The first `NAMED` running instances that this pass has found and whose rows must wait. */
   waitsFor?: string[];
 }
 
@@ -37,9 +37,9 @@ interface Search {
   traces: Traces;
   /** False if mentions are only counted. */
   apply: boolean;
-  /** The identity for calls to the CRM. */
+  /** The idempotency key and the trace for calls to the CRM. */
   asker: CallOptions;
-  /** Number of rows that must wait, in the earlier places of the list. */
+  /** Number of rows in earlier places of the list that must wait. */
   waiting: number;
   /** Running instances that mention the person. */
   waitsFor: Set<string>;
@@ -56,7 +56,7 @@ const NAMED = 10;
 /** Maximum number of objects called in one slice. */
 const OBJECTS = 25;
 
-/** Every place to search, in order: ledgers before their projection, which is built from them. */
+/** All places to search, in order. Ledgers come before the projection, because the projection is built from the ledgers. */
 const PLACES: readonly Place[] = [
   { name: "ledgers", look: lookThroughLedgers },
   { name: "contact book", look: lookInBook },
@@ -74,7 +74,8 @@ const PLACES: readonly Place[] = [
   ...TEXT_TABLES.map((table) => ({
     name: withoutPrefix(table.table),
     look: async (search: Search, from: string | null) => {
-      // While a copy of a fact is in transit, the projection is not searched: the copy would become a second row beside the rewritten one.
+      // The projection is not searched while the queue may contain the message of an unchanged fact. That message would create a second row
+      // beside the rewritten row.
       if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
       const { env, tenantId, traces, apply } = search;
       return erasure.rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
@@ -86,7 +87,7 @@ const PLACES: readonly Place[] = [
   })),
 ];
 
-/** Continues a pass of the search until its end or its time limit. With `apply: false` the function only counts. */
+/** Continues a pass of the search until the end of the pass or the time limit. With `apply: false` the function only counts. */
 export async function search(
   env: Env,
   tenantId: string,
@@ -111,7 +112,7 @@ export async function search(
   return { ...now, waitsFor: [...waitsFor].slice(0, NAMED) };
 }
 
-/** Uses `traces` to rewrite rows, and records the running instances whose rows must be changed later. */
+/** Returns a rewriter that rewrites rows by `traces`, and records the running instances whose rows must be changed later. */
 function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
   return {
     mentions: traces.mentions,

@@ -1,6 +1,6 @@
 import { erasure, type TextTable } from "millrace/operate";
 
-/** The app's tables with rows that may mention people but are not a person's own. */
+/** The app's tables with rows that may mention a person without belonging to that person. */
 const APP_TEXTS: readonly TextTable[] = [
   { table: "webhook_deliveries", key: ["id"], texts: ["fact_id", "attempts"], order: ["endpoint_id", "matched_at", "id"] },
   { table: "crm_failures", key: ["sync_id", "contact_id"], texts: ["message"], order: ["sync_id", "contact_id"] },
@@ -8,7 +8,7 @@ const APP_TEXTS: readonly TextTable[] = [
   { table: "batch_keys", key: ["batch_id", "key"], texts: ["key"], order: ["batch_id", "key"] },
 ];
 
-/** The projection of the ledgers is searched right after them, independently of other places. */
+/** The projection of the ledgers is searched directly after the ledgers. */
 const FACTS: TextTable = {
   table: "facts",
   key: ["entity", "sequence", "fact_id"],
@@ -16,10 +16,10 @@ const FACTS: TextTable = {
   order: ["entity", "sequence", "fact_id"],
 };
 
-/** The tables to search: their rows remain, without the person's identifiers. */
+/** The tables to search. The rows of these tables remain, without the person's identifiers. */
 export const TEXT_TABLES: readonly TextTable[] = [FACTS, ...erasure.texts, ...APP_TEXTS];
 
-/** The app's tables with a tenant column, with the key columns of a row within the tenant. */
+/** The app's tables with a tenant column. For each table, the list contains the columns that identify a row within the tenant. */
 export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   article_pages: ["content_id", "site"],
   article_posts: ["content_id", "account"],
@@ -49,8 +49,8 @@ export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   webhook_versions: ["endpoint_id", "version"],
 };
 
-/** Tables with rows of a single person, or of a person's transfers: the rows are deleted. */
+/** Tables whose rows belong to a single person, or contain a person's data on the way to the CRM. These rows are deleted. */
 export const PERSON_TABLES = ["contacts", "crm_links", "crm_failures", "crm_sends", "forgettings"] as const;
 
-/** A table as the audit and the API name it: the engine's tables without `millrace_`. */
+/** Returns a table's name in the audit and the API, which is the name without the engine's prefix `millrace_`. */
 export const withoutPrefix = (table: string) => table.replace(/^millrace_/, "");

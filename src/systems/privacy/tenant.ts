@@ -18,21 +18,21 @@ export interface DeleteCall {
 
 interface Place {
   name: string;
-  /** Removes some data of a tenant, and returns the number of removed rows; 0 if none remain. */
+  /** Removes some data of a tenant, and returns the number of removed rows. The result is 0 if no data remain. */
   remove: (call: DeleteCall) => Promise<number>;
 }
 
-/** Maximum number of objects called in one slice, and of files that one call removes. */
+/** `OBJECTS` is the maximum number of objects that one slice calls. `FILES` is the maximum number of files that one call removes. */
 const OBJECTS = 25;
 const FILES = 1000;
 /** A tenant's folders in the bucket of payloads. */
 const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
-/** Rows that name objects, which are removed after the objects. */
+/** Tables whose rows contain names of objects. These rows are removed after the objects. */
 const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "millrace_tenant_objects", "millrace_lanes", "millrace_locks"]);
 
 const TABLES = Object.entries({ ...erasure.tenantTables, ...APP_TENANT_TABLES });
 
-/** The places to empty, in order: first the sources of new data, then running work, then the records of work. */
+/** The places from which data is removed, in order: first the sources of new data, then running work, then the records of work. */
 const PLACES: readonly Place[] = [
   ...rowsIn(["millrace_tokens", "millrace_schedules"]),
   { name: "instances under way", remove: ({ env, tenantId, instanceId }) => erasure.stopInstances(env, tenantId, instanceId) },
@@ -68,7 +68,10 @@ export async function tenantPreview(env: Env, tenantId: string): Promise<Counts>
   return Object.fromEntries([...counted, ...files].filter(([, count]) => count > 0));
 }
 
-/** Maximum number of tokens that this isolate revokes at once; the others end within 30 seconds, as all do in other isolates. */
+/**
+ * Maximum number of tokens that this isolate revokes immediately. Further tokens end within 30 seconds, and so do all of the tenant's
+ * tokens in other isolates.
+ */
 const TOLD_AT_ONCE = 50;
 
 /** Revokes a tenant's tokens, including the caller's, so that no new data arrives after the response. */
@@ -79,8 +82,8 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
 }
 
 /**
- * An earlier running command that deletes the same tenant: the earlier command continues, and this one stops, so that they do not end each
- * other.
+ * Returns an earlier running command that deletes the same tenant. The earlier command continues and the later command stops, so that the
+ * two commands do not end each other.
  */
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
   const by = { tenantId, actor: "" };
@@ -91,8 +94,8 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
 }
 
 /**
- * Removes data for a limited time. Returns the counts, and whether the pass is complete; a pass that finds nothing is the last. The call
- * does nothing if another instance (`older`) continues the deletion.
+ * Removes data for a limited time. Returns the counts of removed rows, and `over` if the pass is complete. A pass that removes no rows is
+ * the last pass. The call does nothing if another instance (`older`) continues the deletion.
  */
 export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
   const older = await olderThan(call);
@@ -109,7 +112,7 @@ export async function removeOn(call: DeleteCall, forMs: number): Promise<{ remov
   return { removed, over: true };
 }
 
-/** The permanent record of a tenant's deletion: who requested it, why, and the counts. */
+/** The permanent record of a tenant's deletion: the author, the reason, and the counts of removed rows. */
 export function deleted(
   { tenantId, instanceId }: DeleteCall,
   by: { actor: string; reason: string },
@@ -138,7 +141,7 @@ async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {
   const rows = await query<{ entity: string }>(env.DB, sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
   const entities = rows.map(({ entity }) => entity);
   await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).erase()));
-  // A charged account has a budget, with or without a limit.
+  // Each charged account has a budget, even without a limit.
   const accounts = entities.flatMap((entity) => (entity.startsWith("account/") ? [entity.slice("account/".length)] : []));
   await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
   await forgetNames(env, sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN ${among(entities)}`);

@@ -2,10 +2,10 @@ import ipaddr from "ipaddr.js";
 import { characterCount } from "millrace";
 
 const MAX_CHARACTERS = 2048;
-/** Lowest allowed port, except 443: mail, shells and databases use lower ports. */
+/** Lowest allowed port besides 443. Ports below it are refused, because mail servers, remote shells and other services use them. */
 const LOWEST_PORT = 1024;
 
-/** Top-level domains and subdomains of private networks or without a target. */
+/** Suffixes of host names that are used in private networks or never resolve to a public host. */
 const PRIVATE_SUFFIXES = [
   "localhost",
   "local",
@@ -26,12 +26,15 @@ const PRIVATE_SUFFIXES = [
   "metadata.goog",
 ];
 
-/** A URL with an acceptable text, or the reason why it is refused. `name` is the host name to resolve by DNS; absent for an IP address. */
+/**
+ * A URL whose text is acceptable, or the reason for the refusal of the URL. `name` is the host name to resolve by DNS, and is absent for an
+ * IP address.
+ */
 export type CheckedUrl = { url: URL; name?: string } | { refused: string };
 
 /**
- * Checks a URL by its text only. WHATWG's parser has already normalised decimal, hexadecimal, octal and short addresses. With `local`,
- * this machine is allowed too, including plain http.
+ * Checks a URL by its text only. WHATWG's parser has already normalised decimal, hexadecimal, octal and short addresses. With `local`, URLs
+ * on this machine are allowed too, even with plain http.
  */
 export function checkText(text: string, { local = false } = {}): CheckedUrl {
   if (characterCount(text) > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
@@ -67,10 +70,10 @@ export function isPublic(address: string): boolean {
   return parsed.kind() === "ipv4" || parsed.match(GLOBAL_UNICAST);
 }
 
-/** The address is public, but it serves Azure's machines their own secrets. */
+/** This address is in a public range, but at this address each Azure machine can read its own secrets. */
 const AZURE_WIRE_SERVER = "168.63.129.16";
 
-/** The range of public IPv6 addresses; compatible, translated and local forms are outside it. */
+/** The range of public IPv6 addresses; IPv4-compatible, translated and local addresses are outside this range. */
 const GLOBAL_UNICAST = ipaddr.parseCIDR("2000::/3");
 
 function whyPrivate(name: string): string | undefined {
@@ -78,7 +81,7 @@ function whyPrivate(name: string): string | undefined {
   if (!name.includes(".")) return "must name a host with its domain";
   const suffix = PRIVATE_SUFFIXES.find((one) => name === one || name.endsWith(`.${one}`));
   if (suffix) return `must not be in a private network, as names under ${suffix} are`;
-  // No public host name ends in a number; such a text is an IP address in a form that only some resolvers accept.
+  // No public host name ends in a number. A host that ends in a number is an IP address in a form that only some resolvers accept.
   if (/(^|\.)(\d+|0x[0-9a-f]*)$/.test(name)) return "is an address in an unsupported form";
   return undefined;
 }

@@ -13,7 +13,7 @@ import { redeliver } from "./redeliver.ts";
 
 const moment = z.iso.datetime({ offset: true });
 
-/** A listed fact: the endpoint, and the fact's ledger and position. */
+/** The parts of a listed fact's id: the endpoint, and the fact's ledger, name and position. */
 interface Owed {
   endpointId: string;
   entity: string;
@@ -22,8 +22,8 @@ interface Owed {
 }
 
 /**
- * Delivers the facts of a period to an endpoint that has no sent delivery of them, because it was disabled or is new. Each fact has the
- * delivery, the key and the `webhook-id` that it would have had, so a fact that was delivered is not delivered again.
+ * Delivers the facts of a period that were not delivered to an endpoint, because the endpoint was disabled or is new. Delivery, key and
+ * `webhook-id` are the same as in a normal delivery of the fact. Therefore a delivered fact is not delivered again.
  */
 export const deliverFacts = defineBulkVerb({
   name: "deliver",
@@ -69,8 +69,8 @@ async function deliverOne(call: BulkCall, id: string) {
   if (!known && !(await send(call, fact, { payload, delivery, request }))) {
     return unchanged("The fact's delivery is not kept any more: whether it was sent is unknown, so it is not sent again.");
   }
-  // The match is recorded after the delivery, because it names the delivery. The audit row is written last: until then, a repeated call
-  // completes the rest.
+  // The match is recorded after the delivery, because the match contains the delivery's id. The audit row is written last, so that a
+  // repeated call writes all missing parts.
   const { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id } = fact;
   const provenance = { tenant_id, trace_id, traceparent, tracestate, correlation_id, causation_id };
   await appendFacts(env as unknown as Env, provenance, [matched({ ...payload, id: delivery }, new Date().toISOString())]);
@@ -85,7 +85,7 @@ interface Sending {
   request: string;
 }
 
-/** Commits the delivery and its command; false if the key is known, from a delivery that is removed. */
+/** Commits the delivery and its command. Returns false if a command has the same key, which happens if the delivery's row was removed. */
 async function send({ env, catalog, by }: BulkCall, fact: RecordedFact, { payload, delivery, request }: Sending): Promise<boolean> {
   const { tenantId } = by;
   const { correlation_id, entity, fact_id, trace_id, traceparent = `00-${trace_id}-${"1".padStart(16, "0")}-01`, tracestate } = fact;
@@ -105,7 +105,7 @@ async function send({ env, catalog, by }: BulkCall, fact: RecordedFact, { payloa
   return answer?.replayed === false;
 }
 
-/** The stored versions of an enabled endpoint. Throws `invalid_transition` for an endpoint that is not enabled. */
+/** Returns the stored versions of an enabled endpoint. Throws `invalid_transition` for an endpoint that is not enabled. */
 async function enabledVersions(db: D1Database, tenantId: string, id: string): Promise<Version[]> {
   const versions = await versionsOf(db, tenantId, id);
   const state = versions.at(-1)?.state;
@@ -118,7 +118,7 @@ function deliveryId({ catalog, by }: Pick<BulkCall, "catalog" | "by">, { endpoin
   return instanceId(by.tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(named) ?? "");
 }
 
-/** Parses the id of a listed fact. Throws `invalid_payload` for a text that is no such id. */
+/** Parses the id of a listed fact. Throws `invalid_payload` for a text that is not an id of a listed fact. */
 function owedIn(id: string): Owed {
   try {
     const [endpointId, entity, factId, sequence] = z.tuple([z.string(), z.string(), z.string(), z.int()]).parse(JSON.parse(id));

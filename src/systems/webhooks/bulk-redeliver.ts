@@ -13,7 +13,7 @@ interface Standing {
   state: DeliveryState;
 }
 
-/** Sends deliveries of an endpoint again, chosen by period, and checks whether their receiver accepts them. */
+/** Sends an endpoint's deliveries of a period again, and checks whether the receiver accepts these deliveries. */
 export const redeliverDeliveries = defineBulkVerb({
   name: "redeliver",
   noun: "webhook deliveries",
@@ -44,13 +44,16 @@ export const redeliverDeliveries = defineBulkVerb({
   },
 });
 
-/** The deliveries in progress and the failed deliveries among the given ones, by id. */
+/** Returns the outcomes of the given deliveries by id. Successful deliveries have no entry. */
 export async function outcomesOf(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Map<string, Outcome>> {
   const found = await query<Standing>(db, selectStanding(tenantId, ids));
   return new Map(found.flatMap(({ id, state }) => (CAME[state] ? [[id, CAME[state]] as const] : [])));
 }
 
-/** A delivery that can be sent again. Throws `delivery_not_found`, and `invalid_transition` if its endpoint is deleted. */
+/**
+ * Returns a delivery that can be sent again. Throws `delivery_not_found` for an unknown delivery, and `invalid_transition` if the
+ * delivery's endpoint is deleted.
+ */
 async function repeatable(db: D1Database, tenantId: string, id: string): Promise<Standing> {
   const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
   if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
@@ -60,7 +63,7 @@ async function repeatable(db: D1Database, tenantId: string, id: string): Promise
   return found;
 }
 
-/** The outcome that corresponds to a delivery's state; undefined for a successful delivery. */
+/** The outcome for each state of a delivery; undefined for a successful delivery. */
 const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {
   pending: "open",
   failed: { code: "upstream_refused", why: "The receiver did not accept the delivery: its log has the responses." },

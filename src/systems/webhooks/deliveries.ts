@@ -4,26 +4,28 @@ import type { WebhookDelivery } from "../../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
 
-/** One request to a receiver, and its result. */
+/** One request to a receiver, and the result of the request. */
 export interface Attempt {
   /** The number of the attempt, from 1. */
   attempt: number;
   /** ISO 8601. */
   at: string;
-  /** The version of the endpoint that the attempt used: the newest at that time. */
+  /** The version of the endpoint that the attempt used, which was the newest version at that time. */
   version: number;
   /** The response's status; null without a response. */
   status: number | null;
-  /** The first KB of the response, as text. */
+  /** The first KB of the response's body, as text. */
   answer: string | null;
   error: string | null;
   ms: number;
 }
 
-/** A delivery as the sending step needs it. */
+/** A delivery, with the fields that the sending step needs. */
 export type Delivery = WebhookDelivery & {
   id: string;
-  /** The instance that sends the delivery: its id is the delivery's own for the first one, and a new one for each redelivery. */
+  /**
+   * The id of the instance that sends the delivery. The first instance has the id of the delivery; each redelivery has a new instance id.
+   */
   instance_id: string;
   tenant_id: string;
   /** The time at which the fact matched the endpoint, in ISO 8601. */
@@ -33,41 +35,44 @@ export type Delivery = WebhookDelivery & {
 /** A delivery in the log. */
 export interface LoggedDelivery {
   id: string;
-  /** The newest instance that sent or sends the delivery. */
+  /** The newest instance that has sent the delivery or is sending it. */
   instance_id: string;
   config_version: number;
   entity: string;
   fact_id: string;
   fact_type: string;
-  /** `sent` once the receiver has accepted the delivery, regardless of later redeliveries. */
+  /** `sent` from the first acceptance by the receiver on, regardless of later redeliveries. */
   state: DeliveryState;
-  /** The state of the newest redelivery; null if there was none. */
+  /** The state of the newest redelivery; null if the delivery was never sent again. */
   redelivery: DeliveryState | null;
   matched_at: number;
   tried: number;
   attempts: Attempt[];
 }
 
-/** Maximum number of attempts in a delivery's log, the newest ones: an operator may retry without limit. */
+/** Maximum number of attempts in a delivery's log. Only the newest attempts are kept, because an operator may retry without limit. */
 const KEPT_ATTEMPTS = 30;
 
-/** The delivery that a command requests. The delivery has the id of its first instance, so one id finds both. */
+/** Returns the delivery that a command requests. The delivery has the id of its first instance, so that one id identifies both. */
 export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
   const { tenant_id, created_at } = envelope;
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
 
-/** Inserts the row of a new delivery. An existing row is kept; a pruned row is not inserted again, because no instance would send it. */
+/**
+ * Inserts the row of a new delivery. An existing row remains unchanged. A pruned row is not inserted again, because no instance would send
+ * the delivery.
+ */
 export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
   return rowOf(deliveryOf(command));
 }
 
-/** Inserts the row of a test delivery, before its message is sent. */
+/** Inserts the row of a test delivery, before the delivery's message is sent. */
 export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
 }
 
-/** Inserts the row of a delivery that a request sends later, with the request's mark. */
+/** Inserts the row of a delivery that a request sends later, with the id of the request. */
 export function laterRow(tenantId: string, id: string, payload: WebhookDelivery, request: string): RowStatement {
   const matched_at = new Date().toISOString();
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at, redelivery: request });
@@ -85,7 +90,10 @@ const INSERT = `
     value->>'redelivery'
   FROM json_each(?1) WHERE NOT ${instances.isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
-/** Appends an attempt to the delivery's log. A repeated write has no effect: it requires that the previous attempt is the log's last. */
+/**
+ * Appends an attempt to the delivery's log. The write requires that the previous attempt is the last attempt in the log, so that a repeated
+ * write has no effect.
+ */
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
   return sql`
     UPDATE webhook_deliveries SET tried = ${attempt.attempt},
@@ -95,27 +103,34 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
 }
 
 /**
- * The state of a delivery's newest instance. A pending instance that has ended is not counted: an operator has terminated it, or skipped
- * its command's dead letter. If that instance is retried, it is pending again.
+ * The state of a delivery's newest instance. A pending delivery whose instance has ended counts as skipped. In this case an operator has
+ * terminated the instance, or skipped the dead letter of the instance's command. After a retry of the instance the delivery is pending
+ * again.
  */
 const HAS_ENDED = instances.exists("d", { id: "coalesce(d.instance_id, d.id)", statuses: statuses.settled });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
-/** A delivery's state for display: if the redelivery of a sent delivery fails, the state remains `sent`. */
+/** A delivery's state for display. The state remains `sent` even if a redelivery of the sent delivery fails. */
 const SHOWN = fragment(`iif(d.sent_at IS NOT NULL, 'sent', ${STATE.fragment})`);
 /** The state of a delivery's newest redelivery. */
 const REDELIVERY = fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)`);
 
-/** The states from which a delivery can be sent again. A failed delivery is retried as its instance, and a pending one is in progress. */
+/**
+ * The states from which a delivery can be sent again. For a failed delivery the instance is retried instead, and a pending delivery is
+ * still being sent.
+ */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
 type Repeatable = (typeof REPEATABLE)[number];
 
 const IS_REPEATABLE = fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) => `'${state}'`).join(", ")})`);
 
-/** The deliveries of an endpoint that a request selects. The time when a fact matched the endpoint, in milliseconds. */
+/**
+ * The deliveries of an endpoint that a request selects, by id or by state. `since` and `until` limit the time of the match, in
+ * milliseconds.
+ */
 export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
 
-/** An endpoint's deliveries in one state, as the subject of a bulk action. */
+/** Selects an endpoint's deliveries in one state, for a bulk action. */
 export function selectRepeatable(tenantId: string, endpointId: string, which: Exclude<Repeated, { id: string }>): Statement {
   return sql`
     SELECT id, matched_at AS at FROM webhook_deliveries d
@@ -123,18 +138,18 @@ export function selectRepeatable(tenantId: string, endpointId: string, which: Ex
       AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}`;
 }
 
-/** The states and targets of deliveries, by their ids. */
+/** Selects the states and endpoints of the deliveries with these ids. */
 export function selectStanding(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
-/** The states in which a delivery was not sent, and can be sent again. */
+/** The SQL condition for deliveries that were not accepted and can be sent again. */
 const UNSENT = fragment(`d.sent_at IS NULL AND ${STATE.fragment} IN ('skipped', 'gone')`);
 
 /**
- * Facts of a period that match an endpoint's current types and have no delivery, or one that was skipped or answered 410 Gone. The id is
- * JSON text: endpoint, ledger, name and position.
+ * Selects facts of a period that match an endpoint's current types and were not accepted. Such a fact has no delivery, or its delivery was
+ * skipped or answered with 410 Gone. The id is JSON text: endpoint, ledger, name and position.
  */
 export function selectOwed(tenantId: string, endpointId: string, { since, until }: { since: number; until: number }): Statement {
   return sql`
@@ -147,12 +162,15 @@ export function selectOwed(tenantId: string, endpointId: string, { since, until 
 }
 
 /**
- * The clocks of two machines differ, so the stored time of a match may be earlier than the time of its fact. Earlier deliveries are not
- * read.
+ * Maximum difference between the clocks of two machines. The stored time of a match may be earlier than the time of the fact by up to this
+ * difference. Deliveries with an even earlier time are not read.
  */
 const CLOCKS_DIFFER_MS = 3_600_000;
 
-/** A delivery that a request sends later: its state, and whether it belongs to this request and was sent. */
+/**
+ * Reads the state of a delivery that a request sends later. `own` is 1 if this request sends the delivery. `sent` is 1 if the receiver has
+ * accepted the delivery.
+ */
 export async function laterOf(db: D1Database, tenantId: string, id: string, request: string) {
   const [row] = await query<{ own: number; sent: number; state: DeliveryState }>(
     db,
@@ -163,7 +181,7 @@ export async function laterOf(db: D1Database, tenantId: string, id: string, requ
   return row && { isOwn: row.own === 1, isSent: row.sent === 1, state: row.state };
 }
 
-/** Updates the row of a delivery without a change, so that its audit row is written only if the delivery exists. */
+/** Updates the row of a delivery without a change, so that the audit row of an action is written only if the delivery exists. */
 export function touchDelivery(tenantId: string, id: string): Statement {
   return sql`UPDATE webhook_deliveries SET tried = tried WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
@@ -171,12 +189,13 @@ export function touchDelivery(tenantId: string, id: string): Statement {
 export interface Asking {
   tenantId: string;
   endpointId: string;
-  /** The id of the request: one request sends a delivery again once. */
+  /** The id of the request. A request sends each delivery again only once. */
   request: string;
 }
 
 /**
- * The deliveries that a request selects and has not sent yet, oldest first. A delivery named by its id is also returned after it was sent.
+ * Selects the deliveries that a request requires and has not sent yet, oldest first. A delivery that the request selects by id is returned
+ * even after the request has sent it.
  */
 export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
   const chosen =
@@ -189,7 +208,7 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
-/** One delivery of the requested period that the request has already sent again; undefined if there is none. */
+/** Selects one of the requested deliveries that the request has already sent again. The result is empty if the request has sent none. */
 export function selectHad({ tenantId, endpointId, request }: Asking, which: Repeated): Statement {
   const chosen =
     "id" in which
@@ -201,8 +220,8 @@ export function selectHad({ tenantId, endpointId, request }: Asking, which: Repe
 }
 
 /**
- * Sets deliveries to pending for this request, each with its new instance, in the same transaction as the other writes. The write fails
- * if another request has set one of them first, because two instances would write one log.
+ * Sets deliveries to pending for this request, each with its new instance, in the same transaction as the other writes. The write fails if
+ * another request has already set one of the deliveries to pending. Otherwise two instances would write the same log.
  */
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
@@ -213,24 +232,24 @@ export function repeatDeliveries({ tenantId, request }: Asking, instances: Reado
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
 }
 
-/** True for the error that `repeatDeliveries` causes on purpose. */
+/** True for the error by which `repeatDeliveries` refuses a write. */
 export function isUnderWay(error: unknown): boolean {
   return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
 }
 
-/** True if the request has already sent this delivery again: its command is known, and would start no instance. */
+/** The SQL condition that the request has already sent this delivery again. Another command of the request would start no instance. */
 function hasHad(request: string): Statement {
   return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
 }
 
-/** Records the result of a delivery, as its newest instance reports it. */
+/** Records the result of a delivery if the given instance is the delivery's newest instance. */
 export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
   return sql`
     UPDATE webhook_deliveries SET state = ${state} ${state === "sent" ? sql`, sent_at = coalesce(sent_at, ${now})` : sql``}
     WHERE id = ${id} AND tenant_id = ${tenant_id} AND coalesce(instance_id, ${instance_id}) = ${instance_id}`;
 }
 
-/** A delivery that waits for a disabled endpoint, with its command. */
+/** A delivery that waits for a disabled endpoint, with the delivery's command. */
 export interface PutOff {
   id: string;
   endpoint_id: string;
@@ -240,7 +259,8 @@ export interface PutOff {
 }
 
 /**
- * Deliveries that wait for disabled endpoints and may mention one of these texts in a fact's name or a command.
+ * Selects deliveries that wait for disabled endpoints. Only deliveries whose fact's name or command contains one of the given texts are
+ * selected.
  */
 export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
   const { join, envelope } = instances.find("d", "d.id");
@@ -254,7 +274,7 @@ export function selectPutOff(tenantId: string, mentions: readonly string[]): Sta
         WHERE instr(lower(d.fact_id || char(10) || coalesce(${envelope}, '')), m.value) > 0)`;
 }
 
-/** Skips deliveries that still wait for a disabled endpoint; their instances read this at their next check. */
+/** Skips deliveries that still wait for a disabled endpoint. The deliveries' instances end at their next check. */
 export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = 'skipped'
@@ -263,20 +283,20 @@ export function skipPutOff(tenantId: string, ids: readonly string[]): Statement 
         WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
 }
 
-/** The current endpoint and state of a delivery. */
+/** The current state of a delivery and of its endpoint. */
 export interface Target {
   version: number;
   url: string;
   state: string;
   /** True if the delivery was skipped by `skipPutOff`, or a newer instance sends it. */
   isSkipped: boolean;
-  /** Number of attempts before this instance's. */
+  /** Number of attempts that earlier instances have made. */
   tried: number;
   /** Generations of the endpoint's secret that sign requests, newest first. */
   generations: number[];
 }
 
-/** A delivery's endpoint in its present version; undefined if retention has removed it. */
+/** Reads a delivery's endpoint in its current version; undefined if retention has removed the endpoint or the delivery. */
 export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, instance_id }: Delivery): Promise<Target | undefined> {
   const [row] = await query<Omit<Target, "generations" | "isSkipped"> & { generations: string; skipped: number }>(
     db,
@@ -303,7 +323,7 @@ interface DeliveryFilter {
   redelivery?: DeliveryState | undefined;
 }
 
-/** The deliveries of an endpoint that are older than a position, newest first, without their attempts. */
+/** Lists the deliveries of an endpoint before a position, newest first, without the attempts. */
 export function listDeliveries(
   db: D1Database,
   tenantId: string,

@@ -11,7 +11,7 @@ export interface EndpointConfig {
   enabled: boolean;
 }
 
-/** An endpoint in one version. */
+/** One version of an endpoint. */
 export interface Endpoint {
   id: string;
   version: number;
@@ -26,13 +26,16 @@ export interface Endpoint {
   changed_by: string;
 }
 
-/** The tenant of an endpoint, and the operator who changes it. */
+/** The tenant of an endpoint, and the operator who changes the endpoint. */
 export type By = Operator;
 
-/** Maximum number of endpoints of one tenant, not counting deleted ones. This number bounds the deliveries per fact. */
+/**
+ * Maximum number of endpoints of one tenant, not counting deleted ones. This limit is also the maximum number of deliveries for one fact.
+ */
 export const MAX_ENDPOINTS = 100;
 /**
- * Maximum number of stored versions of a tenant's endpoints, replaced and deleted ones included: about twenty changes a day.
+ * Maximum number of stored versions of a tenant's endpoints, including replaced and deleted versions. The limit allows about twenty changes
+ * a day.
  */
 export const MAX_VERSIONS = 10_000;
 
@@ -41,7 +44,10 @@ const INSERT = fragment(`
     INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason,
       created_at, changed_at, changed_by)`);
 
-/** Inserts the first version of a new endpoint. Returns the version, or nothing above the tenant's limit or if the id is in use. */
+/**
+ * Inserts the first version of a new endpoint. Returns the version, or no row if the tenant has the maximum number of endpoints or
+ * versions, or if the id is in use.
+ */
 export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
   return sql`
     ${INSERT}
@@ -60,9 +66,8 @@ export function hasRoom(tenantId: string): Statement {
 }
 
 /**
- * Marks the endpoint's current version as replaced, if it is the expected one, not deleted, and `so` is true. The statement runs before
- * the insert of the next
- * version.
+ * Marks the endpoint's current version as replaced, if this is the expected version, the endpoint is not deleted, and `so` is true. The
+ * statement runs before the insert of the next version.
  */
 function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
   return sql`
@@ -73,7 +78,7 @@ function replace(tenantId: string, id: string, expected: number, so: Statement):
 
 type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string };
 
-/** Inserts the version after the expected one. Inserts and returns nothing if another change was made first. */
+/** Inserts the version that follows the expected version. The statement inserts and returns no row if another change was made first. */
 function insertNext(by: By, id: string, expected: number, change: Change): Statement {
   const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? fragment(column) : value);
   const types = change.fact_types && JSON.stringify(change.fact_types);
@@ -89,9 +94,9 @@ function insertNext(by: By, id: string, expected: number, change: Change): State
 }
 
 /**
- * The statements that change an endpoint, to be committed as one batch. The last statement returns the new version, or nothing if the
- * expected one is
- * no longer current or the tenant's limit is reached. A deletion is always possible, because there is at most one per endpoint.
+ * The statements that change an endpoint, to be committed as one batch. The last statement returns the new version. It returns no row if
+ * the expected version is no longer current, or the tenant has the maximum number of versions. A deletion ignores this maximum, because
+ * each endpoint is deleted at most once.
  */
 export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
   const room = change.state === "deleted" ? sql`true` : hasRoom(by.tenantId);
@@ -99,8 +104,8 @@ export function changeEndpoint(by: By, id: string, expected: number, change: Cha
 }
 
 /**
- * Disables an endpoint after its receiver refused further requests, if its version is unchanged. The limit of versions never refuses this
- * change, because each enabling allows it once.
+ * Disables an endpoint whose receiver wants no further requests, if the endpoint's version is unchanged. The maximum number of versions
+ * does not apply, because this change happens at most once after each enabling.
  */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
   const by = { tenantId, actor: "millrace" };
@@ -111,7 +116,7 @@ export function stateOf({ enabled }: Pick<EndpointConfig, "enabled">): EndpointS
   return enabled ? "enabled" : "disabled";
 }
 
-/** The current version of an endpoint; undefined if the tenant has no endpoint with this id. */
+/** Reads the current version of an endpoint; undefined if the tenant has no endpoint with this id. */
 export async function getEndpoint(db: D1Database, tenantId: string, id: string): Promise<Endpoint | undefined> {
   const [row] = await query<Row>(
     db,
@@ -120,7 +125,7 @@ export async function getEndpoint(db: D1Database, tenantId: string, id: string):
   return row && asEndpoint(row);
 }
 
-/** The endpoints of a tenant that are older than a position, newest first; deleted ones only on request. */
+/** Lists the endpoints of a tenant before a position, newest first. Deleted endpoints are listed only if the caller requests it. */
 export async function listEndpoints(
   db: D1Database,
   tenantId: string,
@@ -141,14 +146,14 @@ export async function listEndpoints(
 export type Version = Pick<Endpoint, "id" | "version" | "fact_types" | "state" | "created_at" | "changed_at">;
 
 /**
- * The stored versions of a tenant's endpoints that were current at a time or later, for matching facts. At most `MAX_VERSIONS` versions
- * with few fields, because memory also holds those of other tenants.
+ * Reads the versions of a tenant's endpoints that were current at a given time or later, to match facts. A tenant has at most
+ * `MAX_VERSIONS` versions. Only a few fields are read, because the versions of other tenants are in memory too.
  */
 export function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
   return versions(db, sql`tenant_id = ${tenantId} AND (replaced_at IS NULL OR replaced_at >= ${at})`);
 }
 
-/** All stored versions of one endpoint, the current one last. */
+/** Reads all stored versions of one endpoint. The current version is last. */
 export function versionsOf(db: D1Database, tenantId: string, id: string): Promise<Version[]> {
   return versions(db, sql`tenant_id = ${tenantId} AND endpoint_id = ${id}`);
 }

@@ -2,15 +2,15 @@ import { checkText } from "./address.ts";
 import { resolve } from "./resolve.ts";
 import { allowsLocal, resolverOf, type WebhookVars } from "./settings.ts";
 
-/** The result of checking a URL: allowed; refused with a reason; or unknown for now. */
+/** The result of checking a URL: allowed, refused with a reason, or currently unknown with a reason. */
 export type CheckedTarget =
   | { verdict: "public"; url: URL }
   | { verdict: "refused"; reason: string }
   | { verdict: "unknown"; reason: string };
 
 /**
- * Checks a webhook's URL: its text, then every IP address of its host name. The check runs when an endpoint is registered, and before each
- * request. A DNS change between the check and the platform's connection cannot be detected.
+ * Checks a webhook's URL: first the URL's text, then every IP address of the host name. The check runs when an endpoint is registered, and
+ * before each request. A DNS change between the check and the platform's connection cannot be detected.
  */
 export async function checkTarget(env: WebhookVars, text: string): Promise<CheckedTarget> {
   const checked = checkText(text, { local: allowsLocal(env) });

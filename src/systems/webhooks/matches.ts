@@ -6,8 +6,8 @@ import { offer } from "./offer.ts";
 import { matched } from "./outcome.ts";
 
 /**
- * Records in each endpoint's ledger at once that a fact has matched it, so that the ledger also has deliveries that never end. `workflow`
- * is the name of the workflow that sends deliveries.
+ * Records immediately, in the ledger of each matching endpoint, that a fact has matched the endpoint. In this way the ledger also contains
+ * deliveries that never end. `workflow` is the name of the workflow that sends deliveries.
  */
 export function stateMatches(workflow: string): (told: Routed<RecordedFact>) => Promise<void> {
   return async (told) => {

@@ -7,9 +7,9 @@ import { type Endpoint, type Version, versionsSince } from "./endpoints.ts";
 const DAY_MS = 86_400_000;
 
 /**
- * Creates one delivery for each endpoint whose version at the recording of a fact matches that fact. A redelivered fact therefore gives
- * the same deliveries, which are recognised, even after an endpoint was changed. All facts of one day share one read of the versions from
- * that day on.
+ * Creates one delivery for each endpoint that matches a fact. The endpoint's version at the time of the fact's recording decides. A
+ * repeated message of the fact therefore gives the same deliveries, even after a change of an endpoint. In a batch, the facts of one day
+ * share one read of the versions.
  */
 export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
   const fact = ownFact(told);
@@ -24,8 +24,8 @@ export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery
 }
 
 /**
- * The delivery of a fact that is sent later, by the versions of one endpoint. If the fact matched when it was recorded, the delivery of
- * that time is used; otherwise the newest version decides.
+ * Returns the delivery of a fact that is sent later to one endpoint. If the endpoint's version at the fact's recording matched the fact,
+ * that version is used, otherwise the newest version.
  */
 export function laterDelivery(versions: readonly Version[], fact: RecordedFact): WebhookDelivery | undefined {
   const [then] = inForce(versions, Date.parse(fact.recorded_at)).filter((version) => matches(version, fact));
@@ -42,7 +42,8 @@ function deliveryTo({ id, version }: Version, { entity, fact_id, type }: Recorde
 }
 
 /**
- * The newest version of each endpoint at a time. If all versions of that time are pruned, the oldest stored version is used instead.
+ * Returns, for each endpoint, the version that was current at the given time. If that version was pruned, the oldest stored version is
+ * used.
  */
 function inForce(versions: readonly Version[], at: number): Version[] {
   const newest = new Map<string, Version>();

@@ -14,7 +14,10 @@ export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
   };
 }
 
-/** The writes for a delivery to a receiver that wants no more requests: its endpoint is disabled, unless it was changed meanwhile. */
+/**
+ * Returns the writes for a delivery to a receiver that wants no further requests. The endpoint is disabled, unless it was changed since the
+ * request.
+ */
 export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   const { tenant_id, endpoint_id, id } = delivery;
   const reason = "The receiver answered 410 Gone.";
@@ -28,7 +31,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   };
 }
 
-/** The writes for a delivery that was not sent, because its endpoint is deleted or was disabled for too long. */
+/** Returns the writes for a delivery that was not sent, because the endpoint is deleted or was disabled for too long. */
 export function wasSkipped(delivery: Delivery, why: string): Writes {
   return {
     statements: [settleDelivery(delivery, "skipped")],
@@ -36,7 +39,7 @@ export function wasSkipped(delivery: Delivery, why: string): Writes {
   };
 }
 
-/** The writes for a delivery whose attempts have all failed: an operator must decide. */
+/** Returns the writes for a delivery whose attempts have all failed, so that an operator must decide. */
 export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Writes {
   return {
     statements: [settleDelivery(delivery, "failed")],
@@ -44,24 +47,30 @@ export function wasGivenUp(delivery: Delivery, status: number | null, reason: st
   };
 }
 
-/** The fact's name contains the kind of failure: after an operator's retry, another failure is another fact. */
+/**
+ * Returns the fact of a failed delivery. The fact's name contains the kind of failure, so that another kind of failure after an operator's
+ * retry gives another fact.
+ */
 function failed(delivery: Delivery, how: "failed" | "gone" | "skipped", status: number | null, reason: string, at: string): Draft[] {
   const payload = { ...about(delivery), status, reason };
   return facts(delivery, { ...named(delivery, how, at), type: "webhook_failed", payload });
 }
 
-/** The outcome of a match, as a fact of the endpoint's ledger. A test delivery causes no such fact. */
+/** Returns the message that appends the outcome of a delivery to the endpoint's ledger, or no message for a test delivery. */
 function facts(delivery: Delivery, outcome: StatedFact): Draft[] {
   return delivery.fact_type === WEBHOOK_TEST ? [] : [FactObserved.from(outcome)];
 }
 
-/** The fact that a fact has matched an endpoint, recorded at once, before the outcome. `at`: ISO 8601. */
+/**
+ * Returns the fact which states that another fact has matched an endpoint. This fact is recorded before the outcome of the delivery. `at`
+ * is a time in ISO 8601.
+ */
 export function matched(delivery: Pick<Delivery, "id" | "endpoint_id" | "fact_id">, at: string): StatedFact {
   const first = { ...delivery, instance_id: delivery.id };
   return { ...named(first, "triggered", at), type: "webhook_triggered", payload: about(delivery) };
 }
 
-/** The fact's name contains its instance, because a redelivery with the same outcome is another fact. */
+/** The fact's name contains the id of the delivery's instance, because a redelivery with the same outcome is another fact. */
 function named(
   { instance_id, endpoint_id }: Pick<Delivery, "instance_id" | "endpoint_id">,
   what: string,

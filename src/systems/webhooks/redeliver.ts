@@ -10,13 +10,14 @@ export const REDELIVERED_AT_ONCE = 500;
 interface Redelivery {
   endpointId: string;
   which: Repeated;
-  /** The request's idempotency key: requests with the same key send each delivery again once. Default: unique. */
+  /** The request's idempotency key. Requests with the same key send each delivery again only once. By default the key is unique. */
   key?: string | undefined;
   reason: string;
 }
 
 /**
- * The result of a redelivery. `replayed`: an earlier request with the same key has sent all deliveries, and this request started nothing.
+ * The result of a redelivery. `replayed` is true if an earlier request with the same key has sent all deliveries, so that this request
+ * started no instances.
  */
 interface Redelivered {
   instanceIds: string[];
@@ -25,9 +26,9 @@ interface Redelivered {
 }
 
 /**
- * Sends those deliveries again that the request has not sent yet, oldest first, each by a new instance with the old `webhook-id` and body.
- * `more`: more deliveries match, and a repeated request sends them. Rows, audit rows and commands are one write, which is repeated if
- * another request was made first.
+ * Sends each delivery again that the request has not sent yet, oldest first. A new instance sends the delivery with its previous
+ * `webhook-id` and body. `more` is true if further deliveries match, which a repeated request would send. Rows, audit rows and commands are
+ * one write, which is repeated if another request has changed the same deliveries first.
  */
 export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, asked: Redelivery): Promise<Redelivered> {
   const { endpointId, which, key, reason } = asked;
@@ -49,7 +50,7 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
   const { name } = catalog.performer(WebhookDeliver.type);
   const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
   const action = {
-    // A repeated request with the same selection counts as one action.
+    // A repeated request that selects the same deliveries has the same action id, and so counts as one action.
     id: by.bulk ? actions.idOf(by) : digest(request, ...ids),
     verb: "redeliver",
     target: endpointId,

@@ -19,10 +19,10 @@ import type { WebhookVars } from "./settings.ts";
 
 type RegistryEnv = WebhookVars & { DB: D1Database };
 
-/** How long a repeated registration also returns the secret, for a client that lost the response. */
+/** How long a repeated registration returns the secret again, for a client that has lost the first response. */
 const REPEATED_FOR_MS = 86_400_000;
 
-/** An endpoint with its secret. `replayed`: an earlier request with the same key created the endpoint. */
+/** An endpoint with the endpoint's secret. `replayed` is true if an earlier request with the same key has created the endpoint. */
 interface Registered {
   id: string;
   secret: string;
@@ -30,10 +30,10 @@ interface Registered {
 }
 
 /**
- * Registers an endpoint. The secret is only in this response, and in the response to a repetition with the same key within a day and
- * without changes. Throws `invalid_payload` for a URL that is not allowed.
- * Throws `idempotency_key_reused` for another request under the same key. Throws `invalid_transition` above the tenant's limit, or if
- * the endpoint of the key was changed.
+ * Registers an endpoint. Only this response contains the secret. A repeated request with the same key gets the secret again within a day,
+ * if the endpoint was not changed. Throws `invalid_payload` for a URL that is not allowed. Throws `idempotency_key_reused` for another
+ * request with the same key. Throws `invalid_transition` if the tenant has the maximum number of endpoints, or if the endpoint of the key
+ * was changed.
  */
 export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<Registered> {
   const config = await allowed(env, asked);
@@ -51,7 +51,10 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
   return { id, secret, replayed };
 }
 
-/** Nothing was inserted: the endpoint exists as requested, or the tenant has too many endpoints. */
+/**
+ * Checks why no endpoint was inserted. Throws an error unless the same request created the endpoint within the last day and the endpoint is
+ * unchanged.
+ */
 async function assertRepeated(env: RegistryEnv, by: By, id: string, config: EndpointConfig): Promise<void> {
   const known = await getEndpoint(env.DB, by.tenantId, id);
   if (!known) {
@@ -93,8 +96,8 @@ interface Asked {
 }
 
 /**
- * Adds a new version of an endpoint, to change, enable, disable or delete it. Returns undefined for an unknown endpoint.
- * Throws `invalid_payload` for a URL that is not allowed, and `invalid_transition` if another version than the expected one is current.
+ * Adds a new version of an endpoint, which changes, enables, disables or deletes the endpoint. Returns undefined for an unknown endpoint.
+ * Throws `invalid_payload` for a URL that is not allowed, and `invalid_transition` if the current version is not the expected version.
  */
 export async function change(env: RegistryEnv, by: By, id: string, { version, config, state }: Asked): Promise<Endpoint | undefined> {
   const before = await getEndpoint(env.DB, by.tenantId, id);
@@ -121,8 +124,8 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
 }
 
 /**
- * Gives an endpoint a new secret; the previous one also signs during the overlap. The secret is only in this response. Returns undefined
- * for an unknown endpoint. Throws `invalid_transition` if the endpoint is deleted, or too many secrets sign already.
+ * Gives an endpoint a new secret. The previous secret also signs during the overlap. Only this response contains the new secret. Returns
+ * undefined for an unknown endpoint. Throws `invalid_transition` if the endpoint is deleted, or too many secrets sign already.
  */
 export async function rotateSecret(
   env: RegistryEnv,
@@ -154,9 +157,9 @@ export async function rotateSecret(
 }
 
 /**
- * Ends a generation of an endpoint's secret at once, even within its overlap, but never the newest generation. Returns the generations
- * that still sign; undefined for an unknown endpoint. Repeatable. Throws `invalid_transition` for the newest and for an unknown
- * generation.
+ * Ends a generation of an endpoint's secret immediately, even during the overlap. The newest generation cannot be ended. Returns the
+ * generations that still sign, or undefined for an unknown endpoint. Repeatable. Throws `invalid_transition` for the newest generation and
+ * for an unknown generation.
  */
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);
@@ -174,12 +177,12 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
 
 type Verb = "register" | "change" | "enable" | "delete" | "rotate" | "end_secret";
 
-/** The audit row of an action on an endpoint; its statement follows the action's statement directly. */
+/** Returns the statement for the audit row of an action on an endpoint. This statement must directly follow the statement of the action. */
 function action(by: By, verb: Verb, id: string, detail: object, changed: Pick<Action, "before" | "after"> = {}): Statement {
   return audit(by, { ...actionOf(verb, id, detail), ...changed }, false);
 }
 
-/** A change that failed because another change came first is audited too. */
+/** Audits a change that failed because another change came first. */
 async function noteLate(env: RegistryEnv, by: By, verb: Verb, id: string, detail: object): Promise<void> {
   await atomically(env.DB, [auditLate(by, actionOf(verb, id, detail))]);
 }
@@ -188,14 +191,17 @@ function actionOf(verb: Verb, id: string, detail: object) {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } };
 }
 
-/** The part of an endpoint's configuration that is audited. The audited URL omits path and query, which may be the receiver's secret. */
+/**
+ * Returns the audited part of an endpoint's configuration. Path and query of the URL are omitted, because they may contain a secret of the
+ * receiver.
+ */
 function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): Record<string, unknown> {
   return { host: new URL(url).host, fact_types };
 }
 
 /**
- * A configuration with its URL in normalised form. An unresponsive resolver does not prevent the registration, because no request is sent
- * before the name resolves.
+ * Returns a configuration with the URL in normalised form, if the URL is allowed. An unresponsive resolver does not prevent the
+ * registration, because no request is sent before the host name is resolved.
  */
 async function allowed<Config extends { url: string }>(env: RegistryEnv, config: Config): Promise<Config> {
   const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;
@@ -205,7 +211,7 @@ async function allowed<Config extends { url: string }>(env: RegistryEnv, config:
   throw new MillraceError("invalid_payload", `The URL ${checked.reason}.`, { issues: [issue] });
 }
 
-/** The part of a URL after `#` is never sent. */
+/** Returns a URL without the part after `#`, which is never sent. */
 function calledAs(url: URL): string {
   url.hash = "";
   return url.href;

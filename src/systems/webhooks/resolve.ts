@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { isPublic } from "./address.ts";
 
-/** The DNS result of a host name: only public addresses; refused with a reason; or currently unknown. */
+/** The DNS result of a host name: public addresses only, refused with a reason, or currently unknown with a reason. */
 export type Resolved = { verdict: "public" } | { verdict: "refused"; reason: string } | { verdict: "unknown"; reason: string };
 
 const ANSWER_MS = 5000;

@@ -6,14 +6,15 @@ import { FACT_DAYS } from "../facts/retention.ts";
 const ROWS = 500;
 
 /**
- * The longest time in which a fact can be matched: its ledger may send it again, and the dead letter of that message may be replayed.
+ * The longest time from a fact's recording to a match of the fact. A ledger may send an old fact again, and that message may become a dead
+ * letter which is replayed later.
  */
 const MATCHED_FOR_DAYS = FACT_DAYS + OPEN_LETTER_DAYS;
 
-/** Deliveries are kept no longer than the versions that they name. */
+/** A delivery is not kept longer than the endpoint version to which it refers. */
 export const webhookRetention: readonly Retention[] = [
   { name: "webhook deliveries", keepDays: 30, prune: slices(deleteDeliveries) },
-  // The table has few rows and no index by age, so it is checked once a day.
+  // The tables below have few rows and no index by age, so they are checked only once a day.
   { name: "webhook secrets", keepDays: 30, everyHours: 24, prune: slices(deleteSecrets) },
   { name: "webhook versions", keepDays: MATCHED_FOR_DAYS, everyHours: 24, prune: slices(deleteVersions) },
   { name: "webhook endpoints", keepDays: 60, everyHours: 24, prune: slices(deleteEndpoints) },
@@ -25,7 +26,7 @@ function slices(statement: (keepMs: number) => Statement): Retention["prune"] {
 
 /**
  * The statement is ordered by endpoint, so that the index by endpoint and time finds the oldest deliveries. A failed delivery that waits
- * for an operator is deleted as well, but its instance remains.
+ * for an operator is deleted too, but the delivery's instance remains.
  */
 function deleteDeliveries(keepMs: number): Statement {
   return sql`
@@ -36,7 +37,7 @@ function deleteDeliveries(keepMs: number): Statement {
     RETURNING 1`;
 }
 
-/** The newest generation never ends by itself. Numbers of generations are not reused, because the newest remains. */
+/** The newest generation is never deleted, because it has no end. Therefore the numbers of generations are not reused. */
 function deleteSecrets(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_secrets WHERE (tenant_id, endpoint_id, generation) IN (
@@ -52,8 +53,8 @@ function deleteVersions(keepMs: number): Statement {
 }
 
 /**
- * Removes a deleted endpoint with all its versions after its deliveries are removed, because no later match is sent. The endpoint's
- * secrets ended at its deletion.
+ * Removes a deleted endpoint with all versions, after the endpoint's deliveries were removed. This is possible because a deleted endpoint
+ * gets no further deliveries. The endpoint's secrets ended at its deletion.
  */
 function deleteEndpoints(keepMs: number): Statement {
   return sql`

@@ -1,20 +1,23 @@
 import { now, query, type Statement, sql } from "millrace";
 
-/** How long an old secret signs beside the new one, by default and at most. */
+/** How long an old secret signs beside the new secret: the default and the maximum. */
 export const OVERLAP_SECONDS = 86_400;
 export const MAX_OVERLAP_SECONDS = 7 * 86_400;
-/** Maximum number of secrets that sign at once: each adds a signature to every request's header. */
+/** Maximum number of secrets that sign at the same time. Each secret adds a signature to the header of every request. */
 export const MAX_SIGNING = 5;
 
-/** One generation of an endpoint's secret: its creation, and the end of its signing. */
+/** One generation of an endpoint's secret. */
 export interface SecretGeneration {
   generation: number;
   created_at: number;
-  /** The time until which this generation signs; null for the newest, which signs until the next rotation. */
+  /** The time until which this generation signs; null for the newest generation, which signs until the next rotation. */
   valid_until: number | null;
 }
 
-/** Inserts the first secret of an endpoint right after the endpoint's own insert, or none if that inserted nothing. */
+/**
+ * Inserts the first secret of an endpoint. This statement follows the endpoint's insert, and inserts no row if the endpoint was not
+ * inserted.
+ */
 export function firstSecret(tenantId: string, endpointId: string): Statement {
   return sql`
     INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
@@ -25,8 +28,7 @@ export function firstSecret(tenantId: string, endpointId: string): Statement {
 
 /**
  * The statements that create a generation and end the previous one, to be committed as one batch. Earlier generations keep the times at
- * which they end. The
- * first statement returns the new generation, or nothing if the endpoint is deleted or too many secrets sign.
+ * which they end. The first statement returns the new generation, or no row if the endpoint is deleted or too many secrets sign.
  */
 export function rotate(tenantId: string, endpointId: string, overlapSeconds: number): [Statement, Statement] {
   return [
@@ -46,7 +48,7 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
   ];
 }
 
-/** Ends all secrets of a deleted endpoint. The statement has no effect if the deletion came too late. */
+/** Ends all secrets of a deleted endpoint. The statement has no effect if another change of the endpoint came before the deletion. */
 export function endSecrets(tenantId: string, endpointId: string): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}
@@ -55,14 +57,14 @@ export function endSecrets(tenantId: string, endpointId: string): Statement {
         WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL AND v.state = 'deleted')`;
 }
 
-/** Ends one generation of a secret, but never the newest, which has no end. */
+/** Ends one generation of a secret. The newest generation is never ended. */
 export function endGeneration(tenantId: string, endpointId: string, generation: number): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}
     WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND generation = ${generation} AND valid_until > ${now}`;
 }
 
-/** The generations of an endpoint's secret that sign now, newest first. */
+/** Reads the generations of an endpoint's secret that sign now, newest first. */
 export function signingSecrets(db: D1Database, tenantId: string, endpointId: string): Promise<SecretGeneration[]> {
   return query<SecretGeneration>(
     db,

@@ -2,8 +2,8 @@ import { createHmac } from "node:crypto";
 import { MillraceError } from "millrace";
 
 /**
- * The secret of an endpoint in one generation, in the format of Standard Webhooks: `whsec_` and 32 bytes in base64. The secret is derived
- * at each use from the deployment's key, and stored nowhere. Throws `config_invalid` without MILLRACE_KEY.
+ * Returns the secret of an endpoint in one generation, in the format of Standard Webhooks: `whsec_` and 32 bytes in base64. The secret is
+ * derived from the deployment's key at each use, and is never stored. Throws `config_invalid` without MILLRACE_KEY.
  */
 export function secretOf(key: string, tenantId: string, endpointId: string, generation: number): string {
   if (!key) {

@@ -4,8 +4,8 @@ import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Endpoint } from "./endpoints.ts";
 
 /**
- * Wakes the deliveries that wait for a disabled endpoint, after it is enabled or deleted. No delivery depends on this notification: a
- * delivery that is not notified checks the endpoint itself within a day.
+ * Wakes the deliveries that wait for a disabled endpoint, after the endpoint is enabled or deleted. No delivery depends on this
+ * notification, because each waiting delivery also checks the endpoint once a day.
  */
 export async function tellSwitched(
   env: EngineEnv,

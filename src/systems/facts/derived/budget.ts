@@ -4,16 +4,16 @@ import { type Person, Traces } from "../../contacts/traces.ts";
 import { Tables } from "../../object-tables.ts";
 import { SizeWatch } from "../object-sizes.ts";
 
-/** The state of a budget. The fields of the amounts: `limit − spent − held`. */
+/** The state of a budget. `remaining_cents` is `limit − spent − held`. */
 export interface BudgetState {
   /** Without a limit nothing is granted. */
   limit_cents: number | null;
   spent_cents: number;
-  /** The granted amount that is neither charged, released nor expired. */
+  /** The sum of granted amounts that are not charged, released or expired. */
   held_cents: number;
-  /** The largest amount that can be granted now. */
+  /** The maximum amount that can be granted now. */
   remaining_cents: number;
-  /** The amount by which the spent and held amounts exceed the limit, after a lower limit or a charge without a hold. */
+  /** The amount by which the spent and held amounts exceed the limit, which is possible after a lower limit or a charge without a hold. */
   over_cents: number;
   /** The operator who set the limit, and the time in milliseconds; null without a limit. */
   limit_set_by: string | null;
@@ -24,7 +24,7 @@ export interface BudgetState {
 
 /** A request for a hold. */
 export interface Ask {
-  /** The caller's key for the purpose of the hold: requests with the same key are the same request. */
+  /** The caller's key, which identifies the purpose of the hold. Requests with the same key count as one request. */
   key: string;
   amount_cents: number;
   expires_in_seconds: number;
@@ -33,24 +33,24 @@ export interface Ask {
 /** The response to a request for a hold. */
 export interface Answered {
   granted: boolean;
-  /** The id of the hold, for its charge. Null if nothing was granted. */
+  /** The id of the hold, which the charge must contain; null if nothing was granted. */
   hold: string | null;
-  /** The time at which the hold expires; null if its charge was counted already. */
+  /** The time at which the hold expires; null if the hold's charge was counted already. */
   expires_at: string | null;
-  /** True if the same request was granted before, so that nothing more was held. */
+  /** True if the same request was granted before, so that this request held no further amount. */
   replayed: boolean;
   reason: "no_limit" | "not_enough" | null;
   remaining_cents: number;
 }
 
-/** The result of a release. `released` is true only for the call that released it. */
+/** The result of a release. `released` is true only for the call that released the hold. */
 export interface Released {
   released: boolean;
   state: "held" | "settled" | "released" | "expired" | "unknown";
   remaining_cents: number;
 }
 
-/** A charge, identified by its ledger and its position there. */
+/** A charge, identified by its ledger and its position in the ledger. */
 export interface Spent {
   entity: string;
   sequence: number;
@@ -60,14 +60,14 @@ export interface Spent {
 
 /** How long an ended hold is stored, so that a repeated request or release gets the same response. */
 const REMEMBER_MS = 30 * 86_400_000;
-/** Number of ended holds that each new hold deletes, so that more are deleted than created. */
+/** Maximum number of old ended holds that each new hold deletes. The maximum exceeds 1, so that more holds are deleted than created. */
 const FORGET_HOLDS = 20;
-/** Number of a ledger's facts whose marks share one row: the usable bits of an SQLite integer. */
+/** Number of a ledger's facts whose marks are in one row. An SQLite integer has this number of usable bits. */
 const MARKS = 62;
 
 /**
- * The budget of one account of one tenant. Check and write are atomic, so granted and unexpired holds plus charges never exceed the limit
- * at the time of a grant, however many requests are concurrent. Amounts are whole cents.
+ * The budget of one account of one tenant. Check and write are atomic. Therefore active holds and charges together do not exceed the limit
+ * at the time of a grant, even with concurrent requests. Amounts are whole cents.
  */
 export class Budget extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
@@ -78,7 +78,10 @@ export class Budget extends DurableObject<Env> {
     return this.#now(() => this.#state());
   }
 
-  /** Sets the limit. A limit below the spent and held amounts is accepted, but no hold is granted until their sum is below the limit. */
+  /**
+   * Sets the limit. A limit below the spent and held amounts is accepted, but no hold is granted until the sum of both amounts is below the
+   * limit.
+   */
   setLimit(limitCents: number, who: string): BudgetState {
     this.#tables.make();
     return this.#now((at) => {
@@ -88,9 +91,9 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Holds an amount if the limit allows it. A key with a hold or a charge gets the same response again; a key whose hold was released or
-   * expired
-   * is a new request. Returns undefined if the key belongs to another amount, because errors lose their code over RPC.
+   * Holds an amount if the limit allows it. If the key has an active or charged hold, the response is the same as before. If the key's hold
+   * was released or has expired, the request counts as new. Returns undefined if the key was used for another amount, because errors lose
+   * their code over RPC.
    */
   ask({ key, amount_cents, expires_in_seconds }: Ask): Answered | undefined {
     return this.#now((at) => {
@@ -108,7 +111,7 @@ export class Budget extends DurableObject<Env> {
       const until = at + expires_in_seconds * 1000;
       const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
       const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
-      // The ids of holds are consecutive numbers and never reused: releasing a deleted hold cannot release another one.
+      // A hold's id contains a consecutive number, so that no id is reused and the id of a deleted hold cannot release another hold.
       const hold = digest("hold", key, String(granted));
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
@@ -133,8 +136,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Counts a charge once, even above the limit, and ends its hold. A charge also counts if its hold had ended before.
-   * Returns undefined, and counts nothing, if the sum would exceed the largest exact integer.
+   * Counts a charge once, even above the limit, and ends the charge's hold. A charge whose hold has ended before counts too. Returns
+   * undefined, and counts nothing, if the sum would exceed the largest exact integer.
    */
   settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
     this.#tables.make();
@@ -149,8 +152,8 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Replaces the key of each hold that contains a person's id by an HMAC, by which repeated requests are recognised. Returns the number of
-   * replaced keys.
+   * Replaces the key of each hold that contains a person's id by an HMAC. A repeated request is recognised by this HMAC. Returns the number
+   * of replaced keys.
    */
   forget(person: Person, apply: boolean): number {
     const traces = new Traces(person);
@@ -210,9 +213,9 @@ export class Budget extends DurableObject<Env> {
   }
 
   /**
-   * Marks a fact of a ledger as counted; returns false if it was marked before. A fact's position never changes, so one bit per position
-   * is enough: 62 charges share
-   * one row, and no replay, however late, counts twice.
+   * Marks a fact of a ledger as counted, and returns false if the fact was marked before. A fact's position never changes, so one bit per
+   * position is sufficient. A row has the bits of 62 charges. The bits are never deleted, so that even a late replay does not count a
+   * charge twice.
    */
   #isNew(entity: string, sequence: number): boolean {
     const { rowsWritten } = this.#sql.exec(
@@ -225,7 +228,7 @@ export class Budget extends DurableObject<Env> {
     return rowsWritten > 0;
   }
 
-  /** The rows of a query; an empty list if the tables do not exist yet. */
+  /** Returns the rows of a query, or an empty list if the tables do not exist yet. */
   #rows<Row extends Record<string, SqlStorageValue>>(statement: string, ...bindings: SqlStorageValue[]): Row[] {
     return this.#tables.made ? this.#sql.exec<Row>(statement, ...bindings).toArray() : [];
   }
@@ -247,7 +250,7 @@ const SCHEMA = `
     entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
 
 const CHANGES = [
-  // Number of holds ever granted.
+  // Total number of granted holds, deleted holds included.
   "ALTER TABLE budget ADD COLUMN granted INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0)",
 ];
 
@@ -267,7 +270,7 @@ interface Hold extends Record<string, SqlStorageValue> {
   until: number;
 }
 
-/** A budget without any entry. */
+/** The totals of a budget that has no limit, no charge and no hold yet. */
 const NOTHING: Totals = { limit_cents: null, spent: 0, held: 0, set_by: null, set_at: null };
 const ENDED = ["settled", "released", "expired"] as const;
 const FORGET = "DELETE FROM holds WHERE hold IN (SELECT hold FROM holds WHERE state = ? AND until < ? LIMIT ?)";

@@ -5,14 +5,14 @@ import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
 /** Limits of a budget's requests. */
 export const BUDGET_LIMITS = {
-  /** Largest limit: 1e15 cents, below the largest exact integer (9e15). */
+  /** Maximum limit of a budget: 1e15 cents, which is below the largest exact integer (9e15). */
   limitCents: 1_000_000_000_000_000,
   askCents: 1_000_000_000_000,
   /** A hold lasts a day by default and at most a month, so that no hold is permanent. */
   holdSeconds: { least: 1, usual: 86_400, most: 30 * 86_400 },
 } as const;
 
-/** One account's budget. The budget is created by its first limit or charge. */
+/** Returns the Durable Object of an account's budget. The object's tables are created with the first limit or charge. */
 export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
   return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`), placed(env));
 }
@@ -48,8 +48,8 @@ export async function setLimit(env: Env, by: Operator, account: string, limitCen
 
 /**
  * Asks whether an account may spend an amount. If so, the amount is held until its charge arrives, or the hold is released or expires. The
- * key names the purpose: a repeated request holds nothing more. Throws `idempotency_key_reused` if the key was granted another
- * amount.
+ * key identifies the purpose of the request, so that a repeated request holds no further amount. Throws `idempotency_key_reused` if the key
+ * was used for another amount.
  */
 export async function canSpend(env: Env, tenantId: string, account: string, ask: Ask): Promise<Answered> {
   const answered = await budgetOf(env, tenantId, account).ask(ask);

@@ -6,9 +6,9 @@ import { SizeWatch } from "../object-sizes.ts";
 /** The identity of a contact after all merges. */
 export interface KnownContact {
   contact_id: string;
-  /** The canonical contact; the contact itself if it was never merged into another. */
+  /** The canonical contact. A contact that was never merged into another contact is its own canonical contact. */
   canonical_id: string;
-  /** The other aliases of the canonical contact, sorted by name; only the first if there are very many. */
+  /** All other aliases of the canonical contact, sorted by id, up to a maximum of `LISTED_CONTACTS`. */
   merged: string[];
   merged_count: number;
 }
@@ -17,15 +17,15 @@ export interface KnownContact {
 const LISTED_CONTACTS = 1000;
 
 /**
- * The merges among one tenant's contacts. All merges are kept. Each merged contact has a row with its canonical contact, so a lookup reads
- * one row. The result depends only on the set of merges, not on their time, order or repetition.
+ * Stores the merges among one tenant's contacts. All merges are kept. Each merged contact has a row with its canonical contact, so a lookup
+ * reads one row. The result depends only on the set of merges, not on the time, order or repetition of the calls.
  */
 export class ContactBook extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "merges", SCHEMA);
   readonly #size = new SizeWatch(this.ctx, this.env, "CONTACT_BOOK");
 
-  /** Adds a merge; a known one changes nothing. */
+  /** Adds a merge. A merge that was added before changes nothing. */
   merge(merge: Merge): void {
     const { from, into } = merge;
     if (from === into) return;
@@ -42,11 +42,12 @@ export class ContactBook extends DurableObject<Env> {
       const [one, other] = [this.#canonical(from), this.#canonical(into)];
       const ofOne = this.#newest(one);
       const newest = [order, ofOne, this.#newest(other)].sort().at(-1) ?? order;
-      // This contact is in no other merge, so later merges of the others do not affect it.
+      // If the contact `from` is in no other merge, later merges of other contacts do not affect this merge.
       const isAlone = one === from && ofOne === "";
-      // A merge that is the newest of all only joins two groups. A late merge may be earlier than others, so its groups are computed again.
+      // The newest of all merges only joins two groups. If a merge arrives late, later merges may exist, so the canonical contact of both
+      // groups is computed again.
       const canonical = isAlone || newest === order ? other : this.#fold(one, other);
-      // Only contacts with a changed canonical contact are updated, because there may be very many others.
+      // Only contacts with a changed canonical contact are updated, because the two groups may have very many contacts.
       for (const loser of new Set([one, other])) {
         if (loser !== canonical) this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id = ?2", canonical, loser);
       }
@@ -68,13 +69,14 @@ export class ContactBook extends DurableObject<Env> {
     return { contact_id: id, canonical_id: canonical, merged, merged_count: count };
   }
 
-  /** The canonical contacts of the given contacts, in the same order. */
+  /** Returns the canonical contact of each given contact, in the order of the given contacts. */
   resolve(ids: readonly string[]): string[] {
     return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
   }
 
   /**
-   * Deletes a person's contacts, with every merge of one of them. Returns the number of affected rows; in a dry run it only counts them.
+   * Deletes a person's contacts, with every merge that contains one of these contacts. Returns the number of affected rows. A dry run only
+   * counts the rows.
    */
   forget(ids: readonly string[], apply: boolean): number {
     if (!this.#tables.made) return 0;
@@ -104,7 +106,7 @@ export class ContactBook extends DurableObject<Env> {
     return row?.newest ?? "";
   }
 
-  /** The canonical contact of all contacts that the merges of two groups and the new merge connect. */
+  /** Computes the canonical contact after a merge of two groups, from the merges of both groups and the new merge. */
   #fold(one: string, other: string): string {
     const merges = this.#sql.exec<{ order: string; from: string; into: string }>(
       `SELECT place AS "order", from_id AS "from", into_id AS "into" FROM merges
@@ -116,7 +118,8 @@ export class ContactBook extends DurableObject<Env> {
   }
 }
 
-// Contacts of one canonical contact are exactly those that merges connect. The row of the canonical contact has the newest of these merges.
+// Contacts have the same canonical contact exactly if merges connect them. The row of the canonical contact contains the newest of these
+// merges.
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);

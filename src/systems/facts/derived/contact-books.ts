@@ -6,7 +6,7 @@ export function contactBookOf(env: Env, tenantId: string): DurableObjectStub<Con
   return env.CONTACT_BOOK.get(env.CONTACT_BOOK.idFromName(tenantId), placed(env));
 }
 
-/** The canonical contact of each of a tenant's contacts, in one call. A contact without merges is its own canonical contact. */
+/** Returns the canonical contact of each given contact, in one call. A contact without merges is its own canonical contact. */
 export async function resolveContacts(env: Env, tenantId: string, ids: readonly string[]): Promise<Map<string, string>> {
   const asked = [...new Set(ids)];
   if (asked.length === 0) return new Map();

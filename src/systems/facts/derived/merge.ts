@@ -8,7 +8,7 @@ import { contactBookOf } from "./contact-books.ts";
 export async function merge(told: Routed<RecordedFact<"contact_merged">>): Promise<void> {
   const { entity, fact_id, occurred_at, payload } = ownFact(told);
   const { env, envelope } = told;
-  // The identity of a forgotten contact is not known any more, including its aliases.
+  // A merge of a forgotten contact is ignored, because the contact book no longer contains the contact and its aliases.
   if (isPseudonym(payload.from) || isPseudonym(payload.into)) return;
   await contactBookOf(env, envelope.tenant_id).merge({ entity, fact_id, occurred_at, ...payload });
 }

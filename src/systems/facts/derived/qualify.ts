@@ -6,8 +6,8 @@ import { ownFact } from "../own.ts";
 import { recentRules, rulesAt } from "./rules.ts";
 
 /**
- * Turns an outcome into a charge and a payout, by the rules in effect when its ledger recorded it. Charge and payout are named after the
- * outcome, so a redelivery adds only what is missing.
+ * Creates the charge and the payout of an outcome, by the rules that were in effect when the outcome was recorded. Charge and payout are
+ * named after the outcome, so a redelivery adds only a missing charge or payout.
  */
 export async function qualify(told: Routed<RecordedFact<"outcome">>): Promise<void> {
   const outcome = ownFact(told);

@@ -5,7 +5,7 @@ import type { Rule } from "../rules.ts";
 /** One version of a tenant's rules. */
 export interface RulesVersion {
   version: number;
-  /** The version applies to outcomes recorded from this time until a later version. */
+  /** The version applies to outcomes that are recorded from this time until a later version takes effect. */
   effective_at: number;
   rules: Rule[];
   created_at: number;
@@ -15,28 +15,33 @@ export interface RulesVersion {
 /** A request to add a version of the rules. */
 export interface NewRules {
   rules: Rule[];
-  /** The version that the new one is based on: 0 for the first. A concurrent change is not overwritten. */
+  /**
+   * The version on which the new version is based; 0 for the first version. The new version is refused if another version was added since.
+   */
   expected_version: number;
   /**
-   * The time from which the version is in effect, in milliseconds; by default a minute from now. The first version is in effect from the
-   * beginning.
+   * The time from which the version is in effect, in milliseconds. By default this is in one minute. The first version applies to outcomes
+   * of any time.
    */
   effective_at?: number | undefined;
 }
 
 /** The default time until a new version takes effect. */
 const USUAL_LEAD_MS = 60_000;
-/** The shortest time until a version takes effect: clocks differ, and an outcome in transit must be decided alike at every delivery. */
+/**
+ * The shortest time until a version takes effect. An outcome in transit must be decided by the same version at every delivery, even if
+ * clocks differ.
+ */
 const LEAST_LEAD_MS = 10_000;
-/** Maximum number of versions read at once: enough for every outcome that is not very late. */
+/** Maximum number of versions that are read at once. Outcomes that are not very late need no older version. */
 const RECENT = 5;
-/** Maximum number of versions of one tenant: versions are never removed, and each may have 64 KiB. */
+/** Maximum number of versions of one tenant. The limit exists because versions are never removed, and each version may have 64 KiB. */
 const MAX_VERSIONS = 1000;
 
 /**
- * Adds a version of the rules, and writes an audit row. A repeated request returns the version that it created. Throws
- * `invalid_payload` for an invalid time.
- * Throws `invalid_transition` if another version was added first, or above the tenant's limit.
+ * Adds a version of the rules, and writes an audit row. A repeated request returns the version that the first request created. Throws
+ * `invalid_payload` for an invalid time. Throws `invalid_transition` if another version was added first, or the tenant has the maximum
+ * number of versions.
  */
 export async function addRules(db: D1Database, by: Operator, asked: NewRules): Promise<RulesVersion> {
   const { tenantId, actor: who } = by;
@@ -78,7 +83,7 @@ export async function addRules(db: D1Database, by: Operator, asked: NewRules): P
   );
 }
 
-/** The newest version; undefined if there is none. */
+/** Returns the newest version; undefined if the tenant has no rules. */
 export async function latestRules(db: D1Database, tenantId: string): Promise<RulesVersion | undefined> {
   return (await read(db, newestVersions(tenantId, 1)))[0];
 }
@@ -87,19 +92,19 @@ export async function rulesOfVersion(db: D1Database, tenantId: string, version: 
   return (await read(db, oneVersion(tenantId, version)))[0];
 }
 
-/** Versions of the rules before a given one, newest first. */
+/** Returns the versions before a given version, newest first. */
 export async function versionsBefore(db: D1Database, tenantId: string, version: number, limit: number): Promise<RulesVersion[]> {
   return read(db, olderVersions(tenantId, version, limit));
 }
 
-/** A tenant's newest versions, newest first, read once for all messages of a batch. */
+/** Returns a tenant's newest versions, newest first. A consumer reads these versions once for all messages of a batch. */
 export function recentRules(db: D1Database, tenantId: string): Promise<RulesVersion[]> {
   return read(db, newestVersions(tenantId, RECENT));
 }
 
 /**
- * The version of the rules for a recording time: the newest that was in effect by then. Versions are only added, never for a past time,
- * so the result for a past time never changes.
+ * Returns the version of the rules for a recording time: the newest version that was in effect at that time. A new version never takes
+ * effect at a past time, so the result for a past time never changes.
  */
 export async function rulesAt(
   db: D1Database,

@@ -2,7 +2,7 @@ import { beginning, type Draft } from "millrace";
 import type { SkippedLetter } from "millrace/worker";
 import { FactObserved } from "../../../messages/facts.ts";
 
-/** Publishes a skipped dead letter as a fact, so that the ledger records what was not done, why, and by whose decision. */
+/** Publishes a skipped dead letter as a fact, so that the ledger records the skipped message, the reason, and the operator who decided. */
 export function skippedLetterFact({ id, queue, messageType, idempotencyKey, reason, because, actor, at }: SkippedLetter): Draft[] {
   const payload = {
     about: `dead-letter/${id}`,

@@ -1,12 +1,12 @@
 import { byteLength } from "millrace";
 
-/** A page of a ledger's facts, from a position on. */
+/** A page of a ledger's facts after a position. */
 export interface LedgerPage {
-  /** The facts as stored: JSON, oldest first, without gaps. */
+  /** The facts as JSON, oldest first, without gaps between their positions. */
   facts: string[];
-  /** The position of the newest fact of the ledger, pruned or not. */
+  /** The position of the newest fact of the ledger, even if that fact was pruned. */
   last: number;
-  /** True if more of the requested facts follow. */
+  /** True if the ledger has further requested facts after this page. */
   more: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface PageBounds {
   rows: number;
   /** A page has at least one fact of any size, and further facts that begin within this many bytes. */
   bytes: number;
-  /** Only facts recorded by this time, in milliseconds. */
+  /** If set, only facts that were recorded until this time, in milliseconds, are read. */
   recordedBy?: number;
 }
 
@@ -28,25 +28,25 @@ export class FactRows {
     this.#sql = sql;
   }
 
-  /** The position of the oldest kept fact, or the last position plus one if none is kept. */
+  /** The position of the oldest kept fact, or the last position plus one if no fact is kept. */
   first(): number {
     const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
     return first ?? this.last() + 1;
   }
 
-  /** The position of the newest fact. Pruned facts come before the kept ones. */
+  /** The position of the newest fact. All pruned facts have lower positions than the kept facts. */
   last(): number {
     const newest = "SELECT coalesce((SELECT max(sequence) FROM facts), (SELECT max(sequence) FROM pruned), 0) AS last";
     return this.#sql.exec<{ last: number }>(newest).one().last;
   }
 
-  /** The time at which the newest fact was recorded; 0 if none is kept. */
+  /** The time at which the newest kept fact was recorded; 0 if no fact is kept. */
   newestRecordedAt(): number {
     const query = "SELECT recorded_at AS at FROM facts ORDER BY sequence DESC LIMIT 1";
     return this.#sql.exec<{ at: number }>(query).toArray()[0]?.at ?? 0;
   }
 
-  /** Facts after a position that were recorded by a time. */
+  /** Returns a page of facts after a position. With `recordedBy`, the page contains only facts recorded until that time. */
   page(after: number, { rows, bytes, recordedBy = Number.MAX_SAFE_INTEGER }: PageBounds): LedgerPage {
     const facts: string[] = [];
     let more = false;

@@ -3,25 +3,28 @@ import { address, messageId, type Outgoing, queueFor } from "millrace/worker";
 import type { RecordedFact } from "../../../messages/fact.ts";
 import { FactRecorded, PROCESSED, PROCESSED_EVENTS } from "../../../messages/facts.ts";
 
-/** The queues of a ledger's facts. */
+/** The queues to which a ledger sends its facts. */
 export const FEEDS = ["projections", "fact-processing"] as const;
 export type Feed = (typeof FEEDS)[number];
 
 /**
- * The source of a ledger's messages, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. The messages' subject is
- * the ledger's entity.
+ * Returns the source of a ledger's messages, which contains the epoch of the send: `ledger` in the epoch 0, `ledger/1` after the first
+ * replay. The messages' subject is the ledger's entity.
  */
 export function sourceIn(epoch: number): string {
   return epoch === 0 ? "ledger" : `ledger/${epoch}`;
 }
 
-/** The epoch in which a ledger sent a message; undefined for another source. */
+/** Returns the epoch in which a ledger sent a message; undefined if the source is not a ledger. */
 export function epochOf(source: string): number | undefined {
   const found = /^ledger(?:\/(\d+))?$/.exec(source);
   return found ? Number(found[1] ?? 0) : undefined;
 }
 
-/** For each feed, an SQL condition for its facts: all for the projections, those with consequences for the processing. */
+/**
+ * The SQL condition for the facts of each feed. The feed `projections` has all facts; the feed `fact-processing` has the facts whose types
+ * have consequences.
+ */
 export const BELONGS: Record<Feed, string> = {
   projections: "true",
   "fact-processing": `type IN (${PROCESSED.map((type) => `'${type}'`).join(", ")})`,
@@ -36,14 +39,14 @@ export function feedOf(messageType: string): Feed {
   return messageType === FactRecorded.type ? "projections" : "fact-processing";
 }
 
-/** The message of a fact for a feed; a repeated send differs only in its span and time. */
+/** Creates the message of a fact for a feed. A repeated message of the same fact differs only in its span and time. */
 export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   return outgoing(bucket, feed, eventOf(feed, fact).from(fact as never), fact, { epoch, key: `${fact.entity}/${fact.fact_id}` });
 }
 
 /**
- * The message for a fact that `messageFor` refuses: its consumer stores the unchanged fact as a dead letter and confirms it. Without
- * this message the fact would be retried and reported without limit.
+ * Creates the message for a fact that `messageFor` refuses. The consumer stores the unchanged fact as a dead letter and confirms the fact.
+ * Without this message the fact would be retried and reported forever.
  */
 export async function misfitFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   const { kind, type, version, queue } = eventOf(feed, fact);

@@ -2,14 +2,14 @@ import { fingerprintOf, signed } from "millrace";
 import type { RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import { type Person, Traces } from "../../contacts/traces.ts";
 
-/** The result of appending a fact: recorded, known already, or refused because its name belongs to another fact. */
+/** The result of appending a fact: recorded, known from before, or refused because another fact has the same name. */
 export interface Appended {
   fact_id: string;
   sequence: number;
   outcome: "appended" | "duplicate" | "differs";
 }
 
-/** The facts that mention a person: those that were rewritten, and those that wait for their delivery. */
+/** Counts of the facts that mention a person: rewritten facts, and facts whose delivery is not confirmed yet. */
 export interface Found {
   changed: number;
   waiting: number;
@@ -20,8 +20,8 @@ export function fingerprintOfFact({ type, subtype, occurred_at, payload }: State
 }
 
 /**
- * The fingerprint of a fact, and the known fact of its name. The name may have been replaced when a contact was forgotten; such a fact has
- * two fingerprints, of its original and of its present content.
+ * Returns the fingerprint of a fact, and the recorded fact with the same name. That name may have been replaced when a contact was
+ * forgotten. Such a recorded fact has two fingerprints, for its original content and for its current content.
  */
 export function lookUp(
   sql: SqlStorage,
@@ -49,7 +49,7 @@ export function secretName({ MILLRACE_KEY }: Pick<Cloudflare.Env, "MILLRACE_KEY"
 
 /** The parameters of a search for a person in a ledger. */
 interface Search {
-  /** Positions of facts whose delivery is not confirmed: copies with the old content may be in queues. */
+  /** Positions of facts whose delivery is not confirmed. Queues may contain copies of these facts with the old content. */
   open: ReadonlySet<number>;
   nameOf: (factId: string) => string;
   apply: boolean;
@@ -57,7 +57,7 @@ interface Search {
 
 /**
  * Replaces a person's ids by pseudonyms in a ledger's tables. Positions, amounts and consequences of a fact are unchanged. A fact whose
- * name contained the person's id is also found by an HMAC of that name, so that a repeat of it is recognised.
+ * name contained the person's id can also be found by an HMAC of that name. In this way a repetition of the fact is recognised.
  */
 export function forgetFacts(storage: DurableObjectStorage, person: Person, search: Search): Found {
   return storage.transactionSync(() => forgetIn(storage.sql, person, search));

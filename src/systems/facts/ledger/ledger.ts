@@ -13,28 +13,35 @@ import { CURSORS, Outbox } from "./outbox.ts";
 
 /** The state of a ledger. */
 export interface LedgerState {
-  /** The position of the oldest fact that is kept: `last` plus one if no fact is kept. All facts from this one to `last` are kept. */
+  /** The position of the oldest kept fact, or `last` plus one if no fact is kept. All facts from this position to `last` are kept. */
   first: number;
-  /** The position of the newest fact; 0 for a ledger without any. */
+  /** The position of the newest fact; 0 for a ledger without facts. */
   last: number;
   /** Number of kept facts, without pruned ones. */
   kept: number;
-  /** Facts that a consumer has not confirmed, by queue. */
+  /** Number of facts that the consumer has not confirmed, by queue. */
   unconfirmed: Record<Feed, number>;
   bytes: number;
 }
 
-/** Time for a consumer's confirmation; after it, a fact is sent again, and the time is doubled up to the maximum. */
+/**
+ * Time limit for a consumer's confirmation. An unconfirmed fact is sent again after this time, then after doubled times up to
+ * `MAX_PAUSE_MS`.
+ */
 const CONFIRM_WITHIN_MS = 10_000;
 const MAX_PAUSE_MS = 600_000;
 /** Maximum number of facts that one slice sends again. */
 const RESEND_FACTS = 500;
-/** Rounds, with growing pauses, in which a queue that does not report its backlog counts as full: ten minutes in total. */
+/**
+ * Number of rounds in which a queue that does not report its backlog counts as full. These rounds, with their growing pauses, take ten
+ * minutes in total.
+ */
 const PATIENT_ROUNDS = 6;
 
 /**
- * The ledger of one entity of one tenant: its facts in the order of recording, each once and unchanged. The facts are their own outbox: an
- * alarm sends those again that a feed's consumer has not confirmed in time. Neither a queue's data loss nor a crash loses a fact.
+ * The ledger of one entity of one tenant. The ledger stores each fact once and unchanged, in the order of recording. The stored facts are
+ * also the outbox: an alarm sends each fact again that a feed's consumer has not confirmed in time. Therefore no fact is lost if a queue
+ * loses data or a process crashes.
  */
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
@@ -42,7 +49,7 @@ export class Ledger extends DurableObject<Env> {
   readonly #rows = new FactRows(this.#sql);
   readonly #size = new SizeWatch(this.ctx, this.env, "LEDGER");
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
-  /** The time for which the alarm is set; null if it is not set. The time is cached, so that setting the alarm needs no read. */
+  /** The time for which the alarm is set; null if the alarm is not set. The time is cached, so that setting the alarm needs no read. */
   #ringsAt: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -53,15 +60,16 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Appends facts in one write. The facts are durable, and being sent, when the call returns. `said`: the fingerprint of the original fact,
-   * by index, if the fact contains a pseudonym instead of an id.
+   * Appends facts in one write. When the call returns, the facts are durable and their sending has begun. `said` contains, at the fact's
+   * index, the fingerprint of the original fact, if the fact contains a pseudonym instead of an id.
    */
   async append(from: Provenance, facts: readonly StatedFact[], said: readonly (string | null)[] = []): Promise<Appended[]> {
     this.#tables.make();
     const fresh: RecordedFact[] = [];
     const answers = this.ctx.storage.transactionSync(() => facts.map((fact, at) => this.#appendOne(from, fact, said[at] ?? null, fresh)));
     if (fresh.length > 0) {
-      // No await separates the facts from their alarm, so both are written in one transaction and no fact remains unsent.
+      // No `await` is between the writes of the facts and of the alarm. Therefore both are written in one transaction, and no fact remains
+      // unsent.
       this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);
       this.ctx.waitUntil(Promise.all(FEEDS.map((feed) => this.#send(feed, fresh))));
       this.#size.check();
@@ -70,19 +78,22 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Records that a consumer has these facts, or has captured them as dead letters. The mark is written before the response: the object
-   * may be evicted long before its next round, and would send confirmed facts again. Confirmations of another epoch are ignored.
+   * Records that a consumer has received these facts, or has stored these facts as dead letters. The confirmation is written before the
+   * response. Otherwise an evicted object would send confirmed facts again in its next round. Confirmations of another epoch are ignored.
    */
   confirm(feed: Feed, sequences: readonly number[], epoch: number): void {
     if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#rows.last());
   }
 
-  /** Facts after a position, oldest first. */
+  /** Returns facts after a position, oldest first. */
   read(after: number, limit: number): RecordedFact[] {
     return this.#tables.made ? this.#rows.behind(after, limit).map((body) => JSON.parse(body) as RecordedFact) : [];
   }
 
-  /** Facts after a position that were recorded by a time. The ledger's clock never goes back, so these have no gaps. */
+  /**
+   * Returns a page of facts after a position, optionally only facts recorded until a time. The positions of these facts have no gaps,
+   * because the ledger's clock never goes back.
+   */
   page(after: number, bounds: PageBounds): LedgerPage {
     return this.#tables.made ? this.#rows.page(after, bounds) : { facts: [], last: 0, more: false };
   }
@@ -118,8 +129,8 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Deletes old facts after they are archived, but keeps their names, so that repeats are recognised. Unconfirmed facts, and all later
-   * ones, remain. Returns the number of deleted facts.
+   * Deletes old facts after they are archived, but keeps the facts' names, so that repeated facts are recognised. The first unconfirmed
+   * fact and all later facts remain. Returns the number of deleted facts.
    */
   async prune(recordedBefore: number, limit: number): Promise<number> {
     if (!this.#tables.made) return 0;
@@ -136,7 +147,7 @@ export class Ledger extends DurableObject<Env> {
       return 0;
     }
     return this.ctx.storage.transactionSync(() => {
-      // A replay may have begun during the write: facts that are unconfirmed again remain.
+      // A replay may have begun during the write. Facts that are unconfirmed again because of the replay remain.
       const gone = this.#sql.exec<{ sequence: number; fact_id: string; fingerprint: string }>(
         "DELETE FROM facts WHERE sequence < ? RETURNING sequence, fact_id, fingerprint",
         Math.min(last + 1, this.#firstThatStays(recordedBefore)),
@@ -151,7 +162,7 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** Sends unconfirmed facts again, slice by slice, then pauses; the pause grows after each round without a confirmation. */
+  /** Sends unconfirmed facts again, slice by slice, and then pauses. The pause grows after each round without a confirmation. */
   override async alarm(): Promise<void> {
     this.#ringsAt = null;
     try {
@@ -166,17 +177,20 @@ export class Ledger extends DurableObject<Env> {
   async #round(): Promise<void> {
     const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
     for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#rows.last());
-    // Most rounds find all facts confirmed, and need no query of a queue.
+    // If all facts are confirmed, which is usual, the queues are not queried.
     const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Sends one slice of a round. Skips facts that may be in transit: recent ones, and those sent after the oldest message in the queue. */
+  /**
+   * Sends one slice of a round. Facts that may be in transit are skipped. These are recent facts, and facts that were sent after the oldest
+   * message in the queue.
+   */
   async #resend(feed: Feed, oldestInQueueAt: number): Promise<void> {
     const outbox = this.#outboxes[feed];
     const { resent, rounds, beganAt, everything } = outbox.round();
     const now = Date.now();
-    // A queue that does not report its content is probably overloaded, and more messages would make it worse.
+    // A queue that does not report its content is probably overloaded, and more messages would increase the overload.
     const oldestWaitingAt = oldestInQueueAt === UNKNOWN && rounds >= PATIENT_ROUNDS ? Number.POSITIVE_INFINITY : oldestInQueueAt;
     const recordedBy = everything ? now : Math.min(now - CONFIRM_WITHIN_MS, oldestWaitingAt - 1);
     const waits = !everything && resent === 0 && beganAt >= oldestWaitingAt;
@@ -210,7 +224,8 @@ export class Ledger extends DurableObject<Env> {
     const { fingerprint, known } = lookUp(this.#sql, fact, said, secretName(this.env, from.tenant_id, fact_id));
     if (known) return known;
     const sequence = this.#rows.last() + 1;
-    // A ledger's clock never goes back, unlike machines' clocks, so all facts recorded by a time are before some position.
+    // Recording times never decrease, even if a machine's clock goes back. Therefore all facts that were recorded until a given time
+    // precede all later facts.
     const recordedAt = Math.max(Date.now(), this.#rows.newestRecordedAt());
     const recorded: RecordedFact = { ...fact, ...from, sequence, recorded_at: new Date(recordedAt).toISOString() };
     this.#sql.exec(
@@ -226,7 +241,10 @@ export class Ledger extends DurableObject<Env> {
     return { fact_id, sequence, outcome: "appended" };
   }
 
-  /** Sends facts to a feed. The alarm repeats failed sends. A fact that cannot become a message does not delay others. */
+  /**
+   * Sends facts to a feed. The alarm repeats failed sends. A fact that cannot be converted to a message does not delay the sending of other
+   * facts.
+   */
   async #send(feed: Feed, facts: readonly RecordedFact[]): Promise<void> {
     const belonging = facts.filter((fact) => belongsTo(feed, fact));
     const epoch = this.#outboxes[feed].epoch();
@@ -242,7 +260,10 @@ export class Ledger extends DurableObject<Env> {
     );
   }
 
-  /** A fact that no longer matches its type is sent unchanged, and its consumer stores it as a dead letter. */
+  /**
+   * Creates the message of a fact. A fact that no longer matches its type is sent unchanged, and the consumer stores this fact as a dead
+   * letter.
+   */
   #messageFor(feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
     return messageFor(this.env.PAYLOADS, feed, fact, epoch).catch((error) => {
       if (codeOf(error) !== "invalid_payload") throw error;
@@ -250,7 +271,7 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** The position before which all facts are old and confirmed. */
+  /** Returns the position of the first fact that is recent or unconfirmed. */
   #firstThatStays(recordedBefore: number): number {
     const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
     const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";

@@ -15,7 +15,7 @@ import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import { type Appended, fingerprintOfFact } from "./forgotten-facts.ts";
 import type { Ledger, LedgerState } from "./ledger.ts";
 
-/** The retries last longer than an object's restart, and less than a caller waits. */
+/** The total time of the retries is longer than an object's restart, and shorter than the time that a caller waits. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
 /** One entity's ledger. The ledger is created by its first fact. */
@@ -24,9 +24,9 @@ export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObj
 }
 
 /**
- * Appends facts to their ledgers, one call per ledger. Returns one result per fact, in order: an error for a fact that does not match its
- * type, or whose ledger is unreachable. Repeatable. All facts are validated here, because every path to a ledger leads through this
- * function, and a fact that no message can carry could never be sent.
+ * Appends facts to their ledgers, one call per ledger. Returns one result per fact, in order. The result is an error for a fact that does
+ * not match its type, or whose ledger is unreachable. The call is repeatable. All facts are validated in this function, because every call
+ * to a ledger uses this function. An invalid fact could never be sent.
  */
 export async function appendEach(
   env: Env,
@@ -42,7 +42,7 @@ export async function appendEach(
     [...Map.groupBy(stated, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
       const facts = group.map(({ fact }) => fact);
       const fingerprints = group.map(({ fact, index }) => (fact === said[index] ? null : fingerprintOfFact(said[index] as StatedFact)));
-      // A stub is unusable after its object fails, so each try gets a new stub.
+      // A stub is unusable after its object has failed, so each attempt uses a new stub.
       const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts, fingerprints);
       const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
       for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
@@ -51,7 +51,10 @@ export async function appendEach(
   return answers;
 }
 
-/** Replaces the ids of forgotten contacts in facts by pseudonyms, so that the amounts count and no forgotten contact is restored. */
+/**
+ * Replaces the ids of forgotten contacts in facts by pseudonyms. In this way the facts' amounts count, but no forgotten contact is
+ * restored.
+ */
 async function withPseudonyms<One extends StatedFact | Error>(
   env: Env,
   tenantId: string,
@@ -81,7 +84,7 @@ const NOT_ASKED = new Error("The ledger was not asked.");
 
 /** The sender of facts. */
 export interface FactSource {
-  /** The path of a fact in the request, for errors; default `fact`. */
+  /** Returns the path of a fact in the request, for errors. The default path is `fact`. */
   pathOf?: (index: number) => string;
   /** True for an external caller, which cannot append to Millrace's own ledgers. */
   outside?: boolean;
@@ -100,8 +103,8 @@ function readOne(stated: unknown, index: number, { pathOf = () => "fact", outsid
 }
 
 /**
- * Appends facts to their ledgers, and throws on failure, so that the caller's retry repeats the call. Throws the error of the first
- * refused fact, `invalid_payload` or the ledger's own error; appended facts remain.
+ * Appends facts to their ledgers. If a fact is refused, the function throws the error of the first refused fact, so that the caller's retry
+ * repeats the call. The error is `invalid_payload` or the ledger's own error. Facts that were appended remain.
  */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
   return (await appendEach(env, from, facts)).map((answer) => {
@@ -110,7 +113,7 @@ export async function appendFacts(env: Env, from: Provenance, facts: readonly St
   });
 }
 
-/** The state of a ledger, and its facts after a position, oldest first. */
+/** Reads the state of a ledger, and the ledger's facts after a position, oldest first. */
 export async function readLedger(
   env: Env,
   tenantId: string,
@@ -119,11 +122,11 @@ export async function readLedger(
 ): Promise<LedgerState & { facts: RecordedFact[] }> {
   const ledger = ledgerOf(env, tenantId, entity);
   const [state, facts] = await Promise.all([ledger.state(), ledger.read(after, limit)]);
-  // RPC types do not allow `unknown` within a result, which a payload may contain.
+  // A payload may contain values of the type `unknown`, which the types of RPC results do not allow.
   return { ...state, facts: facts as unknown as RecordedFact[] };
 }
 
-/** The error for a fact with the name of another one. */
+/** Creates the error for a fact whose name belongs to another fact. */
 export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "entity">, path = "fact_id"): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
@@ -132,7 +135,7 @@ export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "en
   );
 }
 
-/** Confirms facts that a queue's consumer has: one call per ledger and epoch of a batch. */
+/** Confirms facts that a queue's consumer has received, with one call for each ledger and epoch of a batch. */
 export async function confirmFacts(env: Env, events: readonly Envelope[]): Promise<void> {
   const facts = events.filter(({ source }) => epochOf(source) !== undefined);
   const groups = Map.groupBy(facts, (fact) =>

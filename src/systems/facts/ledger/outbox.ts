@@ -6,23 +6,23 @@ interface Cursor {
   mark: number;
   /** The positions up to `mark` that the consumer has not confirmed. */
   missing: readonly Range[];
-  /** The epoch, which each replay increases: only confirmations of facts sent since the last replay count. */
+  /** The epoch, which each replay increases. Only confirmations of facts that were sent since the last replay count. */
   epoch: number;
 }
 
-/** The present round of repeated sends of unconfirmed facts. */
+/** The current round, in which unconfirmed facts are sent again. */
 export interface Round {
   /** The position up to which facts were sent in this round; 0 between two rounds. */
   resent: number;
-  /** Rounds since the last confirmation. */
+  /** Number of rounds since the last confirmation. */
   rounds: number;
-  /** The time when the last round began, in milliseconds; 0 if there was none. */
+  /** The time when the last round began, in milliseconds; 0 before the first round. */
   beganAt: number;
-  /** 1 if all facts must be sent, including recent ones and those that may still be in the queue. */
+  /** 1 if all unconfirmed facts must be sent, even recent facts and facts that may still be in the queue. */
   everything: 0 | 1;
 }
 
-/** The state of every feed, one row each; part of the ledger's tables. */
+/** The table of the feeds' state, with one row for each feed. The table is part of the ledger's tables. */
 export const CURSORS = `
   CREATE TABLE IF NOT EXISTS feeds (
     feed TEXT PRIMARY KEY, mark INTEGER NOT NULL DEFAULT 0, missing TEXT NOT NULL DEFAULT '[]', epoch INTEGER NOT NULL DEFAULT 0,
@@ -32,17 +32,17 @@ export const CURSORS = `
   INSERT OR IGNORE INTO feeds (feed) VALUES ${FEEDS.map((feed) => `('${feed}')`).join(", ")};`;
 
 /**
- * Maximum number of ranges in one row, of about 20 bytes each. Beyond that the nearest ranges are joined, and the confirmed facts between
- * them are sent once more.
+ * Maximum number of ranges in one row. A range has about 20 bytes. Above the maximum, the nearest ranges are joined, and the confirmed
+ * facts between joined ranges are sent once more.
  */
 const MAX_RANGES = 1000;
 /** A position greater than that of every fact. */
 const END = Number.MAX_SAFE_INTEGER;
 
 /**
- * A ledger's facts as the outbox of one feed, with the unconfirmed ones. The outbox has a row per feed instead of one per message, because
- * a confirmation contains a hundred facts. The row stores ranges instead of positions, because a replay makes all facts of a ledger
- * unconfirmed at once, and a value is limited to 2 MB.
+ * The outbox of one feed, which records which facts of the ledger are unconfirmed. The outbox has one row for each feed instead of one row
+ * for each message, because a confirmation contains a hundred facts. The row stores ranges instead of positions, because a replay makes all
+ * facts of a ledger unconfirmed at once, and a value is limited to 2 MB.
  */
 export class Outbox {
   readonly #sql: SqlStorage;
@@ -55,8 +55,8 @@ export class Outbox {
   }
 
   /**
-   * Records that the consumer has these facts of this epoch. Confirmations of another epoch may be about rows that were deleted since, and
-   * are ignored. Positions at which the ledger has no fact are ignored.
+   * Records that the consumer has received these facts, which were sent in this epoch. Confirmations of another epoch are ignored, because
+   * the consumer's rows may have been deleted since. Positions at which the ledger has no fact are ignored.
    */
   confirm(sequences: readonly number[], epoch: number, last: number): void {
     const cursor = this.#cursor();
@@ -98,12 +98,12 @@ export class Outbox {
     return this.#sql.exec<{ count: number }>(within, JSON.stringify(open)).one().count;
   }
 
-  /** Marks all facts of a feed up to a position as confirmed, so that they are not scanned again. */
+  /** Marks all facts of a feed up to a position as confirmed, so that these facts are not scanned again. */
   settle(last: number): void {
     if (this.#cursor().mark < last) this.#move(last, []);
   }
 
-  /** Drops all confirmations after a position, and ignores those of earlier sends. */
+  /** Deletes all confirmations after a position, and starts a new epoch, so that confirmations of earlier sends are ignored. */
   restart(after: number): void {
     this.#move(after, []);
     this.#sql.exec("UPDATE feeds SET epoch = epoch + 1 WHERE feed = ?", this.#feed);
@@ -143,7 +143,7 @@ export class Outbox {
     return mark < last ? [...missing, [mark + 1, last]] : [...missing];
   }
 
-  /** Shortens ranges to facts of this feed, and removes ranges without any. */
+  /** Shortens ranges to the facts of this feed, and removes ranges without such facts. */
   #trimmed(ranges: readonly Range[]): Range[] {
     const belongs = BELONGS[this.#feed];
     if (belongs === "true") return [...ranges];
@@ -155,7 +155,7 @@ export class Outbox {
     return [...rows].flatMap(({ first, last }) => (first === null || last === null ? [] : [[first, last] as const]));
   }
 
-  /** A confirmation shows that the consumer works, so missing facts are sent again after the first pause. */
+  /** Writes the confirmed positions. A confirmation shows that the consumer works, so the next pause is the shortest pause again. */
   #move(mark: number, missing: readonly Range[]): void {
     this.#sql.exec("UPDATE feeds SET mark = ?, missing = ?, rounds = 0 WHERE feed = ?", mark, JSON.stringify(missing), this.#feed);
   }

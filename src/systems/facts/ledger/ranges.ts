@@ -1,7 +1,7 @@
-/** Positions from the first to the last, both included. Several ranges are ordered and do not touch. */
+/** The positions from `first` to `last`, both included. In a list, ranges are ordered, and confirmed positions separate them. */
 export type Range = readonly [first: number, last: number];
 
-/** Removes positions, given in order, from ranges: a position inside a range splits it. */
+/** Removes positions, given in ascending order, from ranges. A position inside a range splits the range. */
 export function without(ranges: readonly Range[], places: readonly number[]): Range[] {
   const left: Range[] = [];
   let at = 0;
@@ -17,7 +17,10 @@ export function without(ranges: readonly Range[], places: readonly number[]): Ra
   return left;
 }
 
-/** Reduces ranges to a maximum number by joining the nearest ones; the positions between them then count as included. */
+/**
+ * Reduces the number of ranges to a maximum by joining the nearest ranges. The positions between joined ranges then belong to the joined
+ * range.
+ */
 export function atMost(most: number, ranges: readonly Range[]): Range[] {
   const tooMany = ranges.length - most;
   if (tooMany <= 0) return [...ranges];

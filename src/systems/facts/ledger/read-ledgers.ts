@@ -4,7 +4,7 @@ import { ledgersFrom } from "../rebuild.ts";
 import type { PageBounds } from "./fact-rows.ts";
 import { ledgerOf } from "./ledgers.ts";
 
-/** The position of a scan of a tenant's ledgers: after one fact, or after a whole ledger. */
+/** The position of a scan of a tenant's ledgers, after one fact or after a whole ledger. */
 export interface LedgerPlace {
   entity: string;
   /** The last fact that was read; null if the whole ledger was read. */
@@ -15,9 +15,9 @@ export interface LedgerPlace {
 export interface LedgerPart {
   entity: string;
   facts: RecordedFact[];
-  /** The first position that was read: facts at earlier positions were read before, or are pruned. */
+  /** The first position that was read. Facts at earlier positions were read before, or are pruned. */
   first: number;
-  /** True if no requested fact follows. */
+  /** True if the ledger has no further requested facts. */
   ended: boolean;
 }
 
@@ -25,8 +25,8 @@ export interface LedgerPart {
 const AT_ONCE = 10;
 
 /**
- * Reads a tenant's ledgers by name and position, directly from their objects, so that facts missing in a projection are included. A
- * ledger is found once the projection contains one of its facts.
+ * Reads a tenant's ledgers by name and position, directly from the ledgers' Durable Objects, so that facts missing in a projection are
+ * included. A ledger is found only if the projection contains at least one of the ledger's facts.
  */
 export async function readLedgers(
   env: Env,
@@ -39,7 +39,7 @@ export async function readLedgers(
   const parts: LedgerPart[] = [];
   let { rows, bytes } = bounds;
   for (let at = 0; at < entities.length; ) {
-    // The first ledger may fill the page, so it is read alone.
+    // The first ledger is read alone, because its facts may fill the whole page.
     const group = entities.slice(at, at + (at === 0 ? 1 : AT_ONCE));
     const pages = await Promise.all(
       group.map(async (entity) => {
@@ -64,7 +64,7 @@ export async function readLedgers(
   return { parts, next: lastEntity !== undefined && known.length > most ? { entity: lastEntity, sequence: null } : null };
 }
 
-/** The number of facts that fit into the page. */
+/** Returns the number of facts that fit into the page. */
 function countWithin(bodies: readonly string[], rows: number, bytes: number): number {
   let count = 0;
   for (let size = 0; count < Math.min(rows, bodies.length) && size < bytes; count++) size += byteLength(bodies[count] as string);
