@@ -4,7 +4,7 @@ import { type Plugin, runnerImport } from "vite";
 import { sourceDoors } from "../packages/millrace/cli/local/doors.ts";
 import type { OpenApi } from "./reference.ts";
 
-/** Substitutes for the platform's modules, with what the routes need to be loaded in Node. */
+/** Substitutes for the platform's modules. They export only the names that Node needs to load the routes. */
 const PLATFORM = `class Base {}
   export { Base as DurableObject, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
   export const env = {}, exports = {}, waitUntil = () => undefined;`;
@@ -12,7 +12,7 @@ const PLATFORM = `class Base {}
 const inNode: Plugin = {
   name: "routes-in-node",
   enforce: "pre",
-  // The console may not be built yet, and the OpenAPI document contains no route of it.
+  // The console may not be built yet, and the OpenAPI document contains no route of the console.
   resolveId: (id) => (id.startsWith("cloudflare:") || id === "./built.js" ? `\0${id}` : undefined),
   load(id) {
     if (id.startsWith("\0cloudflare:")) return PLATFORM;
@@ -21,7 +21,7 @@ const inNode: Plugin = {
   },
 };
 
-/** The OpenAPI document of the Worker, made from its sources in this process, without a server. */
+/** The OpenAPI document of the Worker. This process generates the document from the Worker's sources, without a server. */
 export async function openApiDocument(): Promise<OpenApi> {
   const alias = Object.entries(sourceDoors()).map(([door, file]) => ({ find: new RegExp(`^${door}$`), replacement: file }));
   const { module } = await runnerImport<{ openApi(): Promise<OpenApi> }>(join(import.meta.dirname, "openapi.ts"), {

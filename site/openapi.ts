@@ -2,7 +2,9 @@ import { builtRoutes } from "../packages/millrace/src/http/engine-routes.ts";
 import { ownRoutes } from "../src/api/app.ts";
 import { app } from "../src/catalog.ts";
 
-/** Returns `/openapi.json` as the Worker of this repository serves it: that route reads no binding. */
+/**
+ * Returns `/openapi.json` as the Worker of this repository serves it. The bindings are substitutes, because that route reads no binding.
+ */
 export async function openApi(): Promise<unknown> {
   const none = { DB: {}, PAYLOADS: {}, RECORDER: {}, KEEPER: {}, MILLRACE_KEY: "0".repeat(64) };
   const answer = await builtRoutes(app, ownRoutes(app), new WeakSet()).request("/openapi.json", {}, none);

@@ -5,12 +5,12 @@ const ROOT = join(import.meta.dirname, "..");
 /** The Markdown documents of the repository that become pages of the site. */
 const DOCUMENTS = ["*.md", "docs/**/*.md", "{examples/*,findings,test}/README.md"];
 
-/** A page of the site, from the repository or made from the OpenAPI document. */
+/** A page of the site: a document of the repository, or a page that is generated from the OpenAPI document. */
 export interface Page {
   /** The path of the page in the site: `docs/queues.md`; `index.md` is the path of a README.md. */
   readonly path: string;
   readonly title: string;
-  /** The reader's task or question, in a line; empty if docs/README.md does not list the page. */
+  /** The reader's task or question, in one line. The text is empty if docs/README.md does not list the page. */
   readonly about: string;
   readonly text: string;
 }
@@ -33,7 +33,10 @@ export function documents(): Page[] {
     });
 }
 
-/** Returns the sections of docs/README.md with their pages, each page once; then the API; then all pages that no table names. */
+/**
+ * Returns the sections of the site in this order: the sections of docs/README.md, the API, and all pages that no table names. Each page is
+ * in one section only.
+ */
 export function sections(documents: readonly Page[], api: readonly Page[]): Section[] {
   const left = new Map(documents.map((page) => [page.path, page]));
   const take = (path: string) => {
@@ -62,7 +65,7 @@ export function sections(documents: readonly Page[], api: readonly Page[]): Sect
   ];
 }
 
-/** Returns the rows of the tables in docs/README.md: a task, and each page for it. */
+/** Returns the rows of the tables in docs/README.md: each task with the pages for the task. */
 function tasks(): { section: string; about: string; file: string }[] {
   const [, ...parts] = read("docs/README.md").split(/^## /m);
   return parts.flatMap((part) => {

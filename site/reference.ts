@@ -145,7 +145,7 @@ function operationParts({ method, path, operation }: Shown): string[] {
   ];
 }
 
-/** Lists each error code of the API once, with its meaning. */
+/** Lists each error code of the API once, with the meaning of the code. */
 function problemRows(operations: readonly Shown[]): string[][] {
   const said = operations.flatMap(({ operation: { responses } }) =>
     Object.entries(responses).flatMap(([status, answer]) =>
@@ -159,7 +159,7 @@ function isProblem({ content = {} }: Answer): boolean {
   return content["application/problem+json"] !== undefined;
 }
 
-/** Lists an operation's error statuses with their codes in one line: the index has the meaning of each code. */
+/** Lists an operation's error statuses with their codes in one line, without meanings, because the index has the meaning of each code. */
 function refusalsOf(problems: [status: string, answer: Answer][]): string {
   if (problems.length === 0) return "";
   const each = problems.map(([status, { description }]) => [`${status}:`, ...codesOf(description)].join(" "));
@@ -176,7 +176,7 @@ function tokenOf(security: Record<string, string[]>[]): string {
   return `A token with scope ${scopes.join(" or ")}.`;
 }
 
-/** Renders the fields and the example of each media type that has them. */
+/** Renders the fields and the example of each media type that has fields or an example. */
 function contentParts(content: Content): string[] {
   return Object.entries(content).flatMap(([type, { schema = {}, example }]) => [
     `\`${type}\`: ${typeOf(schema)}`,
@@ -195,7 +195,9 @@ function fieldTable(schema: Schema): string {
   return table(["field", "type", "required", "description"], fieldsOf(schema, "", 0));
 }
 
-/** Returns the table rows of a schema's fields; fields of schemas without a name follow as `a.b` and `a[].b`. */
+/**
+ * Returns the table rows of a schema's fields. The fields of a nested schema without a name follow, under names such as `a.b` and `a[].b`.
+ */
 function fieldsOf(schema: Schema, prefix: string, depth: number): string[][] {
   const { properties = {}, required = [], items, anyOf = [], oneOf = [], allOf = [], additionalProperties } = schema;
   if (depth > 4) return [];
@@ -243,7 +245,7 @@ function detailsOf(schema: Schema): string {
   return [plain(schema.description ?? ""), bounds.length > 0 ? `(${bounds.join(", ")})` : ""].filter((text) => text !== "").join(" ");
 }
 
-/** Renders a Markdown table, or nothing without rows. */
+/** Renders a Markdown table. If there are no rows, the result is empty. */
 function table(head: string[], rows: string[][]): string {
   if (rows.length === 0) return "";
   const line = (cells: string[]) =>
@@ -251,7 +253,10 @@ function table(head: string[], rows: string[][]): string {
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-/** Converts a text of the OpenAPI document to Markdown: code in backticks stays, and all other characters of syntax are escaped. */
+/**
+ * Converts a description in the OpenAPI document to Markdown. Code in backticks is unchanged, and all other characters of Markdown syntax
+ * are escaped.
+ */
 function plain(text: string): string {
   const parts = text.split(/(`+[^`]+`+)/);
   return parts.map((part, index) => (index % 2 === 1 ? part : part.replaceAll(/[\\*<>[\]!&#~]/g, "\\$&"))).join("");

@@ -1,6 +1,9 @@
 import type { Plugin } from "vite";
 
-/** Replacements in the theme's search box, whose roles axe-core refuses: a dialog, a combobox and its options. */
+/**
+ * Replacements in the code of the theme's search box, because axe-core refuses the roles in that code. The new roles are a dialog, a
+ * combobox and the combobox's options.
+ */
 const PIECES: readonly (readonly [theirs: string, ours: string])[] = [
   [
     `role="button"
@@ -34,7 +37,10 @@ const PIECES: readonly (readonly [theirs: string, ours: string])[] = [
   [`<span class="title-icon">`, `<span class="title-icon" aria-hidden="true">`],
 ];
 
-/** Gives the theme's search box its roles. Throws if a version of the theme contains other code. */
+/**
+ * Replaces the roles in the code of the theme's search box. Throws if the installed version of the theme does not contain the replaced
+ * code.
+ */
 export const searchBox: Plugin = {
   name: "search-box",
   enforce: "pre",

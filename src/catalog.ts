@@ -7,8 +7,8 @@ import { redeliverDeliveries } from "./systems/webhooks/bulk-redeliver.ts";
 import { sendCallback } from "./workflows/send-callback.ts";
 
 /**
- * All of this deployment's consumers with their workflows and routes. For a new chain, add its workflow to the consumer of its queue, and
- * its class to worker.ts.
+ * All of this deployment's consumers with their workflows and routes. For a new chain, add the workflow to the consumer of the workflow's
+ * queue, and add the workflow's class to worker.ts.
  */
 export const app: Catalog = catalog({
   consumers: Object.values(consumers),

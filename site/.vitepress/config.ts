@@ -10,13 +10,16 @@ const ROOT = join(import.meta.dirname, "../..");
 /** The folder of the pages that VitePress reads, generated from the repository's files. */
 const PAGES = join(import.meta.dirname, "cache/pages");
 
-/** Options for Markdown as GitHub reads it: VitePress must show HTML, attributes, names of emoji and Vue's braces as text. */
+/**
+ * Options with which VitePress reads Markdown as GitHub does. VitePress must show HTML, attributes, names of emoji and Vue's braces as
+ * plain text.
+ */
 const markdown: MarkdownOptions = {
   html: false,
   attrs: false,
   emoji: false,
   linkify: false,
-  // A text of the OpenAPI document must not read files of this machine.
+  // Markdown from the OpenAPI document must not include files of this machine.
   include: false,
   snippet: false,
   anchor: { slugify: slug },
@@ -74,7 +77,7 @@ export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
           ...(children.length > 0 && { collapsed: true, items: children.map(linkTo) }),
         })),
       })),
-      // The theme removes one `.md` of the address of an edit link.
+      // The theme removes the last `.md` from the address of an edit link.
       editLink: { pattern: "/:path.md", text: "This page as Markdown" },
     },
     buildEnd({ outDir, site: { base } }) {
@@ -92,7 +95,7 @@ export default async (): Promise<UserConfig<DefaultTheme.Config>> => {
   };
 };
 
-/** Reads the OpenAPI document from the file that MILLRACE_OPENAPI names; default: the document of this repository's Worker. */
+/** Reads the OpenAPI document from the file that MILLRACE_OPENAPI names. By default, returns the document of this repository's Worker. */
 async function documentOfApi(): Promise<OpenApi> {
   const file = process.env.MILLRACE_OPENAPI;
   return file ? JSON.parse(readFileSync(file, "utf8")) : openApiDocument();
@@ -102,7 +105,7 @@ function linkTo({ title, path }: Page) {
   return { text: title, link: `/${path.replace(/(^|(?<=\/))index\.md$|\.md$/, "")}` };
 }
 
-/** Writes the pages as files to a folder; empties it first if it is the folder of VitePress pages. */
+/** Writes the pages as files to a folder. Before that, the function empties the folder if VitePress reads its pages from it. */
 function writeTo(folder: string, pages: readonly Page[]): void {
   if (folder === PAGES) rmSync(folder, { recursive: true, force: true });
   for (const { path, text } of pages) {

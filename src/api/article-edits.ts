@@ -14,7 +14,7 @@ import { owned } from "./articles.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-/** Maximum size of a request: a body of 100,000 characters in any language, escaped as JSON. */
+/** Maximum size of a request. The limit has room for an article of 100,000 characters in any language, escaped as JSON. */
 const MAX_BODY_BYTES = 1024 * 1024;
 
 const { title, description, body, keyPoint, keyPoints } = ARTICLE_LIMITS;
@@ -112,7 +112,7 @@ export function articleEdits(catalog: Catalog) {
 /** Search engines must not list a draft. Caches store no response of the API. */
 const PREVIEW_HEADERS = { "x-robots-tag": "noindex" };
 
-/** Reads the revision from an `If-Match` header. */
+/** Parses the revision in an `If-Match` header. */
 function revisionIn(header: string | undefined): number | undefined {
   const [, revision] = /^\s*(?:W\/)?"(\d{1,9})"\s*$/.exec(header ?? "") ?? [];
   return revision === undefined ? undefined : Number(revision);

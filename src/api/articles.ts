@@ -219,7 +219,7 @@ export function articles(catalog: Catalog) {
 type Env = ApiEnv["Bindings"];
 type Moved = { site: string; action_id: string; instance_id: string };
 
-/** Removes an article's page from one site: by the undo of the instance that published the page, or else by a command. */
+/** Removes an article's page from one site by an undo of the instance that published the page, or by a command without that instance. */
 async function takeDown(env: Env, catalog: Catalog, caller: Token, article: ArticleRow, on: OnSite, reason: string): Promise<Moved> {
   const { site, page, instanceId: id } = on;
   const instance = await instanceOf(env, caller, id);
@@ -236,7 +236,7 @@ async function takeDown(env: Env, catalog: Catalog, caller: Token, article: Arti
 
 /**
  * Publishes an article on sites by a retry of each site's instance, or by a command if the instance was pruned. A command for the first
- * site includes the others, unless the caller has `named` the site.
+ * site includes the other sites, unless the caller chose one site (`named`).
  */
 async function putUp(
   env: Env,
@@ -269,7 +269,10 @@ async function putUp(
   });
 }
 
-/** Acts on an article at each of the given sites. A refusal at one site does not affect the others; it is thrown if no site was changed. */
+/**
+ * Acts on an article at each of the given sites. A refusal at one site does not affect the other sites. The first refusal is thrown if no
+ * site was changed.
+ */
 async function moved(sites: readonly OnSite[], act: (on: OnSite) => Promise<Moved | undefined>) {
   const done: Moved[] = [];
   let refused: unknown;
@@ -296,15 +299,15 @@ export async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id:
   return article;
 }
 
-/** The statuses from which an article can change to each target. */
+/** For each verb, the statuses that an article can change from, and the resulting status. */
 const MOVES = {
   publish: { from: ["draft", "unpublished"], to: "published" },
   unpublish: { from: ["published"], to: "unpublished" },
 } as const;
 
 /**
- * Returns an article of the caller's tenant, if this change of its status is possible. Errors: `article_not_found`; `invalid_transition`,
- * which is audited: undoing a refusal would change no data, and retrying it would refuse again.
+ * Returns an article of the caller's tenant, if the article's status allows this change. Errors: `article_not_found`; `invalid_transition`,
+ * which is audited. An undo of the audited refusal would change no data, and a retry would be refused again.
  */
 async function ownedAs(
   env: ApiEnv["Bindings"],
@@ -332,7 +335,7 @@ async function isMissing(env: Env, caller: Token, article: ArticleRow, name: str
   return sites.some(({ site, page }) => page?.status !== "published" && (name === undefined || site.name === name));
 }
 
-/** Finds the instance that publishes an article on a site; undefined if there was none, or it was pruned. */
+/** Finds the instance that publishes an article on a site; undefined if that instance never existed or was pruned. */
 function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | undefined> {
   return instances.get(env, caller, id).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
@@ -342,7 +345,7 @@ function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | und
 
 const hasFailedUndo = ({ undo, status }: Instance): boolean => undo !== null && status === "errored";
 
-/** True if this instance published the present page: its undo does not remove a page that another instance published. */
+/** True if this instance published the present page. An instance's undo removes only a page that the instance published. */
 async function hasPutUp(env: Env, caller: Token, { id }: Instance, { revision }: ArticlePage): Promise<boolean> {
   const effects = await instances.effects(env, caller, id);
   const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");
@@ -358,7 +361,7 @@ function underWayAs(instance: { status: string } | null): (typeof UNDER_WAY)[num
 }
 const FAILED: ReadonlySet<string> = new Set(["errored", "terminated", "dead"]);
 
-/** The instance that publishes an article is named after the article, like the key of its command. */
+/** Returns the id of the instance that publishes an article. The id of the article is the key of the instance's command. */
 const publishInstance = ({ tenantId }: Token, articleId: string): string => instanceId(tenantId, "publish-article", articleId);
 
 /** Returns an instance's id and status; null if the instance does not exist. */

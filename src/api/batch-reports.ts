@@ -101,7 +101,7 @@ export function batchReports() {
     });
 }
 
-/** Follows a batch from the state that a follower has seen, until it ends or is removed. */
+/** Sends the changes of a batch after the state that the follower has seen, until the batch ends or is removed. */
 function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | undefined): Followed {
   let [next, last]: [Batch | undefined, string | undefined] = [first, seen];
   return {
@@ -120,7 +120,7 @@ function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | unde
   };
 }
 
-/** Streams texts with backpressure: each text is produced when the client is ready for it. */
+/** Streams strings with backpressure: each string is produced when the client is ready to receive it. */
 function send(context: Context<ApiEnv>, type: string, texts: AsyncGenerator<string>, name?: string) {
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({

@@ -73,7 +73,7 @@ const requestSchema = z.discriminatedUnion("operation", [
   formOf("reconcile"),
   z.strictObject({ operation: z.literal("export"), dataset, batch_id: name, format, formulas }),
 ]);
-/** The schema of a batch request as one object, for the OpenAPI document. */
+/** The schema of a batch request for the OpenAPI document, which needs a single object. */
 export const documentedSchema = z.strictObject({
   operation: z.enum(OPERATIONS),
   dataset,
@@ -145,8 +145,8 @@ async function storeItems(context: Context<ApiEnv>, dataset: string, batchId: st
 }
 
 /**
- * Adds the id to a batch request: its own id, or the `Idempotency-Key`. Errors: `invalid_payload` if the key is not a valid id, or differs
- * from the request's id.
+ * Adds the batch's id to a batch request: the id in the request's body, or the `Idempotency-Key` header. Errors: `invalid_payload` if the
+ * key is not a valid id, or differs from the request's id.
  */
 function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record<string, unknown> {
   const key = idempotencyKey(req.header("idempotency-key"));

@@ -147,8 +147,8 @@ export function batches(catalog: Catalog) {
     .openapi(accept, async (context) => {
       const { request, file, uploaded } = await readBatchRequest(context);
       const { tenantId, actor } = context.var.caller;
-      // Deletes a refused upload, and the second copy of a repeated one. After an incomplete acceptance the uploaded file is kept, because
-      // the batch's row may exist.
+      // Deletes a refused upload. If the request is a repetition, this call deletes the second copy of the uploaded file. After an
+      // incomplete acceptance the uploaded file is kept, because the batch's row may exist.
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
         const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file, {

@@ -320,7 +320,7 @@ function assertReachable(env: ApiEnv["Bindings"], of: { tenantId: string; brand:
     ...accounts.map((account, index): [string, SocialTarget] => [`accounts.${index}.secret`, { ...of, ...account }]),
   ];
   const issues = targets.flatMap(([path, target]) => {
-    // Errors in the deployment's own variables are not reported to the caller but where the variables are used.
+    // Errors in the deployment's own variables are not reported to this caller. The steps that use the variables report such errors.
     if ("platform" in target && target.platform === "bluesky" && target.secret === undefined) return [];
     if ("kind" in target && (target.kind === "store" || target.kind === "deployment")) {
       return target.secret === undefined ? [] : [{ path, message: `must be left out for the kind ${target.kind}` }];

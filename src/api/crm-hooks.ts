@@ -10,12 +10,12 @@ import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
 /**
- * Maximum size of a webhook request: HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be
- * long.
+ * Maximum size of a webhook request: HubSpot sends at most 100 events in a request. Each event is a few hundred bytes, and a property's
+ * value may be long.
  */
 const MAX_BYTES = 1024 * 1024;
 
-/** The name of HubSpot's signature in the OpenAPI document's security schemes, which replaces a token. */
+/** The name of the security scheme in the OpenAPI document for HubSpot's signature, which the request has in place of a token. */
 const HUBSPOT_SIGNATURE = "hubspotSignature";
 
 const TakenSchema = z
@@ -66,7 +66,8 @@ export function crmHooks(catalog: Catalog) {
     const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
     if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
     if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
-    // A HubSpot app may be installed in several accounts, and all their events arrive here. Only one of these accounts is this tenant's.
+    // A HubSpot app may be installed in several accounts, and HubSpot sends the events of all these accounts to this route. Only one of the
+    // accounts belongs to this tenant.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);

@@ -14,7 +14,10 @@ const views = z.enum(["calls", "deliveries", "contacts", "companies", "associati
 type Guard = { middleware: MiddlewareHandler<ApiEnv>[]; security: { bearer: string[] }[] };
 type Control = (context: Context<ApiEnv>, path: string, init: RequestInit) => Promise<Response>;
 
-/** The embedded CRM in drills: inject faults, edit records as a person would, and read its calls, records and messages. */
+/**
+ * The routes that control the embedded CRM in drills. They inject faults, edit records as a person would, and return the CRM's calls,
+ * records and messages.
+ */
 export function embeddedCrm(guarded: Guard, control: Control) {
   const setFaults = createRoute({
     method: "put",

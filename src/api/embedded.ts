@@ -14,7 +14,10 @@ const faultsSchema = z
   .array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int().optional(), answer: z.string().optional() }))
   .max(100);
 
-/** Protects routes that only drills use. If EMBEDDED_CONTROL is off, or the token lacks the scope, such a route does not exist (404). */
+/**
+ * Protects routes that only drills use. If EMBEDDED_CONTROL is off, or the token lacks the scope, the route responds as if it did not exist
+ * (404).
+ */
 const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
   const caller = context.env.EMBEDDED_CONTROL === "true" ? await callerOf(context) : undefined;
   if (!caller?.scopes.includes("embedded")) throw noSuchRoute();

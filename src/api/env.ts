@@ -4,7 +4,9 @@ import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
 import type { WebhookVars } from "../systems/webhooks/settings.ts";
 
 interface ApiVars {
-  /** `"true"` allows tokens with the scope `embedded` to inject faults into the embedded upstreams and read their ledger. */
+  /**
+   * `"true"` allows tokens with the scope `embedded` to inject faults into the embedded upstreams and to read the ledger of the upstreams.
+   */
   EMBEDDED_CONTROL?: string;
   /** The public address of this Worker. */
   PUBLIC_URL?: string;

@@ -34,7 +34,10 @@ const heading = {
     .meta({ description: "The correlation id of the job that these facts belong to; default: a new id." }),
   causation_id: chosenName(300).optional().meta({ description: "The causation id of the facts; default: this request." }),
 };
-/** The schema of the request body in the OpenAPI document. Facts are validated one by one, so that an invalid one is refused alone. */
+/**
+ * The schema of the request body in the OpenAPI document. Each fact is validated separately, so that an invalid fact does not cause the
+ * refusal of other facts.
+ */
 const statementSchema = z.strictObject({ facts: z.array(statedFactSchema).min(1).max(MAX_FACTS), ...heading });
 const unreadSchema = z.strictObject({ facts: z.array(z.unknown()).min(1).max(MAX_FACTS), ...heading });
 
@@ -136,7 +139,7 @@ export function facts() {
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };
       const answered = await appendEach(context.env, from, body.facts, { pathOf, outside: true });
-      // A result that is not an error belongs to a valid fact.
+      // Each valid fact has a result without an error.
       const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
       return context.json({ correlation_id: from.correlation_id, results }, 200);
     })

@@ -25,7 +25,7 @@ const ON_THIS_MACHINE = new Set(["localhost", "127.0.0.1", "[::1]"]);
 
 /**
  * The address that the landing page displays: `PUBLIC_URL`, or the request's own address on a local machine. Any other `Host` header may be
- * forged, so the page shows a placeholder.
+ * forged, so the page shows a placeholder in place of an address.
  */
 function addressOf({ PUBLIC_URL: known }: ApiEnv["Bindings"], { hostname, origin }: URL): string {
   if (known) return known.replace(/\/+$/, "");
@@ -47,7 +47,7 @@ const SYSTEMS = [
   ["Batches: import, export and reconcile files", "POST /v1/batches"],
 ] as const;
 
-/** The command in the landing page's example: the first of the main chain. */
+/** The command in the landing page's example: the first command of the main chain. */
 const FIRST_COMMAND = "research.requested";
 
 function content({ workflows }: Catalog, origin: string) {

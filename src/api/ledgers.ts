@@ -111,7 +111,7 @@ function assertStated(entity: string, { last }: { last: number }): void {
   if (last === 0) throw new HttpRefusal("ledger_not_found", `There is no fact of ${entity}. GET /v1/facts lists all facts.`);
 }
 
-/** Returns a fact without its tenant, which the reader knows. */
+/** Returns a fact without its tenant, because the fact's tenant is always the caller's tenant. */
 function factView({ tenant_id: _, subtype, ...fact }: RecordedFact) {
   return { ...fact, subtype: subtype ?? null };
 }

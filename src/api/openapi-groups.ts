@@ -1,6 +1,6 @@
 import type { Group } from "millrace/http";
 
-/** The groups of this deployment's own routes in the OpenAPI document. */
+/** The groups in the OpenAPI document for the routes that this deployment adds to the engine's routes. */
 export const GROUPS: readonly Group[] = [
   { name: "Tenant", paths: ["/v1/tenant"], description: "All data of a tenant." },
   {

@@ -37,7 +37,7 @@ export function pages() {
   return routes;
 }
 
-/** True for the path of a brand, or of a site of a brand: the path of its index has one more slash. */
+/** True for the path of a brand or of a brand's site without the final slash of the index's path. */
 async function isBrand(db: D1Database, path: string): Promise<boolean> {
   const [tenantId, brand, site, ...rest] = path.split("/");
   if (tenantId === undefined || brand === undefined || rest.length > 0) return false;

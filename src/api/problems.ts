@@ -1,6 +1,6 @@
 import { documentsProblems, ENGINE_PROBLEMS } from "millrace/http";
 
-/** The problem codes of this deployment's own routes and steps, in addition to the engine's. */
+/** The problem codes of this deployment's own routes and steps, in addition to the engine's problem codes. */
 const OWN = {
   page_not_found: {
     status: 404,

@@ -28,7 +28,7 @@ import { rulesSchema } from "../systems/facts/rules.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 
-/** Maximum size of a rules version: D1 stores it as one value of at most 2 MB, and every batch of outcomes reads a few versions. */
+/** Maximum size of a rules version: D1 stores a version as one value of at most 2 MB, and every batch of outcomes reads a few versions. */
 const MAX_RULES_BYTES = 64 * 1024;
 
 const newRulesSchema = z.strictObject({

@@ -1,8 +1,8 @@
 import type { Schema } from "millrace/http";
 
 /**
- * The app's migrations, each with the last table, index or column that it creates, for `/healthz`. The engine has its own list of
- * migrations.
+ * The app's migrations. Each entry names the last table, index or column that the migration creates, for `/healthz`. The engine has its own
+ * list of migrations.
  */
 export const schema: Schema = {
   "0001_app": "webhook_endpoints",

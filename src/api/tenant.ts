@@ -28,7 +28,7 @@ const deleteSchema = reasoned.extend({
     description:
       "The name of the request. While a deletion is running, another request with this name returns the same deletion. The audit records the first caller and reason.",
   }),
-  // The field has no default, so that a client that omits it does not delete a tenant by mistake.
+  // The field has no default, so that a client that omits the field does not delete a tenant by mistake.
   dry_run: z.boolean().meta({ description: "False deletes the data; true only counts it, at most 1,000 files per folder." }),
 });
 
@@ -58,13 +58,17 @@ export function tenant(catalog: Catalog) {
     if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
     const payload = { tenant: named, asked_by: actor, ...rest };
     const accepted = await ask(env, catalog, { ...bound.caller, source: `api/${actor}` }, payload);
-    // The deletion command is already stored, so a failure here has no effect: the first step of its workflow revokes the remaining tokens.
+    // The deletion command is already stored, so a failure to revoke tokens here is harmless. The first step of the deletion workflow
+    // revokes the remaining tokens.
     await endTokens(env, bound.caller, rest.reason);
     return context.json(acceptedView(accepted), 202, acceptedHeaders(accepted));
   });
 }
 
-/** Accepts the deletion of a tenant, or finds a running one of this name, possibly of another caller and reason. */
+/**
+ * Accepts the deletion of a tenant. If a deletion of this tenant is already running, returns that deletion, even if its caller and reason
+ * differ.
+ */
 async function ask(
   env: ApiEnv["Bindings"],
   catalog: Catalog,

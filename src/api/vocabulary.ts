@@ -1,8 +1,8 @@
-/** The scopes of this deployment's own routes, in addition to the engine's: `embedded` controls the embedded upstreams. */
+/** The scopes that this deployment adds to the engine's scopes. A token with `embedded` may control the embedded upstreams. */
 export const OWN_SCOPES = ["embedded"] as const;
 
 /**
- * The audit verbs of this deployment's own routes, in addition to the engine's: for a batch, a brand, a webhook, an article, a person, a
+ * The audit verbs that this deployment adds to the engine's verbs. They apply to a batch, a brand, a webhook, an article, a person, a
  * tenant, a budget, and the rules of charges.
  */
 export const OWN_VERBS = [

@@ -144,7 +144,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { command: WebhookDeliver, payload };
-      // The delivery's command and row are one write, so that a delivery always has both.
+      // One write stores the delivery's command and its row, so that a delivery always has both.
       const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
         testRow(tenantId, id, payload),
       ]);

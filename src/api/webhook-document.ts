@@ -4,7 +4,7 @@ import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { PROCESSED } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 
-/** The headers of a delivery by Standard Webhooks, and those of its trace. */
+/** The headers of a delivery that Standard Webhooks defines, and the headers of the delivery's trace. */
 const headers = z.object({
   "webhook-id": z.string().meta({ description: "The id of the delivery, which is the same at every attempt." }),
   "webhook-timestamp": z.string().meta({ description: "The time of this attempt to deliver, in seconds since 1970." }),
@@ -18,7 +18,9 @@ const responses = {
   410: { description: "The receiver refuses further requests: the endpoint is disabled." },
 };
 
-/** Documents the requests that receivers of webhooks get: one per type of fact that they can subscribe to, and the test. */
+/**
+ * Documents the requests that receivers of webhooks get: one request for each type of fact that receivers can subscribe to, and the test.
+ */
 export function describedDeliveries(): Routes {
   const routes = new Routes();
   for (const type of PROCESSED) {

@@ -166,7 +166,7 @@ export function webhookRedeliveries(catalog: Catalog) {
     });
 }
 
-/** Refuses a deleted endpoint, which gets no more deliveries. */
+/** Refuses a redelivery to a deleted endpoint, because a deleted endpoint gets no more deliveries. */
 async function notDeleted(context: Context<ApiEnv>, id: string): Promise<void> {
   const { state } = await endpointOf(context, id);
   if (state === "deleted")

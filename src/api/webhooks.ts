@@ -232,8 +232,8 @@ export function webhooks(catalog: Catalog) {
 }
 
 /**
- * Starts the delivery of facts from the days before an endpoint's creation. If this is refused, the endpoint remains, because only this
- * response contains its secret.
+ * Starts the delivery of facts from the days before an endpoint's creation. If the delivery of these facts is refused, the endpoint
+ * remains, because only this response contains the endpoint's secret.
  */
 async function backfilled(
   context: Context<ApiEnv>,

@@ -2,7 +2,7 @@ import { AlertChanged, defineConsumer, on, start } from "millrace";
 import { alerts } from "../messages/queues.ts";
 import { sendAlert } from "../workflows/send-alert.ts";
 
-/** The consumer of alerts. To handle alerts with a custom workflow, add it as a further `start(…)` in this line. */
+/** The consumer of alerts. To handle alerts with a custom workflow, add that workflow to the routes as a further `start(…)`. */
 export const alerting = defineConsumer({
   queue: alerts,
   retries: { limit: 5, initial: "10 seconds", max: "5 minutes" },

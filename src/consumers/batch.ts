@@ -9,7 +9,7 @@ import { reconcileRows } from "../workflows/reconcile-rows.ts";
 export const batching = defineConsumer({
   queue: batch,
   retries: { limit: 3, initial: "30 seconds", max: "5 minutes" },
-  // The queue has few messages, each of which starts hours of work, so few batches run in parallel.
+  // The queue has few messages, and each message starts hours of work, so the consumer processes few batches in parallel.
   concurrency: 2,
   starts: [importRows, exportRows, reconcileRows, rebuildProjection, deleteTenant],
 });

@@ -10,7 +10,7 @@ import { WebhookSwitched } from "../messages/webhooks.ts";
 import { announcers } from "../systems/content/announcers.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
-/** The routes of all events except facts. */
+/** The routes of all events except the events about facts. */
 export const reacting = defineConsumer({
   queue: brandEvents,
   batch: { size: 100, waitSeconds: 0 },
@@ -42,7 +42,10 @@ export const reacting = defineConsumer({
   ],
 });
 
-/** The name of the cycle for a trending keyword on a day: a second event of the same day starts no other cycle. */
+/**
+ * The name of the cycle for a trending keyword on a day. The name depends only on the keyword and the day, so a second event of that day
+ * starts no second cycle.
+ */
 function trend(keyword: string, seenOn: string): string {
   return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
 }

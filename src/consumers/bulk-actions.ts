@@ -1,7 +1,7 @@
 import { bulkAction, defineConsumer } from "millrace";
 import { bulkActions } from "../messages/queues.ts";
 
-/** The consumer of operators' bulk actions, each of which runs for minutes or hours. */
+/** The consumer of operators' bulk actions. Each bulk action runs for minutes or hours. */
 export const bulkActing = defineConsumer({
   queue: bulkActions,
   retries: { limit: 3, initial: "10 seconds", max: "5 minutes" },

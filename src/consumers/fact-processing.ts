@@ -14,10 +14,13 @@ import { stateMatches } from "../systems/webhooks/matches.ts";
 import { offer } from "../systems/webhooks/offer.ts";
 import { deliverWebhook } from "../workflows/deliver-webhook.ts";
 
-/** A consequence of a fact that finally fails becomes a dead letter, and delays no webhook. */
+/** If the processing of a fact's consequence finally fails, the event becomes a dead letter. This failure delays no webhook. */
 const LATE = { after: "commit" } as const;
 
-/** The consumer that processes the consequences of recorded facts. Facts are numerous, so a batch waits up to a second to fill. */
+/**
+ * The consumer that processes the consequences of recorded facts. Facts are numerous, so the consumer waits up to a second for a full
+ * batch.
+ */
 export const deriving = defineConsumer({
   queue: factProcessing,
   retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
@@ -35,7 +38,7 @@ export const deriving = defineConsumer({
   ],
 });
 
-/** Sends a fact to subscribed webhooks, and records each match once its delivery is stored. */
+/** Sends a fact to subscribed webhooks. After a delivery is stored, the match of the fact and the webhook is recorded. */
 function webhooks<Fact extends RecordedFact>(): Target<Fact>[] {
   return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name), LATE)];
 }

@@ -4,7 +4,7 @@ import { researchKeyword } from "../workflows/research-keyword.ts";
 
 export const researching = defineConsumer({
   queue: gatherfeedCommands,
-  // The many commands of a brand's plan have a lower priority than a person's request.
+  // The commands of a brand's plan are numerous, so they have a lower priority than a person's request.
   priority: { low: "5 minutes" },
   starts: [researchKeyword],
 });

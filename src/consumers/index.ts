@@ -1,4 +1,4 @@
-// Every consumer of this deployment, one per queue. The catalog includes this list; worker.ts exports a class for each workflow.
+// Every consumer of this deployment, one per queue. The catalog includes this list, and worker.ts exports a class for each workflow.
 export { alerting } from "./alerts.ts";
 export { batching } from "./batch.ts";
 export { reacting } from "./brand-events.ts";

@@ -7,8 +7,8 @@ interface Source {
 const MAX_SECTIONS = 4;
 
 /**
- * The first and last sentences of an article's sections. The position of a section selects its sentences, so that a prompt always gives the
- * same article.
+ * The first and last sentences of an article's sections. The position of a section in the article selects its sentences, so that the same
+ * prompt always gives the same article.
  */
 const OPENINGS = [
   (topic: string) => `The best place to start with ${topic} is with what others have already learned.`,
@@ -60,7 +60,7 @@ export interface ComposedSynthesis {
 /** Maximum characters of a key point. */
 const POINT_CHARACTERS = 200;
 
-/** Summarizes the sources in a prompt: a key point for each. The same prompt always gives the same synthesis. */
+/** Summarizes the sources in a prompt, with one key point for each source. The same prompt always gives the same synthesis. */
 export function composeSynthesis(prompt: string): ComposedSynthesis {
   const topic = topicOf(prompt);
   const sources = sourcesIn(prompt).slice(0, MAX_SECTIONS);
@@ -94,7 +94,7 @@ function section(topic: string, { title, url, note }: Source, place: number): st
   return [`## ${title}`, [opening, note, `([source](${url}))`, closing].filter(Boolean).join(" ")];
 }
 
-/** Finds the topic of a prompt: labelled, or in its sentence "about …", or its beginning. */
+/** Finds the topic of a prompt: the text after a label such as "topic:", the text after "about", or the first words of the prompt. */
 function topicOf(prompt: string): string {
   const named =
     /\b(?:keyword|topic|subject)\s*[:=]\s*["“]?([^"”\n]+)/i.exec(prompt)?.[1] ??
@@ -105,8 +105,8 @@ function topicOf(prompt: string): string {
 }
 
 /**
- * Reads the sources in a prompt: every line with a URL is a source. Such a line is a JSON object, or has a title before the URL and a note
- * after it or on the next line.
+ * Reads the sources in a prompt. Every line with a URL is a source. Such a line is a JSON object, or has a title before the URL and a note
+ * after the URL or on the next line.
  */
 function sourcesIn(prompt: string): Source[] {
   const lines = prompt.split("\n");

@@ -1,12 +1,14 @@
 import canonicalize from "canonicalize";
 
 const BASE32 = "abcdefghijklmnopqrstuvwxyz234567";
-/** The head of every AT Protocol record's CID (CIDv1, dag-cbor, sha-256, 32 bytes), because of which all CIDs begin with `bafyrei`. */
+/**
+ * The first bytes of every AT Protocol record's CID (CIDv1, dag-cbor, sha-256, 32 bytes). These bytes make every CID begin with `bafyrei`.
+ */
 const CID_HEAD = [0x01, 0x71, 0x12, 0x20];
 
 /**
- * Returns the content id of a record: records with equal content have equal ids. The id has a real CID's shape, but hashes canonical JSON
- * where AT Protocol hashes DAG-CBOR, so it is not the id Bluesky would give.
+ * Returns the content id of a record. Records with equal content have equal ids. The id has the format of a real CID. It is a hash of
+ * canonical JSON, and a real CID is a hash of DAG-CBOR, so Bluesky would compute another id.
  */
 export async function contentId(record: unknown): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(canonicalize(record)));

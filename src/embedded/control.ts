@@ -24,7 +24,7 @@ const Faults = z.array(
   }),
 );
 
-/** The control routes of the embedded programs, for tests and drills: faults to inject, and the ledger of calls. */
+/** The control routes of the embedded programs, for tests and drills. They inject faults and return the ledger of calls. */
 export const control = new Hono<{ Bindings: EmbeddedEnv }>()
   .route("/crm", crmControl)
   .put("/faults", async (context) => {

@@ -4,8 +4,8 @@ import { crmStoreOf, type EmbeddedEnv } from "./env.ts";
 export { EmbeddedCrmStore } from "./crm/store.ts";
 
 /**
- * A CRM with HubSpot's API: tokens, unique ids and addresses, 100 records per batch, partial success, limits, merges and signed messages
- * about every change. Bind it as the service `EMBEDDED_CRM`. The embedded CRM is not reachable from the internet.
+ * A CRM with HubSpot's API: tokens, unique ids and addresses, 100 records per batch, partial success, rate limits, merges and signed
+ * messages about every change. Bind this class as the service `EMBEDDED_CRM`. The embedded CRM is not reachable from the internet.
  */
 export class EmbeddedCrm extends WorkerEntrypoint<EmbeddedEnv> {
   override async fetch(request: Request): Promise<Response> {

@@ -15,7 +15,7 @@ export interface EmbeddedEnv extends CrmVars {
   PAGES_TOKEN?: string;
   SOCIAL_HANDLE?: string;
   SOCIAL_PASSWORD?: string;
-  /** The target of the embedded CRM's messages about changes. Default: this Worker, for the tenant of a local engine. */
+  /** The URL to which the embedded CRM sends messages about changes. Default: the route of this Worker for the tenant of a local engine. */
   CRM_WEBHOOK_URL?: string;
   /** The key that signs the CRM's messages. The default for the embedded CRM is derived from MILLRACE_KEY. */
   CRM_WEBHOOK_SECRET?: string;
@@ -26,12 +26,15 @@ export function ledgerOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedLedger> {
   return env.EMBEDDED_LEDGER.getByName("local");
 }
 
-/** Returns the Durable Object with the embedded CRM of this deployment. Each CRM account has its own object, which starts empty. */
+/**
+ * Returns the Durable Object with the embedded CRM of this deployment. Each CRM account has its own Durable Object, which is empty at
+ * first.
+ */
 export function crmStoreOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedCrmStore> {
   return env.EMBEDDED_CRM_STORE.getByName(env.CRM_ACCOUNT ? `account ${env.CRM_ACCOUNT}` : "local");
 }
 
-/** True if the request has this deployment's token for the embedded programs. */
+/** True if the request contains the given token. Without a given token, the default token of the embedded programs applies. */
 export function hasBearer(request: { header(name: string): string | undefined }, token: string | undefined): boolean {
   return request.header("authorization") === `Bearer ${token || EMBEDDED_TOKEN}`;
 }

@@ -5,12 +5,12 @@ import { type BAD_ANSWERS, OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 export type UpstreamName = (typeof UPSTREAMS)[number];
 export type Outcome = (typeof OUTCOMES)[number];
 
-/** A call to an embedded program. Tests count duplicates in the rows of calls. */
+/** A call to an embedded program. Tests find duplicate calls in the stored rows of calls. */
 export interface Call {
   upstream: UpstreamName;
   /** The call's idempotency key, if any. */
   key: string | null;
-  /** The subject of the call: the query, the prompt's beginning, the page's path, or the record key and the post. */
+  /** The subject of the call: the query, the first characters of the prompt, the page's path, or the record key with the post. */
   subject: string;
 }
 
@@ -21,7 +21,7 @@ interface RecordedCall extends Call {
   outcome: Outcome;
 }
 
-/** A rule that makes calls to an embedded program fail. The program applies the first matching rule with remaining hits. */
+/** A rule that makes calls to an embedded program fail. The program applies the first matching rule that has remaining hits. */
 export interface Fault {
   upstream: UpstreamName;
   /** A text that the call's path, query or body contains. An empty `match` applies to every call. */
@@ -32,7 +32,7 @@ export interface Fault {
   remaining: number | null;
   /** The value of the `Retry-After` header in seconds. */
   retryAfter?: number;
-  /** True when the call has its effect and only its response is lost. Default: false, so the call has no effect. */
+  /** True when the call has its effect and only the call's response is lost. Default: false, so the call has no effect. */
   afterEffect?: boolean;
 }
 
@@ -46,8 +46,8 @@ export interface AnswerFault {
   /** The way in which the writer's answer is unusable. */
   answer: BadAnswer;
   /**
-   * The number of remaining answers that the rule applies to; null for no limit. A request with a repeated key gets its first answer, and
-   * does not count.
+   * The number of remaining answers that the rule applies to; null for no limit. A request with a repeated key gets the first answer to
+   * that key, and does not count.
    */
   remaining: number | null;
 }
@@ -110,12 +110,12 @@ export class EmbeddedLedger extends DurableObject {
     this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
   }
 
-  /** True if the embedded program was called with this subject before. */
+  /** True if the ledger contains an earlier call of the embedded program with this subject. */
   isKnown({ upstream, subject }: Pick<Call, "upstream" | "subject">): boolean {
     return this.report({ upstream, match: subject }).calls.some((call) => call.subject === beginning(subject, MAX_SUBJECT_LENGTH));
   }
 
-  /** Records a change of a page, and returns its outcome compared with the previous record. */
+  /** Records a change of a page, and returns the outcome of the change. The outcome depends on the page's previous change in the ledger. */
   recordPage(call: Call, did: "put" | "removed"): Outcome {
     const [last] = this.#sql.exec<{ outcome: Outcome }>(LAST_CHANGE, call.upstream, beginning(call.subject, MAX_SUBJECT_LENGTH)).toArray();
     const stands = last?.outcome === "created" || last?.outcome === "replaced";
@@ -132,8 +132,8 @@ export class EmbeddedLedger extends DurableObject {
   }
 
   /**
-   * Charges for an answer of the embedded writer, once per key. A request with a known key gets the stored answer, or null if the key came
-   * with another request.
+   * Charges for an answer of the embedded writer, once per key. If the key is known, the method returns the stored answer, or null if the
+   * stored answer belongs to a different request.
    */
   charge(call: Call, fingerprint: string, body: string): string | null {
     const stored =
@@ -156,7 +156,7 @@ export class EmbeddedLedger extends DurableObject {
     }
   }
 
-  /** Uses up one hit of the first fault that applies to a call with this path and body. */
+  /** Finds the first fault that applies to a call with this path and body, and uses up one of the fault's hits. */
   takeFault(call: Call, pathAndBody: string): Fault | null {
     const [row] = this.#sql.exec<FaultRow>(TAKE_FAULT, call.upstream, pathAndBody).toArray();
     if (!row) return null;
@@ -165,7 +165,10 @@ export class EmbeddedLedger extends DurableObject {
     return { ...fault, retryAfter: retry_after ?? undefined, afterEffect: after_effect === 1 };
   }
 
-  /** Uses up one hit of the first rule for an answer to this prompt; returns null without a rule, and for a key with a stored answer. */
+  /**
+   * Finds the first rule for an answer to this prompt, and uses up one of the rule's hits. The method returns null if no rule matches, and
+   * also for a key with a stored answer.
+   */
   takeAnswerFault(key: string | null, prompt: string): BadAnswer | null {
     return this.#sql.exec<{ answer: BadAnswer }>(TAKE_ANSWER_FAULT, prompt, key).toArray()[0]?.answer ?? null;
   }
@@ -192,7 +195,10 @@ export class EmbeddedLedger extends DurableObject {
     this.record(call, rowsWritten > 0 ? "removed" : "unchanged");
   }
 
-  /** Posts a text to an account of an embedded platform. A key that the account used within `keepKeyMs` returns the post of that time. */
+  /**
+   * Posts a text to an account of an embedded platform. If the account used the same key within the last `keepKeyMs`, the method returns
+   * the earlier post.
+   */
   addPost(call: Call, account: string, text: string, keepKeyMs: number): StoredPost {
     const now = Date.now();
     const [known] =
@@ -206,7 +212,7 @@ export class EmbeddedLedger extends DurableObject {
     return this.#sql.exec(SAME_POST, upstream, account, text).toArray().length > 0;
   }
 
-  /** Returns the posts of an account that precede a post, newest first. */
+  /** Returns the posts of an account that are older than a given post, newest first. */
   posts(upstream: UpstreamName, account: string, before: number, limit: number): StoredPost[] {
     return this.#sql.exec<Row<StoredPost>>(POSTS, upstream, account, before, limit).toArray();
   }
@@ -216,6 +222,6 @@ export class EmbeddedLedger extends DurableObject {
   }
 }
 
-/** The type checker accepts SQLite rows only as plain object types, so this type converts an interface. */
+/** The type checker accepts SQLite rows only as plain object types, so this type converts an interface to such a type. */
 type Row<T> = { [Column in keyof T]: T[Column] };
 type FaultRow = Row<Omit<Fault, "retryAfter" | "afterEffect">> & { retry_after: number | null; after_effect: number };

@@ -17,7 +17,7 @@ const NewStatus = z.object({
   visibility: z.enum(["public", "unlisted", "private", "direct"]).default("public"),
 });
 
-/** A server with Mastodon's API: an account for each token that begins with the embedded one. */
+/** A server with Mastodon's API. Each token that begins with the embedded token has its own account. */
 export const mastodon = new Hono<MastodonEnv>()
   .use("/api/*", async (context: Context<MastodonEnv>, next: Next) => {
     const token = context.req.header("authorization")?.replace(/^Bearer /, "") ?? "";
@@ -56,7 +56,7 @@ export function mastodonError(_status: number, error: string): object {
   return { error };
 }
 
-/** Mastodon's 429 response has a date and no `Retry-After`. */
+/** Mastodon's 429 response contains a date and no `Retry-After`. */
 export function mastodonLimit(seconds: number): Record<string, string> {
   const reset = new Date(Date.now() + seconds * 1000).toISOString();
   return { "x-ratelimit-limit": "300", "x-ratelimit-remaining": "0", "x-ratelimit-reset": reset };
@@ -92,7 +92,7 @@ function statusOf(account: string, { id, text, at }: StoredPost) {
   };
 }
 
-/** Returns a text as Mastodon shows it: escaped, with its links. */
+/** Returns the HTML in which Mastodon shows a text: escaped, and with clickable links. */
 function contentOf(text: string): string {
   const escaped = text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
   return `<p>${escaped.replaceAll(/https?:\/\/\S+/g, (url) => `<a href="${url}" target="_blank" rel="nofollow noopener">${url}</a>`)}</p>`;

@@ -8,8 +8,8 @@ const MAX_PATH_BYTES = 1024;
 const CONTENT_TYPE = "text/html; charset=utf-8";
 
 /**
- * A published page shares its origin with the API and the console, and its text is from a model. The sandbox of the policy removes that
- * origin; the other directives allow only text, pictures and the page's own style.
+ * A published page shares its origin with the API and the console, and a model writes the page's text. The policy's sandbox directive gives
+ * the page a separate origin. The other directives allow only text, pictures and the page's own style.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -32,7 +32,10 @@ export const PAGE_HEADERS = {
 
 const PATH = "/pages/:path{.+}";
 
-/** A page store on R2. The store's `PUT` returns 201 for a new page and 200 for a replaced one, `GET` 404 for none, `DELETE` 204 always. */
+/**
+ * A page store on R2. The store's `PUT` returns 201 for a new page and 200 for a replaced page. `GET` returns 404 if the page does not
+ * exist. `DELETE` always returns 204.
+ */
 export const pages = new Hono<{ Bindings: EmbeddedEnv }>()
   .use(PATH, async (context, next) => {
     if (!hasBearer(context.req, context.env.PAGES_TOKEN)) return context.json(pagesError(401, "The token is not valid."), 401);
@@ -63,7 +66,8 @@ function published(env: EmbeddedEnv, path: string, { httpEtag }: R2Object): { ur
 }
 
 /**
- * The ledger of calls decides whether the page was new: an attempt that died after the store's write would find its own page in the store.
+ * Records the change in the ledger of calls, which decides whether the page was new. The store cannot decide this, because it may contain
+ * the page of an attempt that died after its write.
  */
 function record({ env, req }: Context<{ Bindings: EmbeddedEnv }>, path: string, did: "put" | "removed"): Promise<Outcome> {
   return ledgerOf(env).recordPage({ upstream: "pages", key: req.header("idempotency-key") ?? null, subject: path }, did);
@@ -74,18 +78,18 @@ export function pagesError(status: number, detail: string): object {
 }
 
 /**
- * Serves a published page; returns null if the page does not exist. The function returns 304 if the request's headers show that the browser
- * has this version.
+ * Serves a published page; returns null if the page does not exist. The response is 304 if the request's headers show that the browser has
+ * this version.
  */
 export async function servePage(
   env: Pick<EmbeddedEnv, "PAGES">,
   path: string,
   requestHeaders: Headers = new Headers(),
 ): Promise<Response | null> {
-  // A visitor can request any path and send any header: R2 throws for an invalid object name or ETag.
+  // A visitor can request any path and send any header, and R2 throws for an invalid object name or ETag.
   if (new TextEncoder().encode(path).byteLength > MAX_PATH_BYTES) return null;
-  // Reads only the ETags of the header, without the `W/` of compressing proxies: RFC 9110 compares ETags weakly here, which R2 does not
-  // support.
+  // Reads only the ETags of the header, without the `W/` that compressing proxies add. RFC 9110 compares ETags weakly here, and R2 does not
+  // support weak ETags.
   const heldVersions = requestHeaders
     .get("if-none-match")
     ?.match(/"[^"]*"|\*/g)

@@ -23,7 +23,7 @@ const Record = z.looseObject({
 /** The request schema of the procedure `deleteRecord`. */
 export const DeletePost = z.object({ repo: z.string(), collection: z.literal("app.bsky.feed.post"), rkey: z.string().min(1).max(512) });
 
-/** The schema of `putRecord`: the rules of the `app.bsky.feed.post` lexicon, including its record key. */
+/** The schema of `putRecord`, with the rules of the `app.bsky.feed.post` lexicon for posts and for record keys. */
 export const PutPost = DeletePost.extend({
   rkey: z.string().regex(/^[2-7a-j][2-7a-z]{12}$/, "a post's record key must be a TID"),
   record: Record,

@@ -8,12 +8,12 @@ export const UPSTREAMS = ["search", "text", "pages", "social", "mastodon", "x"] 
 export const OUTCOMES = ["charged", "repeated", "created", "replaced", "unchanged", "removed", "refused"] as const;
 
 /**
- * The ways in which the writer's answer can be unusable. `cut`: only half of the body arrives, once; the whole answer is stored under the
- * call's key. `chatty`: the answer is a whole article, surrounded by reasoning, prose and a fence.
+ * The ways in which the writer's answer can be unusable. `cut`: the first response contains only half of the answer, and the whole answer
+ * is stored under the call's key. `chatty`: the answer is a whole article, surrounded by reasoning, prose and a fence.
  */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed", "cut", "chatty"] as const;
 
-/** The embedded programs' tables. Rows of `calls` are only added: they are the record of all calls. */
+/** The embedded programs' tables. Rows of `calls` are never changed or deleted, because they are the record of all calls. */
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS calls (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -69,12 +69,12 @@ CREATE TABLE IF NOT EXISTS posts (
 ) STRICT;
 `;
 
-/** Tables with a CHECK of allowed words, each with the words that the code needs. */
+/** The tables with a CHECK of allowed words. Each entry lists the words that the code needs. */
 const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS, answer_faults: BAD_ANSWERS } as const;
 
 /**
- * Creates the tables, or upgrades older ones. SQLite cannot change a CHECK: a table that lacks a word is renamed, created again and
- * refilled, in one transaction.
+ * Creates the tables, or upgrades the tables of an older deployment. SQLite cannot change a CHECK, so one transaction renames a table that
+ * lacks a word, creates the table again and copies the rows.
  */
 export function prepare(storage: DurableObjectStorage): void {
   storage.transactionSync(() => {

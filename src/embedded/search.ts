@@ -4,10 +4,10 @@ import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 
 /** Brave's own maximum length of a query. */
 const MAX_QUERY_LENGTH = 400;
-/** A search with these words in its query fails the first time, so that a drill can try a retry. */
+/** If a query contains these words, the first search with that query fails, so that a drill can test a retry. */
 const FAILS_ONCE = "fails once";
 
-/** A search engine with Brave's API. The same query always finds the same five pages; every call is charged. */
+/** A search engine with Brave's API. The same query always finds the same five pages. Every call is charged. */
 export const search = new Hono<{ Bindings: EmbeddedEnv }>().get("/res/v1/web/search", async (context) => {
   if (context.req.header("x-subscription-token") !== (context.env.SEARCH_TOKEN || EMBEDDED_TOKEN)) {
     return context.json(searchError(422, "The provided subscription token is invalid.", "SUBSCRIPTION_TOKEN_INVALID"), 422);
@@ -34,7 +34,7 @@ export function searchError(status: number, detail: string, code = "UNAVAILABLE"
   return { type: "ErrorResponse", error: { id: crypto.randomUUID(), status, code, detail } };
 }
 
-/** Five sources of typical kinds, on domains that are reserved for examples. */
+/** Five typical kinds of sources, on domains that are reserved for examples. */
 function resultsFor(query: string): { title: string; url: string; description: string }[] {
   const topic = query.toLowerCase();
   const title = query.charAt(0).toUpperCase() + query.slice(1);

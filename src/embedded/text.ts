@@ -5,7 +5,7 @@ import { composeArticle, composeSynthesis } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { BadAnswer } from "./ledger.ts";
 
-/** The number of characters per token, by OpenAI's documented estimate for English. */
+/** The average number of characters in a token, by OpenAI's documented estimate for English. */
 const CHARACTERS_PER_TOKEN = 4;
 
 /** The answer schemas that the embedded writer supports: articles and syntheses. */
@@ -32,8 +32,8 @@ const ChatRequest = z.object({
 type ChatRequest = z.infer<typeof ChatRequest>;
 
 /**
- * A writer with OpenAI's chat completions API. A request with a known `Idempotency-Key` gets its first answer, byte for byte, without a
- * charge.
+ * A writer with OpenAI's chat completions API. A request with a known `Idempotency-Key` gets the first answer to that key again, byte for
+ * byte, without a charge.
  */
 export const text = new Hono<{ Bindings: EmbeddedEnv }>().post("/v1/chat/completions", async (context) => {
   if (!hasBearer(context.req, context.env.TEXT_TOKEN)) return context.json(textError(401, "Incorrect API key provided."), 401);
@@ -77,11 +77,14 @@ function completionOf(request: ChatRequest, prompt: string, fault: BadAnswer | n
   };
 }
 
-/** Returns the writer's answer and its finish reason: an article or a synthesis within the token limit, or the answer of a fault. */
+/**
+ * Returns the writer's answer and its finish reason. The answer is an article or a synthesis within the token limit, or the unusable answer
+ * that a fault rule requires.
+ */
 function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) {
   const article = composeArticle(prompt);
   const json = request.response_format !== undefined && request.response_format.type !== "text";
-  // The prompt also names the fields of the answer, for models without schemas.
+  // The prompt also names the fields of the answer, for models that do not support schemas.
   const isSynthesis = request.messages.some(({ content }) => content.includes('"key_points":') && content.includes('"tags":'));
   const whole = isSynthesis
     ? JSON.stringify(composeSynthesis(prompt))
@@ -107,7 +110,7 @@ function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) 
   }
 }
 
-/** Returns an article with the model's reasoning in its text, as some servers return it. */
+/** Returns an article that is surrounded by the model's reasoning, because some servers return reasoning in the answer's text. */
 function chatty(content: string): string {
   return `<think>The template says {title}. I answer {"title": "…"}.</think>\n\nUse {title}.\n\`\`\`json\n${content}\n\`\`\`\n\nIs {title} right?`;
 }

@@ -10,7 +10,7 @@ import { social, socialError } from "./social.ts";
 import { text, textError } from "./text.ts";
 import { x, xError, xLimit } from "./x.ts";
 
-/** The function that builds an error body in each program's own format. */
+/** For each program, the function that builds an error body in the program's format. */
 const errorBodies: Record<UpstreamName, (status: number, message: string) => object> = {
   search: searchError,
   text: textError,
@@ -20,7 +20,10 @@ const errorBodies: Record<UpstreamName, (status: number, message: string) => obj
   x: xError,
 };
 
-/** The function that builds rate limit headers with this many seconds left, for programs that have their own. */
+/**
+ * For each program with its own rate limit headers, the function that builds the headers. The argument is the number of seconds until the
+ * limit ends.
+ */
 const limitHeaders: Partial<Record<UpstreamName, (seconds: number) => Record<string, string>>> = { mastodon: mastodonLimit, x: xLimit };
 
 const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
@@ -39,8 +42,8 @@ const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
   .route("/control.embedded", control);
 
 /**
- * The upstreams of a local engine: programs with the providers' wire formats and real state. Bind the class as the service `UPSTREAMS`; a
- * request's host selects the program. The embedded upstreams are not reachable from the internet.
+ * The upstreams of a local engine: programs with the providers' wire formats and real state. Bind the class as the service `UPSTREAMS`. The
+ * host of a request selects the program. The embedded upstreams are not reachable from the internet.
  */
 export class EmbeddedUpstreams extends WorkerEntrypoint<EmbeddedEnv> {
   override fetch(request: Request): Response | Promise<Response> {

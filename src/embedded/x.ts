@@ -10,7 +10,9 @@ const FRESH_SECONDS = 300;
 
 const NewPost = z.object({ text: z.string().min(1) });
 
-/** X's endpoint for posts: an account for each access token that begins with the embedded one. X's endpoint has no idempotency keys. */
+/**
+ * X's endpoint for posts. Each access token that begins with the embedded token has its own account. X's endpoint has no idempotency keys.
+ */
 export const x = new Hono<{ Bindings: EmbeddedEnv }>().post("/2/tweets", async (context) => {
   const { url, method } = context.req.raw;
   const account = await signer(context.req.header("authorization"), method, url);
@@ -32,19 +34,22 @@ export const x = new Hono<{ Bindings: EmbeddedEnv }>().post("/2/tweets", async (
 
 const TITLES: Record<number, string> = { 400: "Invalid Request", 401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests" };
 
-/** Refusals are problem details of the type `about:blank`, or of a type of X. X documents no status for a text that is too long. */
+/**
+ * Builds a refusal as problem details, of the type `about:blank` or of a type that X defines. X documents no status for a text that is too
+ * long.
+ */
 export function xError(status: number, detail: string): object {
   const type = status === 400 ? "https://api.x.com/2/problems/invalid-request" : "about:blank";
   return { title: TITLES[status] ?? "Service Unavailable", detail, type, status };
 }
 
-/** X's 429 response has a time in seconds since 1970 and no `Retry-After`. */
+/** X's 429 response contains the end of the limit in seconds since 1970, and no `Retry-After`. */
 export function xLimit(seconds: number): Record<string, string> {
   const reset = String(Math.ceil(Date.now() / 1000) + seconds);
   return { "x-rate-limit-limit": "100", "x-rate-limit-remaining": "0", "x-rate-limit-reset": reset };
 }
 
-/** Returns the account that signed a request; undefined for an invalid signature, and for an old one. */
+/** Returns the account that signed a request; undefined for an invalid signature, and for a request that is too old. */
 async function signer(header: string | undefined, method: string, url: string): Promise<string | undefined> {
   const { oauth_signature, ...own } = oauth1Parameters(header) ?? {};
   const { oauth_token: token = "", oauth_consumer_key, oauth_timestamp } = own;

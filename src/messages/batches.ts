@@ -4,8 +4,8 @@ import { batch } from "./queues.ts";
 
 const job = { batch_id: z.string().min(1).max(64) };
 const key = ({ batch_id }: { batch_id: string }) => batch_id;
-// Only the route of batches starts the run of a batch, together with the row of the batch. A second run of the batch under another key
-// would process the same rows.
+// Only the route of batches starts the run of a batch, together with the row of the batch. A command with another key would start a second
+// run of the batch, which would process the same rows again.
 const door = { scope: null, route: "POST /v1/batches" };
 
 /** The command to import the rows of a file. */
@@ -18,8 +18,8 @@ export const BatchExport = defineCommand({ type: "batch.export", payload: z.obje
 export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
 /**
- * The command to rebuild data from the ledgers: the projection of facts, or the data derived from facts. `request` names the rebuild:
- * commands with the same name are one rebuild.
+ * The command to rebuild data from the ledgers: the projection of facts, or the data derived from facts. `request` names the rebuild.
+ * Commands with the same name start one rebuild.
  */
 export const ProjectionRebuild = defineCommand({
   type: "projection.rebuild",

@@ -15,8 +15,8 @@ export const brandName = z
   .regex(/^[a-z0-9][a-z0-9-]*$/, "must be lower case letters, digits and dashes")
   .meta({ examples: ["acme"] });
 /**
- * The name of a brand's round of work, such as a week or a campaign. A repeated request of a keyword in the same cycle starts no second
- * work.
+ * The name of a brand's round of work, such as a week or a campaign. If a keyword is requested again in the same cycle, no second workflow
+ * starts.
  */
 export const cycle = z
   .string()
@@ -29,20 +29,21 @@ export const priority = z.enum(["high", "normal", "low"]);
 export type Priority = z.infer<typeof priority>;
 
 /**
- * Submits keywords for a brand: the brand's agent decides which ones to work on, and when. `priority` applies to all keywords of the cycle.
+ * Submits keywords for a brand. The brand's agent decides which of the keywords to work on, and when. `priority` applies to all keywords of
+ * the cycle.
  */
 export const BrandCycle = defineCommand({
   type: "brand.cycle",
   payload: z.object({ brand: brandName, cycle, keywords: z.array(keyword).min(1).max(500), priority: priority.default("normal") }),
   key: ({ brand, cycle }) => `${brand}/${cycle}`,
-  // The name of a cycle may be free text, which may mention a person. The correlation id outlives the cycle, so it contains a hash of such
-  // a text.
+  // The name of a cycle may be any text, and the text may mention a person. The correlation id outlives the cycle, so the id contains a
+  // hash of such a name.
   correlation: ({ brand, cycle }) => `brand-cycle-${brand}-${/^[\w.-]+$/.test(cycle) ? cycle : digest(cycle).slice(0, 12)}`,
   subject: ({ brand }) => brand,
   queue: smCommands,
 });
 
-/** A keyword is trending in a brand's market: the brand's agent decides whether to work on it. */
+/** The event that a keyword is trending in a brand's market. The brand's agent decides whether to work on the keyword. */
 export const KeywordTrending = defineEvent({
   type: "keyword.trending",
   payload: z.object({ brand: brandName, keyword, seen_on: z.iso.date() }),
@@ -52,8 +53,8 @@ export const KeywordTrending = defineEvent({
 });
 
 /**
- * Compares a brand's records with its agent's state, and corrects the state. A schedule names each audit by its time; a manual request
- * names the audit by `audit`.
+ * Compares a brand's records with the state of the brand's agent, and corrects the state. `audit` names the audit. A schedule uses the
+ * scheduled time as the name.
  */
 export const BrandAudit = defineCommand({
   type: "brand.audit",
@@ -80,7 +81,7 @@ export const BrandAudited = defineEvent({
 const keywords = z.int().min(0);
 
 /**
- * The event that every keyword of a cycle has an outcome. The event is emitted once for each round: a later `brand.cycle` of the same name
+ * The event that every keyword of a cycle has an outcome. The event is emitted once for each round. A later `brand.cycle` of the same name
  * with new keywords begins the next round.
  */
 export const BrandCycleEnded = defineEvent({

@@ -8,12 +8,12 @@ const article = z.object({ content_id: z.string().min(1).max(64), brand: brandNa
 const subject = ({ content_id }: { content_id: string }) => content_id;
 
 /**
- * The payload of an event about a change of an article. `revision` counts the changes of the article, so that events can arrive in any
- * order.
+ * The payload of an event about a change of an article. `revision` increases with each change of the article, so that a reader can put
+ * events in the right order.
  */
 const change = article.extend({ keyword, revision: z.int().min(1) });
 
-/** The event that the draft of an article is written and stored. `key_points` of the event are the key points of the research. */
+/** The event that the draft of an article is written and stored. `key_points` in the event are the key points of the research. */
 export const ContentGenerated = defineEvent({
   type: "content.generated",
   payload: change.extend({
@@ -27,8 +27,8 @@ export const ContentGenerated = defineEvent({
 });
 
 /**
- * The command to publish a stored draft on the sites of its brand, after a person's approval if the brand requires it. With `update` the
- * command puts an edited article again, only on the sites where it is published.
+ * The command to publish a stored draft on the sites of its brand. If the brand requires an approval, a person must first approve the
+ * draft. With `update` the command replaces the pages of an edited article, only on the sites where the article is published.
  */
 export const ContentPublish = defineCommand({
   type: "content.publish",
@@ -40,8 +40,8 @@ export const ContentPublish = defineCommand({
 
 /**
  * The command to publish an approved article on one more site of its brand. With `update` the command acts only while the article is
- * published on that site. `occasion` is the key of the `content.publish` with the approval, or names the request of an operator. No token
- * can send this command, because it asks for no approval.
+ * published on that site. `occasion` is the key of the approved `content.publish` command, or names the request of an operator. No token
+ * can send this command, because the command requires no approval.
  */
 export const ContentPublishToSite = defineCommand({
   type: "content.publish_to_site",
@@ -54,7 +54,7 @@ export const ContentPublishToSite = defineCommand({
 
 /**
  * The command to remove the page of an article's published revision from a site. This is a separate command, so that the removal works
- * without the instance that published it.
+ * without the instance that published the page.
  */
 export const ContentUnpublish = defineCommand({
   type: "content.unpublish",
@@ -67,7 +67,7 @@ export const ContentUnpublish = defineCommand({
 
 /**
  * The event that an article's page is published on a site of the brand. `platform` is the software of the published site. With `again`, the
- * site had the page before.
+ * page was already on the site before.
  */
 export const ContentPublished = defineEvent({
   type: "content.published",
@@ -89,5 +89,5 @@ export const ContentUnpublished = defineEvent({
   queue: brandEvents,
 });
 
-/** The event that a draft was rejected, or its approval timed out. */
+/** The event that a draft was rejected, or that the request for its approval timed out. */
 export const ContentRejected = defineEvent({ type: "content.rejected", payload: change, subject, queue: brandEvents });

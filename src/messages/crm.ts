@@ -7,8 +7,8 @@ const contactId = z.string().min(1).max(200);
 const crmId = z.string().min(1).max(64);
 
 /**
- * The command to send one contact in its present form to the CRM. `occasion` names the reason of the command, such as the contact's
- * revision: commands with the same name are one sync.
+ * The command to send the present data of one contact to the CRM. `occasion` names the reason for the command, such as the contact's
+ * revision. Commands for a contact with the same `occasion` start one sync.
  */
 export const ContactSync = defineCommand({
   type: "contact.sync",
@@ -19,8 +19,8 @@ export const ContactSync = defineCommand({
 });
 
 /**
- * The command to send every contact that changed since its last sync to the CRM, or to compare all contacts with it. `sync_id` names the
- * sync of all contacts.
+ * The command to send to the CRM every contact that changed since its last sync, or to compare all contacts with the CRM. `sync_id` is the
+ * name of this sync.
  */
 export const ContactsSync = defineCommand({
   type: "contacts.sync",
@@ -37,7 +37,7 @@ export const ContactsSync = defineCommand({
   queue: crmCommands,
 });
 
-/** The command to read a contact that the CRM reported as changed, and to copy the changes. */
+/** The command to read a contact that the CRM reported as changed, and to copy the changes from the CRM to the app's contact. */
 export const CrmContactChanged = defineCommand({
   type: "crm.contact_changed",
   payload: z.object({
@@ -45,17 +45,17 @@ export const CrmContactChanged = defineCommand({
     /** The id of the CRM's webhook event. */
     event_id: z.string().min(1).max(100),
     occurred_at: z.iso.datetime(),
-    /** The ids of CRM records that were merged into this one. */
+    /** The ids of CRM records that were merged into this record. */
     merged: z.array(crmId).max(100).default([]),
   }),
   key: ({ event_id }) => event_id,
   subject: ({ crm_id }) => crm_id,
   queue: crmCommands,
-  // Only the webhook route sends this command; otherwise a caller could claim any record of the CRM.
+  // Only the webhook route sends this command, because otherwise any caller could claim any record of the CRM.
   door: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
 });
 
-/** The command to move the contacts to the CRM account of this deployment: the known data of the previous account is deleted. */
+/** The command to link the contacts to the CRM account of this deployment. The stored data about the previous CRM account is deleted. */
 export const CrmAdoptAccount = defineCommand({
   type: "crm.adopt_account",
   payload: z.object({ account: z.string().min(1).max(64), occasion: z.string().min(1).max(150) }),
@@ -66,9 +66,9 @@ export const CrmAdoptAccount = defineCommand({
 });
 
 /**
- * The command to forget a person: their identifiers are removed from every place. The command's route stores the identifiers separately,
- * because a command is kept longer; the command contains only the pseudonym. `request` names the request: a command with another name
- * starts another search.
+ * The command to remove the identifiers of a person from all stored data. The command's route stores the identifiers separately, because a
+ * command is kept longer than the identifiers may be. The command contains only the person's pseudonym. `request` names the request. A
+ * command with another name starts another search.
  */
 export const ContactForget = defineCommand({
   type: "contact.forget",
@@ -79,7 +79,7 @@ export const ContactForget = defineCommand({
   door: { scope: null, route: "POST /v1/contacts/forget" },
 });
 
-/** The event that the CRM has a contact in this revision. */
+/** The event that the CRM has stored this revision of a contact. */
 export const ContactSynced = defineEvent({
   type: "contact.synced",
   payload: z.object({ contact_id: contactId, crm_id: z.string().min(1), revision: z.int().min(1) }),

@@ -13,15 +13,21 @@ import {
 } from "millrace";
 import * as z from "zod";
 
-/** The names of a sender's own objects: accounts, partners, contacts, entities. */
+/** The schema of the names that a sender gives to accounts, partners, contacts and entities. */
 const name = chosenName(200);
-/** Names of accounts and partners, short enough for their ledgers `account/…` and `partner/…`. */
+/**
+ * The schema of the names of accounts and partners. The maximum length leaves room for the prefix in the names of ledgers, `account/…` and
+ * `partner/…`.
+ */
 const party = chosenName(190);
 const cents = z.int().min(0).max(1_000_000_000_000);
 const ruleRef = z.strictObject({ version: z.int().min(1), rule: z.string() });
 const webhook = z.strictObject({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
 
-/** Maximum length of a fact's payload with free fields, as JSON, so that a fact always fits into its message. */
+/**
+ * Maximum length of a fact's payload as JSON, if the type allows additional fields. The limit ensures that a fact always fits into its
+ * message.
+ */
 const MAX_OPEN_CHARACTERS = 8000;
 const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
   z
@@ -31,11 +37,11 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
       `must not exceed ${MAX_OPEN_CHARACTERS} characters as JSON: store the rest and send its location`,
     );
 
-/** The payload of each type of fact. A fact with an invalid payload is refused before it is appended. */
+/** The payload of each type of fact. A fact with an invalid payload is refused before the ledger appends the fact. */
 export const FACT_PAYLOADS = {
-  /** An outcome of monetary value: the account that owes, the partner that earned, and the value. */
+  /** An outcome of monetary value, with the account that owes the value and the partner that earned it. */
   outcome: open({ account: party, partner: party.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
-  /** The charge of an amount to an account. `hold` is the budget reservation that the charge settles. */
+  /** The fact that an amount was charged to an account. `hold` is the budget reservation that the charge settles. */
   charge: z.strictObject({
     account: party,
     amount_cents: cents,
@@ -43,7 +49,7 @@ export const FACT_PAYLOADS = {
     decided_by: ruleRef.optional(),
     hold: name.optional(),
   }),
-  /** The payout of an amount to a partner. */
+  /** The fact that an amount was paid to a partner. */
   payout: z.strictObject({ partner: party, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
   /** The fact that two contacts are one person: `from` becomes an alias of `into`. */
   contact_merged: z.strictObject({ from: name, into: name }),
@@ -59,7 +65,10 @@ export const FACT_TYPES = Object.keys(FACT_PAYLOADS) as [FactType, ...FactType[]
 export type FactPayload<Type extends FactType> = z.infer<(typeof FACT_PAYLOADS)[Type]>;
 
 const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).optional(), occurred_at: z.iso.datetime() };
-/** A fact's identity depends on its time, which is stored in milliseconds. Old ledgers contain times that are finer than milliseconds. */
+/**
+ * A fact's identity depends on the fact's time, and the time is stored in milliseconds. Old ledgers contain times that are finer than
+ * milliseconds.
+ */
 const statedTime = z.iso
   .datetime()
   .refine((time) => !/\.\d{3}\d*[1-9]/.test(time), "is finer than milliseconds: send at most three decimal digits");
@@ -77,16 +86,16 @@ const place = {
   derived: z.object({ charge: z.string(), payout: z.string() }).optional(),
 };
 
-/** A fact as its sender states it. */
+/** A fact in the form in which a sender states the fact. */
 export type StatedFact<Type extends FactType = FactType> = {
   [One in Type]: {
-    /** The sender's name for the fact: facts with the same name in the same ledger are one fact. */
+    /** The sender's name for the fact. Facts with the same name in the same ledger are one fact. */
     fact_id: string;
     /** The entity of the fact's ledger, such as `account/a1`. */
     entity: string;
     type: One;
     subtype?: string | undefined;
-    /** The time of the event, by the sender. */
+    /** The time of the event that the fact describes, according to the sender. */
     occurred_at: string;
     payload: FactPayload<One>;
   };
@@ -97,11 +106,11 @@ export interface Provenance {
   tenant_id: string;
   /** The trace id of the fact's W3C trace: 32 hex characters. */
   trace_id: string;
-  /** The sender's span with flags and state; facts of earlier deployments have only the trace id. */
+  /** The trace context of the sender: the sender's span, its flags and its state. Facts of earlier deployments have only the trace id. */
   traceparent?: string | undefined;
   tracestate?: string | undefined;
   correlation_id: string;
-  /** The cause of the fact: a request, or another fact or message. */
+  /** The id of the fact's cause: a request, another fact, or a message. */
   causation_id: string;
 }
 
@@ -110,18 +119,21 @@ export function traceFields(trace: TraceContext): Pick<Provenance, "trace_id" | 
   return { trace_id: traceIdOf(trace.traceparent), ...trace };
 }
 
-/** A fact as its ledger has recorded it. */
+/** A fact in the form in which a ledger has recorded the fact. */
 export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
   Provenance & {
-    /** The fact's position in its ledger: 1, 2, 3. */
+    /** The fact's position in its ledger, from 1. */
     sequence: number;
-    /** The time of the recording, by the ledger's clock. */
+    /** The time at which the ledger recorded the fact, by the ledger's clock. */
     recorded_at: string;
-    /** The names of the charge and the payout, if the fact's own name was replaced after they were derived. */
+    /**
+     * The names of the charge and the payout that were derived from the fact. This field exists only if the fact's own name was replaced
+     * afterwards.
+     */
     derived?: { charge: string; payout: string } | undefined;
   };
 
-/** Returns the names of the facts that are derived from an outcome, which are always the same. */
+/** Returns the names of the facts that are derived from an outcome. The same outcome always gives the same names. */
 export function derivedNames({ entity, fact_id }: Pick<StatedFact, "entity" | "fact_id">): { charge: string; payout: string } {
   const named = (type: "charge" | "payout") => `${type}-${digest(type, entity, fact_id)}`;
   return { charge: named("charge"), payout: named("payout") };
@@ -131,7 +143,7 @@ function stated<Type extends FactType>(type: Type) {
   return z.strictObject({ ...head, occurred_at: statedTime, type: z.literal(type), payload: FACT_PAYLOADS[type] });
 }
 
-/** The schema of one type's recorded fact in messages. */
+/** The schema of a recorded fact of one type, as messages contain it. */
 export function recorded<Type extends FactType>(type: Type) {
   const schema = z.object({ ...head, ...provenance, ...place, type: z.literal(type), payload: FACT_PAYLOADS[type] });
   return schema as unknown as z.ZodType<RecordedFact<Type>>;
@@ -146,27 +158,27 @@ function oneOf(schemaOf: (type: FactType) => z.ZodType) {
   return z.discriminatedUnion("type", FACT_TYPES.map(schemaOf) as unknown as [z.ZodObject, ...z.ZodObject[]]);
 }
 
-/** Ledgers that only Millrace appends to. Without this rule, a sender could record a delivery that did not happen. */
+/** The ledgers to which only Millrace appends. Without this rule, another sender could record a webhook delivery that did not happen. */
 const KEPT_BY_MILLRACE = ["webhook/", "batch/", "queue/"];
 
 export function isKeptByMillrace(entity: string): boolean {
   return KEPT_BY_MILLRACE.some((prefix) => entity.startsWith(prefix));
 }
 
-/** Creates the error for another sender's fact in a ledger that only Millrace appends to. */
+/** Creates the error for a fact that another sender states for a ledger that only Millrace appends to. */
 export function keptByMillrace(path: string): MillraceError {
   const kept = KEPT_BY_MILLRACE.map((prefix) => `${prefix}…`).join(", ");
   return invalidFact([{ path, message: `must be another ledger: only Millrace appends to ${kept}` }]);
 }
 
 /**
- * Validates a fact that a sender states. Errors: `invalid_payload` with the issues, also for a fact that is too large for a message; for an
- * unknown type, with the known types and the nearest one.
+ * Validates a fact that a sender states. Errors: `invalid_payload` with the issues, also for a fact that is too large for a message. If the
+ * type is unknown, the error contains the known types and the most similar type.
  */
 export function readFact(value: unknown, path = "fact", { nul = true } = {}): StatedFact {
-  // An invalid JSON value was already replaced by its error.
+  // If the value was invalid JSON, the caller has already replaced the value by an error.
   if (value instanceof MillraceError) throw value;
-  // The fact must fit into messages, as their payload.
+  // The fact must fit into a message, because messages contain the fact as their payload.
   assertBounded(value, { within: 1, at: path, nul });
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;

@@ -2,7 +2,7 @@ import { defineEvent, type EventDefinition } from "millrace";
 import { type FactType, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "./fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 
-/** Only its ledger can publish a recorded fact; an operator cannot correct it in a message. */
+/** Only the fact's ledger can publish a recorded fact. An operator cannot correct a fact in a message. */
 const door = { scope: null, route: "POST /v1/facts" };
 
 /** The event that a ledger has recorded a fact, whose projection row is then stored. */
@@ -14,7 +14,7 @@ export const FactRecorded = defineEvent({
   door,
 });
 
-/** The event that a ledger has recorded a fact of one type, whose consequences are then processed. */
+/** The event that a ledger has recorded a fact of one type. The consequences of the fact are then processed. */
 function factOf<Type extends FactType>(type: Type) {
   return defineEvent<RecordedFact<Type>, `fact.${Type}`>({
     type: `fact.${type}`,
@@ -26,8 +26,8 @@ function factOf<Type extends FactType>(type: Type) {
 }
 
 /**
- * The events of facts with consequences, by the fact's type: they are also sent to the queue `fact-processing`, whose consumer defines the
- * consequences. Facts about webhooks are not delivered by webhooks.
+ * The events of facts with consequences, by the fact's type. These events are also sent to the queue `fact-processing`, whose consumer
+ * defines the consequences. No webhook delivers the facts about webhooks.
  */
 export const PROCESSED_EVENTS = {
   outcome: factOf("outcome"),
@@ -41,8 +41,8 @@ type ProcessedType = keyof typeof PROCESSED_EVENTS;
 export const PROCESSED = Object.keys(PROCESSED_EVENTS) as [ProcessedType, ...ProcessedType[]];
 
 /**
- * The event that a step has observed a fact, which is then appended to its ledger. The event is emitted in the same write as the step's
- * outcome, so the fact is appended if and only if the outcome was recorded.
+ * The event that a step has observed a fact. The fact is then appended to its ledger. The event is emitted in the same write as the step's
+ * outcome, so the fact is appended if and only if the step's outcome was recorded.
  */
 export const FactObserved = defineEvent({
   type: "fact.observed",

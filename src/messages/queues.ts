@@ -2,7 +2,7 @@ import { AlertChanged, BulkActionRun, defineQueue } from "millrace";
 
 // The queues of this deployment's messages. The consumer of each queue is in consumers/.
 
-/** The queues of the brand engine: one of commands for each service, and one of events. */
+/** The queues of the brand engine: one queue of commands for each service, and one queue of events. */
 export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });
 export const publishCommands = defineQueue({ name: "publish-commands" });
 export const socialCommands = defineQueue({ name: "social-commands" });

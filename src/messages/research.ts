@@ -5,7 +5,8 @@ import { keyPart } from "./key-part.ts";
 import { brandEvents, gatherfeedCommands } from "./queues.ts";
 
 /**
- * The command to research one keyword for a brand. `reuse` names existing recent research, which is used again without a search or cost.
+ * The command to research one keyword for a brand. `reuse` names recent research that exists already. The workflow uses that research
+ * again, without a search and without cost.
  */
 export const ResearchRequested = defineCommand({
   type: "research.requested",
@@ -15,7 +16,7 @@ export const ResearchRequested = defineCommand({
   queue: gatherfeedCommands,
 });
 
-/** The event that a keyword's research is stored, so that an article can be written from it. */
+/** The event that a keyword's research is stored, so that an article can be written from this research. */
 export const ResearchCompleted = defineEvent({
   type: "research.completed",
   payload: z.object({ research_id: z.string(), brand: brandName, keyword }),

@@ -19,7 +19,10 @@ export const SocialCreate = defineCommand({
   queue: socialCommands,
 });
 
-/** The event that the announcement of an article is published. `uri` names the post on its platform, `post_url` is its public web page. */
+/**
+ * The event that the announcement of an article is published. `uri` identifies the post on its platform, and `post_url` is the post's
+ * public web page.
+ */
 export const SocialPosted = defineEvent({
   type: "social.posted",
   payload: target.extend({ uri: z.string().min(1), post_url: z.url() }),
@@ -27,7 +30,7 @@ export const SocialPosted = defineEvent({
   queue: brandEvents,
 });
 
-/** Returns the key of an article's post on an account. An account that moves to another platform counts as another account. */
+/** Returns the key of an article's post on an account. Accounts with the same name on different platforms are different accounts. */
 export function socialKey(contentId: string, { name, platform }: { name: string; platform: Platform }): string {
   return name === MAIN && platform === "bluesky" ? contentId : `${contentId}/${platform}/${name}`;
 }

@@ -1,9 +1,15 @@
 import * as z from "zod";
 
-/** The name of the site and the account of a brand that has set none. Paths and keys of this site and account contain no name. */
+/**
+ * The name of a brand's default site and default account, which apply if the brand has configured no site or account. Paths and keys omit
+ * this name.
+ */
 export const MAIN = "main";
 
-/** A name of a site or an account, unique within its brand. The name begins with a letter, so that no key mistakes it for a revision. */
+/**
+ * The name of a site or an account, unique within the brand. The name begins with a letter, so that a key cannot confuse the name with a
+ * revision.
+ */
 export const targetName = z
   .string()
   .max(40)
@@ -11,8 +17,8 @@ export const targetName = z
   .meta({ examples: [MAIN] });
 
 /**
- * `deployment`: the site of the deployment's variables. `store`: the page store in R2. The address of a site of another kind is in a
- * secret.
+ * `deployment` is the site that the deployment's variables configure. `store` is the page store in R2. The address of a site of any other
+ * kind is in a secret.
  */
 const SITE_KINDS = ["deployment", "store", "wordpress", "http"] as const;
 export const siteKind = z.enum(SITE_KINDS);
@@ -22,7 +28,7 @@ const PLATFORMS = ["bluesky", "mastodon", "x"] as const;
 export const platform = z.enum(PLATFORMS);
 export type Platform = z.infer<typeof platform>;
 
-/** Returns the key of an article's work on one site; it omits the name of a brand's only site. */
+/** Returns the key of an article's command or step for one site. The key omits the name of the brand's default site. */
 export function siteKey(key: string, site: string): string {
   return site === MAIN ? key : `${key}/${site}`;
 }

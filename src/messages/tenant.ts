@@ -14,6 +14,6 @@ export const TenantDelete = defineCommand({
   key: ({ request }) => request,
   subject: ({ tenant }) => tenant,
   queue: batch,
-  // The deletion is irreversible: no schedule and no other message sends this command.
+  // The deletion is irreversible, so no schedule and no other message sends this command.
   door: { scope: null, route: "POST /v1/tenant/delete" },
 });

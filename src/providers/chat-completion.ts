@@ -4,7 +4,7 @@ import type { TextAnswer, TextRequest } from "./text.ts";
 // A model's answer is paid for, so a missing or invalid field is dropped and never fails the answer.
 const word = z.string().nullish().catch(null);
 const count = z.int().min(0).nullish().catch(null);
-/** A part of the text of a completion. A part with the model's reasoning, or without text, is ignored. */
+/** A part of the text of a completion. A part that contains the model's reasoning, or that contains no text, is ignored. */
 const part = z
   .object({ type: z.string().optional(), text: z.string() })
   .transform(({ type = "", text }) => (/think|reason/.test(type) ? "" : text))
@@ -45,7 +45,10 @@ export const ChatCompletion = z.object({
     .catch(null),
 });
 
-/** A completion without a choice, from some filters and servers. Such a completion is paid for, so its tokens are read. */
+/**
+ * A completion without a choice, which some servers return, for example after a content filter. Such a completion is paid for, so the
+ * completion's token counts are read.
+ */
 export const EmptyCompletion = ChatCompletion.extend({
   object: word,
   choices: z
@@ -70,13 +73,15 @@ export function unreadable(asked: string): TextAnswer {
   return { text: "", ending: "unreadable", refusal: null, finish: null, id: null, model: asked, usage };
 }
 
-/** Reads the text of a chat completion. `asked` is the requested model, for servers that do not name theirs. */
+/**
+ * Converts a chat completion to the model's answer. `asked` is the requested model, which replaces a missing model name in the completion.
+ */
 export function readCompletion(completion: ChatCompletion | z.infer<typeof EmptyCompletion>, asked: string): TextAnswer {
   const [choice] = completion.choices;
   const refusal = choice?.message?.refusal || null;
   const finish = choice?.finish_reason ?? null;
   const refused = refusal !== null || finish === "content_filter";
-  // OpenRouter's value for a model that failed before its end.
+  // OpenRouter returns "error" if the model failed before the end of the answer.
   const truncated = finish === "length" || finish === "error";
   const { usage } = completion;
   return {

@@ -15,11 +15,11 @@ interface Reached {
   secret: Variable;
   /** The binding of the embedded program that replaces the upstream. Default `UPSTREAMS`. */
   embedded?: Binding;
-  /** The tenant of the call, which a key proxy needs. */
+  /** The tenant of the call. A key proxy needs the tenant to select credentials. */
   tenantId?: string | undefined;
 }
 
-/** Returns the configured upstream: an external or an embedded program. Errors: `config_invalid`. */
+/** Returns the configured upstream, which is an external program or an embedded program. Errors: `config_invalid`. */
 export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTREAMS", tenantId }: Reached): Upstream {
   const url = realUrl(env[at]);
   if (url === undefined) {
@@ -48,12 +48,12 @@ export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTR
   };
 }
 
-/** Returns the URL of an external program; undefined for the embedded one. */
+/** Returns the URL of an external program; undefined for an embedded program. */
 export function realUrl(url: string | undefined): string | undefined {
   return !url || url.startsWith("embedded:") ? undefined : url;
 }
 
-/** Returns the value of a variable with fixed choices; the first choice if the variable is not set. */
+/** Returns the value of a variable with a fixed list of allowed values; the first allowed value if the variable is not set. */
 export function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable, words: readonly [Word, ...Word[]]): Word {
   const said = env[variable];
   const word = said ? words.find((known) => known === said) : words[0];

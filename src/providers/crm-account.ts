@@ -1,23 +1,23 @@
 import { MillraceError } from "millrace";
 import { PORTAL_ID } from "./credentials.ts";
 
-/** A deployment's settings of its CRM account. */
+/** A deployment's settings for the CRM account. */
 export interface CrmAccountVars {
   CRM_URL?: string;
   /**
-   * The tenants with contacts in the account, separated by commas. Required for a real account; by default the embedded CRM serves
-   * every tenant.
+   * The tenants with contacts in the account, separated by commas. The variable is required for a real account. Without this variable the
+   * embedded CRM serves every tenant.
    */
   CRM_TENANTS?: string;
   /**
-   * The account's id, which its notices contain. Each id of the embedded CRM is a separate account; for the embedded CRM the id has a
-   * default.
+   * The account's id, which the CRM's webhook requests contain. Each id selects a separate account of the embedded CRM. Only the embedded
+   * CRM has a default id.
    */
   CRM_ACCOUNT?: string;
 }
 
 /**
- * Refuses a tenant without contacts in the CRM's account, because the tenant would read and write those of others. Errors:
+ * Refuses a tenant without contacts in the CRM's account, because the tenant would read and write the contacts of other tenants. Errors:
  * `config_invalid`.
  */
 export function assertHasCrm(vars: CrmAccountVars, tenantId: string): void {
@@ -38,7 +38,8 @@ export function crmAccount(vars: CrmAccountVars): string {
 }
 
 /**
- * The account's name in contacts' links: an account of the embedded CRM differs from a real one of the same id. Errors: `config_invalid`.
+ * Returns the name of the account for the links of contacts. The name distinguishes an account of the embedded CRM from a real account with
+ * the same id. Errors: `config_invalid`.
  */
 export function linkAccount(vars: CrmAccountVars): string {
   return isEmbedded(vars) ? `embedded/${crmAccount(vars)}` : crmAccount(vars);

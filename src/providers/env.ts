@@ -8,13 +8,19 @@ import type { WorkersAi } from "./workers-ai.ts";
 export interface ProvidersEnv extends CrmAccountVars {
   /** The binding of the embedded programs, which is used if an upstream has no URL. */
   UPSTREAMS?: Pick<Fetcher, "fetch">;
-  /** A Worker that sends the calls of search, text and CRM with its own credentials, chosen by the header `millrace-tenant`. */
+  /**
+   * A Worker that forwards the calls of search, text and CRM with the Worker's own credentials. The header `millrace-tenant` selects the
+   * credentials.
+   */
   KEY_PROXY?: Pick<Fetcher, "fetch">;
   SEARCH_URL?: string;
   SEARCH_TOKEN?: string;
   /** The maximum cost of one search, in whole cents. If the variable is unset, searches are neither limited nor counted. */
   SEARCH_CENTS?: string;
-  /** The provider of texts: `openai` (default: any server with chat completions, including the embedded writer) or `workers-ai`. */
+  /**
+   * The provider of generated text. The default `openai` is any server with chat completions, including the embedded writer. The other
+   * value is `workers-ai`.
+   */
   TEXT_PROVIDER?: string;
   TEXT_URL?: string;
   TEXT_TOKEN?: string;
@@ -25,22 +31,25 @@ export interface ProvidersEnv extends CrmAccountVars {
    */
   TEXT_CENTS?: string;
   /**
-   * How JSON is requested from the server of the text model: `json_schema` (default), `json_object`, or `none` if the server supports
-   * neither.
+   * How JSON is requested from the server of the text model: `json_schema` (default) or `json_object`. Use `none` if the server supports
+   * neither format.
    */
   TEXT_JSON?: string;
   /**
-   * The field of a request that contains the token limit: `max_completion_tokens` (default), or `max_tokens` for servers that only support
-   * that.
+   * The field of a request that contains the token limit: `max_completion_tokens` (default), or `max_tokens` for servers that do not
+   * support the default.
    */
   TEXT_LIMIT?: string;
-  /** The AI Gateway of `workers-ai`; its cache uses the engine's idempotency key. Default `default`; `none` means no gateway. */
+  /**
+   * The AI Gateway of `workers-ai`. The cache of the gateway uses the engine's idempotency key. Default: `default`. The value `none` means
+   * no gateway.
+   */
   TEXT_GATEWAY?: string;
   /** The Workers AI binding, which only `workers-ai` needs. */
   AI?: WorkersAi;
   /** The public URL of this Worker. Default: `http://localhost:8787`. */
   PUBLIC_URL?: string;
-  /** The provider of pages: `http` (default: a page store, the embedded one too) or `wordpress`. */
+  /** The provider of pages. The default `http` is a page store over HTTP or the embedded page store. The other value is `wordpress`. */
   PAGES_PROVIDER?: string;
   PAGES_URL?: string;
   /** The WordPress user, which only `wordpress` needs. */
@@ -56,8 +65,8 @@ export interface ProvidersEnv extends CrmAccountVars {
   CRM_TOKEN?: string;
   /** The property of contacts and companies that contains the app's key for a record. Default `millrace_id`. */
   CRM_ID_PROPERTY?: string;
-  /** The number of calls that the CRM allows in any 10 seconds. Default 100. */
+  /** The maximum number of calls that the CRM allows in any 10 seconds. Default 100. */
   CRM_BURST?: string;
-  /** The number of calls that the CRM allows in a day. Default 250000. */
+  /** The maximum number of calls that the CRM allows in a day. Default 250000. */
   CRM_DAILY?: string;
 }

@@ -5,7 +5,7 @@ import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError, Upserted } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
 
-/** A record to send to HubSpot, and the position of its result. */
+/** A record to send to HubSpot, and the position of the record's result in the list of results. */
 export interface Sent extends CrmRecord {
   index: number;
 }
@@ -27,14 +27,15 @@ const CHANGED: CrmRefusal = {
 /** The error of a record that HubSpot's response omits. */
 export const SILENT = "The CRM's response has no result for this record.";
 
-/** Maximum calls to find the faulty records in one batch: enough for five among a hundred. */
+/** Maximum number of calls to find the faulty records in one batch. The calls are enough to find five faulty records among a hundred. */
 export const MAX_CALLS = 40;
 
 /**
- * Upserts a batch of records and finds the faulty ones. HubSpot reports most errors per record, but refuses a whole batch for some (an
- * unknown property, a duplicate key, a value validated up front). HubSpot's refusal of a batch splits it, first between the records that
- * the message names and the others, otherwise in halves, until the faulty ones are alone. Only a record that was refused alone, or named by
- * HubSpot, is refused permanently. A long search for faulty records checks that the remaining records are unchanged since they were read.
+ * Upserts a batch of records and finds the faulty records. HubSpot reports most errors per record, but refuses a whole batch for some
+ * errors (an unknown property, a duplicate key, a value validated up front). After such a refusal the connector splits the batch. If the
+ * message names records, the connector separates the named records from the other records. Otherwise the connector halves the batch, until
+ * each faulty record is alone. Only a record that was refused alone, or that HubSpot named, is refused permanently. A long search for
+ * faulty records checks that the remaining records are unchanged since the app read them.
  */
 export async function upsertBatch(
   counterpart: Counterpart,
@@ -54,8 +55,8 @@ export async function upsertBatch(
         parts = await stillAsRead(parts, asRead, outcomes);
         lookedAt = Date.now();
       }
-      // The newest part of the batch is sent first, so that a search that ends early has settled some records, and a later one has less to
-      // do.
+      // The newest part of the batch is sent first, so that a search that ends early has found the results of some records. A later search
+      // then has fewer records.
       part = parts.shift() ?? [];
       if (part.length === 0) break;
       const answer = await post(part);
@@ -64,7 +65,8 @@ export async function upsertBatch(
     } catch (error) {
       const fault = batchFault(error);
       if (!fault) {
-        // Earlier results of the batch remain, and the remaining records get the call's error. The error of the first call is thrown.
+        // Earlier results of the batch remain, and the remaining records get the call's error. If the first call fails, its error is
+        // thrown.
         if (calls === 0) throw error;
         reason = messageOf(error);
         break;
@@ -75,7 +77,7 @@ export async function upsertBatch(
   return records.map(({ key }, index) => outcomes[index] ?? unknown(key, reason));
 }
 
-/** Removes records that changed in the CRM since they were read from the parts; those records are to be read and retried. */
+/** Removes from the parts the records that changed in the CRM since the app read them. The caller reads and retries those records. */
 async function stillAsRead(parts: readonly Sent[][], asRead: CrmAsRead, outcomes: Outcome[]): Promise<Sent[][]> {
   const same = await asRead(parts.flat().map(({ key }) => key));
   for (const { key, index } of parts.flat()) if (!same.has(key)) outcomes[index] = { key, state: "failed", ...CHANGED };
@@ -83,8 +85,8 @@ async function stillAsRead(parts: readonly Sent[][], asRead: CrmAsRead, outcomes
 }
 
 /**
- * Stores the results of records that a response names. The function returns the remaining records, and an error without a record, if there
- * is one.
+ * Stores the results of records that a response names. The function returns the remaining records. If the response contains an error that
+ * names no record, the function also returns that error.
  */
 function settle(
   counterpart: Counterpart,
@@ -109,8 +111,8 @@ function settle(
 }
 
 /**
- * Splits a refused batch into the next parts to try. Records that are certainly faulty get their results here, and are in none of these
- * parts.
+ * Splits a refused batch into the parts that are sent next. Records that are certainly faulty get their results here, and are in none of
+ * the parts.
  */
 function cut(part: readonly Sent[], fault: HubspotError, counterpart: Counterpart, outcomes: Outcome[]): Sent[][] {
   const traces = new Set(fault.context.objectWriteTraceId);
@@ -151,7 +153,7 @@ function failed(counterpart: Counterpart, { key }: Sent, fault: HubspotError): C
   return { key, state: "failed", ...asRefusal(counterpart, fault) };
 }
 
-/** Creates the error of a record without a result from the CRM. */
+/** Creates the error of a record for which the CRM returned no result. */
 export function noAnswer(reason: string): CrmRefusal {
   return { retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
 }

@@ -10,16 +10,17 @@ interface OfContact {
   crmId: string;
 }
 
-/** HubSpot's response for a part of a batch: its errors, and the omitted items. */
+/** The errors in HubSpot's response to a part of a batch, and the items that the response omits. */
 interface Said<Item> {
   errors: readonly HubspotError[];
   silent: readonly Item[];
 }
 
 /**
- * Sends a repeatable batch and finds the refused contacts: those that an error in the response names, and those refused alone. An error
- * that names no contact, or the refusal of a whole batch, splits the batch in halves. An item that a response omits is to be sent again.
- * Any other error of the first call is thrown; that of a later call becomes the result of the remaining items.
+ * Sends a repeatable batch and finds the refused contacts. A contact is refused if an error in the response names the contact, or if the
+ * contact is refused alone. An error that names no contact, or the refusal of a whole batch, splits the batch in halves. An item that a
+ * response omits gets a result that asks for a retry. Any other error of the first call is thrown. Any other error of a later call becomes
+ * the result of the remaining items.
  */
 export async function inHalves<Item extends OfContact>(
   counterpart: Counterpart,
@@ -51,8 +52,8 @@ export async function inHalves<Item extends OfContact>(
 }
 
 /**
- * Stores the refusals of contacts that a response's errors name. The function returns an error without a name, if there is one, and the
- * contacts that it may concern.
+ * Stores the refusals of contacts that a response's errors name. If an error names no contact, the function returns that error and the
+ * contacts that may have caused the error.
  */
 function blame<Item extends OfContact>(
   counterpart: Counterpart,

@@ -1,8 +1,8 @@
 import type { Window } from "millrace";
 
 /**
- * HubSpot's rate limits (its page "API usage guidelines"): calls of a private app of a free or starter account in any 10 seconds, and of an
- * account in a day.
+ * HubSpot's rate limits for a free or starter account, from HubSpot's page "API usage guidelines". The limits are the maximum number of
+ * calls by a private app in any 10 seconds, and by all apps of an account in a day.
  */
 const BURST = 100;
 const DAILY = 250_000;
@@ -14,14 +14,14 @@ interface LimitVars {
   CRM_DAILY?: string;
 }
 
-/** Returns the two configured rate limits of HubSpot; the default replaces an invalid setting. */
+/** Returns the two configured rate limits of HubSpot. The default replaces an invalid setting. */
 export function hubspotLimits(env: LimitVars): { burst: number; daily: number } {
   return { burst: positive(env.CRM_BURST) ?? BURST, daily: positive(env.CRM_DAILY) ?? DAILY };
 }
 
 /**
- * Returns HubSpot's two rate limits as sliding windows. HubSpot's day begins at midnight of the account; a limit for any 24 hours is at
- * least as strict.
+ * Returns HubSpot's two rate limits as sliding windows. HubSpot's day begins at midnight in the account's time zone. A limit for any 24
+ * hours is at least as strict.
  */
 export function hubspotWindows(env: LimitVars): Window[] {
   const { burst, daily } = hubspotLimits(env);

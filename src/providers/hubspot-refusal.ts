@@ -4,27 +4,30 @@ import { HubspotError } from "./hubspot-wire.ts";
 import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, comeBack, refusal } from "./refusal.ts";
 
-/** The delay after a 429 response without a time, by the limit that was reached. */
+/** The delay after a 429 response that requests no delay, by the limit that was reached. */
 const POLICY_DELAYS_MS: Record<string, number> = {
   SECONDLY: 1_000,
   TEN_SECONDLY_ROLLING: 10_000,
-  // The daily limit ends at midnight of the account's time zone, which HubSpot does not report. A retry every hour costs at most 24 calls
-  // of that limit.
+  // The daily limit ends at midnight in the account's time zone, which HubSpot does not report. A retry every hour uses at most 24 calls of
+  // the daily limit.
   DAILY: 60 * 60_000,
 };
 /** The delay for a record that HubSpot itself is working on (423). HubSpot's page "Error handling" asks for at least 2 seconds. */
 const LOCKED_DELAY_MS = 2_000;
-/** The delay while HubSpot moves the account (477), which takes up to a day. */
+/** The delay while HubSpot moves the account to another data center (477). The move takes up to a day. */
 const MIGRATION_DELAY_MS = 10 * 60_000;
-/** Maximum length of HubSpot's quoted message, which may contain a list of errors: a few of them fit. */
+/**
+ * Maximum length of the quoted part of HubSpot's message. The message may contain a list of errors, and the quoted part has room for a few
+ * of the errors.
+ */
 const MAX_QUOTE_LENGTH = 500;
 
 /** HubSpot's category for a missing record. */
 export const GONE = "OBJECT_NOT_FOUND";
 
 /**
- * HubSpot's error categories that a retry of the same record cannot fix. Records with any other category are retried, also with an unknown
- * one.
+ * HubSpot's error categories that a retry of the same record cannot fix. Records with any other category are retried, even if the category
+ * is unknown.
  */
 const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;
 
@@ -32,13 +35,15 @@ function mayPass({ category }: HubspotError): boolean {
   return !FINAL.test(category);
 }
 
-/** Converts HubSpot's error of one record to a refusal: HubSpot's category, and a message with its text and correlation id. */
+/** Converts HubSpot's error of one record to a refusal: HubSpot's category, and a message with the error's text and correlation id. */
 export function asRefusal(upstream: Counterpart, fault: HubspotError): CrmRefusal {
   const correlationId = fault.correlationId ?? fault.id ?? null;
   return { retry: mayPass(fault), category: fault.category, message: withId(fault, wordsOf(upstream, fault)), correlationId };
 }
 
-/** Returns HubSpot's error if the whole batch was refused for one of its records. It is undefined for every other error. */
+/**
+ * Returns HubSpot's error if HubSpot refused the whole batch because of one of its records. The result is undefined for every other error.
+ */
 export function batchFault(error: unknown): HubspotError | undefined {
   return error instanceof BatchRefusal ? error.fault : undefined;
 }
@@ -55,7 +60,8 @@ class BatchRefusal extends MillraceError {
 }
 
 /**
- * Creates the error of a HubSpot response outside 2xx. Every message contains HubSpot's correlation id, because its support asks for it.
+ * Creates the error of a HubSpot response outside 2xx. Every message contains HubSpot's correlation id, because HubSpot's support asks for
+ * this id.
  */
 export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceError | undefined {
   const fault = bodyOf(answer.text);
@@ -70,9 +76,9 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   if (status === 503 && asked !== undefined) return comeBack(asked, said, status);
   if (status === 401 || status === 403) return notRetryable(`${said} Check ${upstream.credential.variable} and the app's scopes.`, status);
   if (status === 400 || status === 409) return new BatchRefusal(fault, said, status);
-  // A wrong URL returns 404 too: only HubSpot's category shows that a record is missing.
+  // A wrong URL also returns 404, so only HubSpot's category shows that a record is missing.
   if (status === 404) return fault.category === GONE ? new BatchRefusal(fault, said, status) : notRetryable(said, status);
-  // Any other status is handled as for every upstream: after a 5xx the outcome is unknown.
+  // Any other status is handled as for every upstream. For example, the outcome is unknown after a 5xx.
   if (status >= 500) return new MillraceError("unavailable", `${said} The outcome is unknown.`, { upstreamStatus: status });
   return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
 }

@@ -6,7 +6,10 @@ export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";
 
 const SHA256_IN_BASE64 = /^[A-Za-z0-9+/]{43}=$/;
 
-/** HubSpot signs these characters decoded if they are percent-encoded, and no others (its page "Validating requests", version 3). */
+/**
+ * If these characters are percent-encoded in a URL, HubSpot decodes them before it signs the URL. HubSpot decodes no other characters
+ * (HubSpot's page "Validating requests", version 3).
+ */
 const DECODED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
 
 /**
@@ -23,7 +26,7 @@ function signedTextOf(method: string, url: string, body: string, timestamp: stri
   return `${method}${url.replace(DECODED, (code) => decodeURIComponent(code))}${body}${timestamp}`;
 }
 
-/** How HubSpot signs a request: `url` is the whole webhook address that HubSpot is configured with, including the scheme. */
+/** The rules by which HubSpot signs a request. `url` is the whole webhook address that is configured in HubSpot, including the scheme. */
 export const hubspotScheme = {
   read({ method, url, headers }: Request) {
     const signature = headers.get(SIGNATURE_HEADER) ?? "";
@@ -43,8 +46,8 @@ export interface CrmSecretVars {
 }
 
 /**
- * The key of the CRM's signatures: CRM_WEBHOOK_SECRET. The variable can be unset for the embedded CRM: its key is derived from the
- * deployment's own key. Errors: `config_invalid` if neither key exists, or for a real CRM without the variable.
+ * The key of the CRM's signatures: CRM_WEBHOOK_SECRET. The variable can be unset for the embedded CRM, because the embedded CRM's key is
+ * derived from the deployment's own key. Errors: `config_invalid` if neither key exists, or for a real CRM without the variable.
  */
 export function crmWebhookSecret(env: CrmSecretVars): string {
   if (env.CRM_WEBHOOK_SECRET) return env.CRM_WEBHOOK_SECRET;

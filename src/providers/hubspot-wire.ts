@@ -1,16 +1,16 @@
 import * as z from "zod";
 
-// By HubSpot's page "Error handling", every field of an error is optional, despite the schemas.
+// HubSpot's page "Error handling" says that every field of an error is optional, although HubSpot's schemas require some fields.
 const Context = z.record(z.string(), z.array(z.string())).catch({});
 
-/** HubSpot's error for one record in a 207 response, or as the body of an error response. */
+/** HubSpot's error. A 207 response contains such an error for each failed record, and an error response has one as its body. */
 export const HubspotError = z.object({
   category: z.string().catch("UNKNOWN"),
   message: z.string().catch(""),
   correlationId: z.string().optional().catch(undefined),
   /** The rate limit that a 429 response reports as reached. */
   policyName: z.string().optional().catch(undefined),
-  /** The name of the error in a 207 response, if present. */
+  /** The id of the error in a 207 response, if HubSpot sends an id. */
   id: z.string().optional().catch(undefined),
   context: Context.default({}),
   errors: z.array(z.object({ message: z.string().catch(""), code: z.string().optional().catch(undefined) })).catch([]),
@@ -21,7 +21,7 @@ const Properties = z.record(z.string(), z.string().nullable());
 
 const errors = z.array(HubspotError).default([]);
 
-/** HubSpot returns 2xx also for a batch that it has not processed: `PENDING`, `CANCELED`. */
+/** HubSpot also returns 2xx for a batch that HubSpot has not processed. The status is then `PENDING` or `CANCELED`. */
 const done = { status: z.string().default("COMPLETE"), numErrors: z.int().default(0), errors };
 const End = z.object({ id: z.string() });
 

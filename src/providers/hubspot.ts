@@ -12,8 +12,8 @@ const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company"
 
 /**
  * The CRM connector for HubSpot, by its CRM v3 objects and v4 associations. Every call to HubSpot first takes a slot of the shared rate
- * limit. `idProperty` is a property of contacts and companies with unique values (see docs/crm.md): it contains the app's key for a record,
- * which makes calls repeatable.
+ * limit. `idProperty` is a property of contacts and companies with unique values (see docs/crm.md). The property contains the app's key for
+ * a record, which makes calls repeatable.
  */
 export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "heed">): Crm {
   async function post<T>(path: string, body: unknown, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
@@ -28,7 +28,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
     try {
       return await callUpstream(upstream, call, schema, options);
     } catch (error) {
-      // Other programs use the account's limit too: after a 429 all callers in this app wait and then slow down.
+      // Other programs use the account's limit too, so after a 429 all callers in this app wait and then slow down.
       if (isLimit(error)) await limit.heed(heardIn(error.detail));
       throw error;
     }
@@ -50,7 +50,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       const body = { ...(by === "name" && { idProperty }), inputs, properties, propertiesWithHistory: [] };
       const answer = await post("/crm/v3/objects/contacts/batch/read", body, Read, options).catch(withoutIdProperty);
       for (const { id, properties: values, updatedAt, archived } of answer.results) {
-        // HubSpot may omit empty properties; here an empty property is data too.
+        // HubSpot may omit empty properties, but callers need an explicit null for each empty property.
         const known = Object.fromEntries(names.map((name) => [name, values[name] || null]));
         found.set(id, { crmId: id, key: values[idProperty] || null, properties: known, updatedAt, archived });
       }
@@ -125,7 +125,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
       } catch (error) {
         const fault = batchFault(error);
         if (!fault) throw error;
-        // HubSpot refuses a repeated merge after a lost response; then both ids lead to one record.
+        // If the response to a merge was lost, HubSpot refuses the repeated merge. In this case both ids lead to one record.
         const [one, two] = (await Promise.all([read([kept], options), read([merged], options)])).map(({ found }) => found[0]?.crmId);
         return one !== undefined && one === two ? { state: "done", crmId: one } : { state: "failed", ...asRefusal(upstream, fault) };
       }
@@ -147,8 +147,8 @@ function isLimit(error: unknown): error is MillraceError {
 }
 
 /**
- * Returns the delay that HubSpot requests when the shared limit is reached: the delay depends on HubSpot's policy, where other upstreams
- * send `Retry-After`.
+ * Converts HubSpot's delay for a reached limit to the header `Retry-After`, which other upstreams send. The delay depends on HubSpot's
+ * policy.
  */
 function heardIn({ upstreamStatus = 0, delayMs = 0 }: ErrorDetail): Parameters<Limit["heed"]>[0] {
   return { status: upstreamStatus, headers: { "retry-after": String(Math.ceil(delayMs / 1000)) } };

@@ -65,7 +65,8 @@ export function text(env: ProvidersEnv, tenantId?: string): Text {
 }
 
 /**
- * Maximum time for a call of 100 records to reach the CRM. The margin reduces the rate by a sixth: 100 calls in 12 seconds instead of 10.
+ * Maximum time that a call with 100 records takes to reach the CRM. This margin reduces the rate by a sixth, because 100 calls take 12
+ * seconds in place of 10 seconds.
  */
 const CRM_MARGIN_MS = 2_000;
 

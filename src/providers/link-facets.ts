@@ -1,4 +1,4 @@
-/** The part of a post's text that is a link, by `app.bsky.richtext.facet`. Offsets of the link count UTF-8 bytes. */
+/** A link in a post's text, in the format of `app.bsky.richtext.facet`. The offsets of the link are in UTF-8 bytes. */
 export interface LinkFacet {
   index: { byteStart: number; byteEnd: number };
   features: [{ $type: "app.bsky.richtext.facet#link"; uri: string }];
@@ -7,7 +7,7 @@ export interface LinkFacet {
 const URL_IN_TEXT = /https?:\/\/[^\s<>"]+/g;
 const TRAILING_PUNCTUATION = /[.,;:!?'’”]+$/;
 
-/** Finds every http(s) URL in a post's text. Bluesky shows a URL without a facet as plain text. */
+/** Returns a facet for every http(s) URL in a post's text. Bluesky shows a URL without a facet as plain text. */
 export function linkFacets(text: string): LinkFacet[] {
   return Array.from(text.matchAll(URL_IN_TEXT), (match) => {
     const uri = withoutSentenceEnd(match[0]);
@@ -19,7 +19,7 @@ export function linkFacets(text: string): LinkFacet[] {
   });
 }
 
-/** Removes from the end of a URL the sentence's punctuation, and a closing bracket that was opened before the URL. */
+/** Removes from the end of a URL the sentence's punctuation, and a closing bracket whose opening bracket is before the URL. */
 function withoutSentenceEnd(url: string): string {
   const trimmed = url.replace(TRAILING_PUNCTUATION, "");
   const closesOutside = trimmed.endsWith(")") && !trimmed.includes("(");

@@ -14,17 +14,17 @@ const Status = z.object({
 });
 const Account = z.object({ id: z.string().min(1) });
 
-/** The size of a page of statuses, and the maximum pages of one search: a thousand statuses since the request. */
+/** The number of statuses in a page, and the maximum number of pages that one search reads: a thousand statuses. */
 const PAGE = 40;
 const MAX_PAGES = 25;
-/** Tolerated difference between the clocks of two servers. */
+/** Maximum difference between the clock of this app and the clock of the Mastodon server. */
 const SKEW_MS = 10 * 60_000;
 
 /** An account on a server with Mastodon's API. */
 export interface Mastodon {
-  /** Posts a text to the account. The server recognises a repeated key for one hour: before a later repetition, search for the post. */
+  /** Posts a text to the account. The server recognises a repeated key for one hour. Before a later repetition, search for the post. */
   post(text: string, options: CallOptions): Promise<PublishedPost>;
-  /** Finds the account's status since a time (ms) with a link to one of these URLs; undefined if there certainly is none. */
+  /** Finds a status of the account that is newer than a time (ms) and links to one of these URLs; undefined if no such status exists. */
   find(urls: readonly string[], sinceMs: number, options: CallOptions): Promise<PublishedPost | undefined>;
 }
 
@@ -80,7 +80,7 @@ function postOf({ uri, url }: z.infer<typeof Status>): PublishedPost {
   return { uri, url: url ?? uri };
 }
 
-/** Mastodon's 429 response has no `Retry-After`; its `X-RateLimit-Reset` is a date. */
+/** Mastodon's 429 response has no `Retry-After`. The header `X-RateLimit-Reset` of the response is a date. */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   const resetAt = Date.parse(headers.get("x-ratelimit-reset") ?? "");
   if (status !== 429 || headers.has("retry-after") || Number.isNaN(resetAt)) return undefined;

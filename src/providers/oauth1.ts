@@ -7,7 +7,8 @@ export interface OAuth1Keys {
 }
 
 /**
- * A request to sign, with the parameters that its signature includes: those of the query and of a form. A JSON body has no such parameters.
+ * A request to sign, with the parameters that the signature includes: the parameters of the query and of a form body. A JSON body has no
+ * such parameters.
  */
 export interface SignedRequest {
   method: string;

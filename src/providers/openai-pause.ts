@@ -3,8 +3,8 @@ import { resetMs } from "./refusal.ts";
 
 /**
  * Returns the milliseconds that a response asks the caller to wait: `retry-after-ms`, which OpenAI's own clients prefer, then
- * `retry-after`, then the longest reset of a used-up limit (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). 0 if all
- * of them have passed. The result is undefined for a response without any of these fields.
+ * `retry-after`, then the longest reset of a used-up limit (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). The
+ * result is 0 if these times are over. The result is undefined for a response without any of these fields.
  */
 export function askedPauseMs(headers: Headers): number | undefined {
   const exact = headers.get("retry-after-ms")?.trim() ?? "";

@@ -4,9 +4,9 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 /** An article's page as it is published. */
 export interface Page {
-  /** The page's path in a store: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
+  /** The page's path in a store: segments joined by `/`, without a slash at the start or the end, such as `acme/cold-brew`. */
   path: string;
-  /** The page's unique name in a store that assigns URLs itself. */
+  /** The page's unique name, for a store that assigns URLs itself. */
   slug: string;
   /** The page's title as plain text. */
   title: string;
@@ -29,16 +29,16 @@ export type PagesKind = "store" | "http" | "wordpress";
 /** A store that publishes pages. */
 export interface Pages {
   readonly kind: PagesKind;
-  /** The store's kind and address. A page can be removed only from the store where it was published. */
+  /** The store's kind and address. A page can be removed only from the store in which the page was published. */
   readonly store: string;
   /**
-   * True if `put` is repeatable (`natural`). If `put` is not repeatable, a repeat would create a second page, and `find` is called first
-   * (`lookup`).
+   * True if `put` is repeatable (`natural`). If `put` is not repeatable, a repetition would create a second page, so callers first call
+   * `find` (`lookup`).
    */
   readonly repeatable: boolean;
   /** Creates or replaces a page in the store. */
   put(page: Page, options: CallOptions): Promise<PublishedPage>;
-  /** Finds the published page; undefined if it certainly does not exist. */
+  /** Finds the published page; undefined if the page certainly does not exist. */
   find(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<PublishedPage | undefined>;
   /** Removes a page from the store. A page that does not exist counts as removed. */
   remove(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<void>;
@@ -79,7 +79,7 @@ export function httpPages(upstream: Upstream, store: string, kind: "store" | "ht
   };
 }
 
-/** A missing page is a valid result, also for its removal. */
+/** A missing page is a valid result of a search and of a removal. */
 function unlessAbsent(error: unknown): undefined {
   const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
   if (status !== 404 && status !== 410) throw error;
@@ -87,7 +87,7 @@ function unlessAbsent(error: unknown): undefined {
 
 function encodedPath(path: string): string {
   const segments = path.split("/");
-  // `..` would be resolved by the URL parser and write another page.
+  // The URL parser would resolve `..`, so the call would write another page.
   if (segments.some((segment) => segment === "" || segment === "." || segment === "..")) {
     throw notRetryable(`The page path "${path}" has an empty, "." or ".." segment. Use names joined by "/".`);
   }

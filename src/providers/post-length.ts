@@ -4,18 +4,21 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
 const LINK = 23;
 const LINKS = /https?:\/\/[^\s]+/g;
 
-/** Maximum characters of a post on Mastodon, unless its server allows more. */
+/** Maximum number of characters of a post on Mastodon. Some servers allow more. */
 export const MASTODON_CHARACTERS = 500;
 
-/** Returns the length of a post on Mastodon in grapheme clusters; a link counts as 23. */
+/** Returns the length of a post on Mastodon in grapheme clusters. A link counts as 23 clusters. */
 export function mastodonLength(text: string): number {
   return Array.from(graphemes.segment(text.replaceAll(LINKS, "x".repeat(LINK)))).length;
 }
 
-/** The most characters of a post on X, by `xLength`. */
+/** Maximum length of a post on X, as `xLength` computes the length. */
 export const X_CHARACTERS = 280;
 
-/** Code points of one character on X, by the configuration v3 of twitter-text. All other code points count as two. */
+/**
+ * Ranges of the code points that count as one character on X, by the configuration v3 of twitter-text. All other code points count as two
+ * characters.
+ */
 const LIGHT: readonly (readonly [number, number])[] = [
   [0, 4351],
   [8192, 8205],
@@ -24,13 +27,14 @@ const LIGHT: readonly (readonly [number, number])[] = [
 ];
 const EMOJI = /^\p{RGI_Emoji}$/v;
 /**
- * X links names of domains too, by a list of their endings. Here every word that looks like a domain counts as a link, without that list.
+ * X also turns domain names into links, by a list of top-level domains. Here every word that looks like a domain name counts as a link,
+ * without that list.
  */
 const DOMAIN = /[\p{L}\p{N}][\p{L}\p{N}-]*(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}(?:\/[^\s]*)?/gu;
 
 /**
- * Returns the length of a post on X, or more: after NFC, letters of most alphabets count as one, others and each emoji as two, a link as
- * 23. A word that looks like a domain counts as a link.
+ * Returns the length of a post on X, or a greater length. After NFC, a letter of most alphabets counts as one, every other letter and each
+ * emoji as two, and a link as 23. A word that looks like a domain counts as a link.
  */
 export function xLength(text: string): number {
   const normal = text.normalize("NFC");

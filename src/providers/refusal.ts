@@ -2,11 +2,13 @@ import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, 
 import * as z from "zod";
 import { jsonOf } from "./json.ts";
 
-/** The upstream's name and the app's credential, for error messages. */
+/** The parts of an upstream that error messages need: its name and the app's credential. */
 export interface Counterpart {
   /** The display name of the upstream, such as `search`. */
   name: string;
-  /** The secret of the upstream and its variable: messages contain the variable and never the value. */
+  /**
+   * The credential for the upstream, with the name of its variable. Error messages contain the name of the variable and never the value.
+   */
   credential: { variable: string; value: string };
 }
 
@@ -17,21 +19,24 @@ export interface Answer {
   text: string;
 }
 
-/** The delay after a 429 response without a time, or with a past one. */
+/** The delay after a 429 response that names no time for the next request, or a time that is over. */
 const RATE_LIMITED_DELAY_MS = 30_000;
-/** The delay while the upstream still processes a request with this key: the first response is usually seconds away. */
+/** The delay while the upstream still processes a request with this key. The upstream usually finishes that request within seconds. */
 const IN_PROGRESS_DELAY_MS = 2_000;
-/** Maximum delay that an upstream can request: the longest that a queue can hold a message. */
+/** Maximum delay that an upstream can request. A queue cannot delay a message longer than this. */
 const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
-/** The status 529 is not registered: several model vendors use it for 503. */
+/** The status 529 is not registered. Several model vendors use 529 with the meaning of 503. */
 export const OVERLOADED = 529;
 const FORBIDDING = new Set([401, 403]);
 const FINAL = new Set([400, 402, 404, 405, 410, 413, 422, 451]);
 const MAX_QUOTE_LENGTH = 200;
 
-/** Creates the error of a response outside 2xx: the effect did not happen, with the time of the next attempt, or its outcome is unknown. */
+/**
+ * Creates the error of a response outside 2xx. The error says that the effect did not happen, or that its outcome is unknown. The error may
+ * contain the delay of the next attempt.
+ */
 export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   const { status } = answer;
   const said = `${upstream.name} answered ${status}${quoted(upstream, answer.text)}.`;
@@ -48,16 +53,17 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
 }
 
 /**
- * Creates the error for an upstream that is too busy and did nothing. `askedMs` is the delay that the upstream names; without a delay, or
- * for 0, `unnamedMs` applies. Every connector uses this function, so that all have the same limits of a delay.
+ * Creates the error for an upstream that is too busy and did nothing. `askedMs` is the delay that the upstream names; if the upstream names
+ * no delay, or 0, `unnamedMs` applies. Every connector uses this function, so that the same minimum and maximum delay apply to all
+ * connectors.
  */
 export function comeBack(askedMs: number | undefined, said: string, status?: number, unnamedMs = RATE_LIMITED_DELAY_MS): MillraceError {
   return retryAfter(withinBounds(askedMs, unnamedMs), said, status);
 }
 
 /**
- * Returns the milliseconds until a used-up limit resets, by `X-RateLimit-Reset`: seconds, or a time since 1970 in seconds or milliseconds.
- * 0 for a past time. The result is undefined if `X-RateLimit-Remaining` is not 0.
+ * Returns the milliseconds until a used-up limit resets. The header `X-RateLimit-Reset` contains a number of seconds, or a time since 1970
+ * in seconds or milliseconds. The result is 0 for a time that is over. The result is undefined if `X-RateLimit-Remaining` is not 0.
  */
 export function resetMs(headers: Headers, now = Date.now()): number | undefined {
   const reset = headers.get("x-ratelimit-reset")?.trim() ?? "";
@@ -71,7 +77,7 @@ function withinBounds(askedMs: number | undefined, unnamedMs: number): number {
 }
 
 /**
- * Returns the error in the body of a 2xx response, as if it had its own status and these headers: proxies and gateways return 200 with
+ * Returns the error in the body of a 2xx response, as if the response had the status of the error. Proxies and gateways return 200 with
  * `error` in the body. The result is undefined for every other body. `meaning` handles the upstream's special cases.
  */
 export function refusalIn(
@@ -119,7 +125,10 @@ function statusOf({ status, code, type }: Record<string, unknown>): number | und
   return stated ?? [code, type].map((word) => (typeof word === "string" ? STATUSES[word] : undefined)).find((one) => one !== undefined);
 }
 
-/** Returns the upstream's message in brackets, shortened, with the app's credential redacted: some upstreams repeat the refused token. */
+/**
+ * Returns the upstream's message in brackets, shortened, with the app's credential redacted, because some upstreams repeat the refused
+ * token.
+ */
 function quoted(upstream: Counterpart, text: string): string {
   const words = wordsOf(text).replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
   return words === "" ? "" : ` (${beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
@@ -141,7 +150,7 @@ const Body = z.object({ error: z.unknown(), message: z.unknown(), detail: z.unkn
 
 function wordsIn(field: unknown, depth = 0): string | undefined {
   if (typeof field === "string") return field.trim() === "" ? undefined : field;
-  // If a validator returns a list of errors, the first one is used.
+  // If a validator returns a list of errors, the message of the first error is used.
   if (Array.isArray(field)) return wordsIn(field[0], depth);
   if (typeof field !== "object" || field === null || depth > 2) return undefined;
   const { message, detail, msg } = field as Record<string, unknown>;

@@ -3,22 +3,25 @@ import * as z from "zod";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 export interface SearchResult {
-  /** The result's title, or its URL if the engine returns none. */
+  /** The result's title, or the result's URL if the engine returns no title. */
   title: string;
-  /** The result's URL: always http or https, so that it is safe to link. */
+  /** The result's URL. The scheme is always http or https, so that a link to the URL is safe. */
   url: string;
-  /** The result's description as plain text; empty if the engine returns none. */
+  /** The result's description as plain text; empty if the engine returns no description. */
   description: string;
 }
 
 /** A web search engine. */
 export interface Search {
-  /** Returns the first 5 results, best first; an empty list for none. A search only reads, but every call is paid for. */
+  /**
+   * Returns the first 5 results, best first. The list is empty if the search finds nothing. A search only reads, but every call is paid
+   * for.
+   */
   search(query: string, options: CallOptions): Promise<SearchResult[]>;
 }
 
 const RESULT_COUNT = 5;
-/** Maximum stored characters of a search result: the prompt and the record must hold five results. */
+/** Maximum stored characters of a search result's fields. The limits ensure that five results fit into the prompt and the record. */
 const MOST = { title: 300, url: 2000, description: 3000 };
 const upTo = (most: number) =>
   z
@@ -26,7 +29,8 @@ const upTo = (most: number) =>
     .transform((text) => beginning(text, most))
     .catch("");
 
-// The search is paid for, so a missing or invalid field is dropped; without a valid URL the result is dropped, never the search.
+// The search is paid for, so an invalid field never fails the search. A missing or invalid field is left empty, and a result without a
+// valid URL is left out.
 const Result = z.object({
   title: upTo(MOST.title),
   url: z.url({ protocol: /^https?$/ }).max(MOST.url),
@@ -52,7 +56,7 @@ const WebSearch = z
   })
   .refine(({ listed, results }) => listed === 0 || results.length > 0, "no result has a `url` to link");
 
-/** Brave Search: `GET /res/v1/web/search`. Brave has no idempotency keys: a repeat is a second paid call. */
+/** Brave Search: `GET /res/v1/web/search`. Brave has no idempotency keys, so a repeated call is paid for again. */
 export function braveSearch(upstream: Upstream): Search {
   return {
     async search(query, options) {

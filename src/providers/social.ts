@@ -7,15 +7,15 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 interface Post {
   /** The text of the post: at most 300 grapheme clusters. Links in the text of the post become clickable. */
   text: string;
-  /** The post's time (ISO 8601), which is part of the post's record, so it must be the same on every attempt. */
+  /** The post's time (ISO 8601). The time is part of the post's record, so every attempt must use the same time. */
   createdAt: string;
-  /** The record key of the post: a post with the same key is the same post. Create the key with `recordKey`. */
+  /** The record key of the post. A post with the same key replaces the earlier post. Create the key with `recordKey`. */
   rkey: string;
 }
 
 /** A published post on any platform. */
 export interface PublishedPost {
-  /** The post's name on its platform: on Bluesky, `at://…`. */
+  /** The post's identifier on its platform. On Bluesky the identifier is `at://…`. */
   uri: string;
   /** The public web page of the post. */
   url: string;
@@ -24,7 +24,8 @@ export interface PublishedPost {
 /** An account on a server with the AT Protocol. */
 export interface Social {
   /**
-   * Writes a post at its record key. The post is repeatable: its effect class is `natural`. `cid` identifies the exact content of the post.
+   * Writes a post at its record key. The call is repeatable, so its effect class is `natural`. `cid` identifies the exact content of the
+   * post.
    */
   post(post: Post, options: CallOptions): Promise<PublishedPost & { cid: string }>;
   /** Removes the post at a record key. A post that does not exist counts as removed. */
@@ -37,8 +38,8 @@ interface Session {
 }
 
 /**
- * Lifetime of a cached session: below the two hours of an access token, so that a cached one is rarely expired; long, because logins are
- * limited.
+ * Lifetime of a cached session. The lifetime is below the two hours of an access token, so that a cached session is rarely expired. The
+ * lifetime is long, because servers limit logins.
  */
 const SESSION_TTL_MS = 90 * 60_000;
 
@@ -46,7 +47,9 @@ const COLLECTION = "app.bsky.feed.post";
 const RECORD_KEY = /^(?!\.{1,2}$)[A-Za-z0-9._:~-]{1,512}$/;
 const JSON_BODY = { "content-type": "application/json" };
 
-/** `active` is false, with a `status`, for a suspended or deactivated account: the server still opens a session for such an account. */
+/**
+ * For a suspended or deactivated account, `active` is false and `status` has a value. The server still opens a session for such an account.
+ */
 const SessionAnswer = z.object({
   did: z.string().startsWith("did:"),
   accessJwt: z.string().min(1),
@@ -62,7 +65,10 @@ const RecordAnswer = z.object({
 /** `unknown` means that the server stores the post and leaves its validation to the app. */
 const VALID = new Set([undefined, "valid", "unknown"]);
 
-/** The cache has one session per account and isolate: Bluesky allows 30 logins in five minutes and 300 a day, far fewer than posts. */
+/**
+ * The cache has one session per account and isolate. Bluesky allows only 30 logins in five minutes and 300 logins a day, but many more
+ * posts.
+ */
 const sessions = new Map<string, Session & { expiresAt: number }>();
 
 /** Bluesky and any other AT Protocol server, by `com.atproto.repo.putRecord` and `deleteRecord`. */
@@ -118,8 +124,8 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
   }
 
   return {
-    // The method is not createRecord, which creates another post each time. The server does not write an unchanged post again, and sends no
-    // event about it.
+    // The method createRecord is unsuitable, because createRecord creates another post each time. With putRecord the server does not write
+    // an unchanged post again, and sends no event about the post.
     post: async (post, options) => {
       requireRecordKey(post.rkey);
       const input = (repo: string) => ({ repo, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) });
@@ -135,7 +141,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
   };
 }
 
-/** Returns the web page of a post on Bluesky's own site, which shows the accounts of all servers. */
+/** Returns the URL of a post on Bluesky's own site, which shows the accounts of all servers. */
 function webPage(uri: string): string {
   const [did = "", , rkey = ""] = uri.slice("at://".length).split("/");
   return `https://bsky.app/profile/${did}/post/${rkey}`;
@@ -151,8 +157,8 @@ function recordOf({ text, createdAt }: Post): Record<string, unknown> {
 }
 
 /**
- * Returns an error if the response shows that the session ended early. AT Protocol servers report an ended session by 400 with a name at
- * least as often as by 401.
+ * Returns an error if the response shows that the session ended before its expected expiry. AT Protocol servers report an ended session by
+ * 400 with a name at least as often as by 401.
  */
 function staleSession({ status, text }: Answer): MillraceError | undefined {
   const stale = status === 401 || (status === 400 && /"(ExpiredToken|InvalidToken)"/.test(text));
@@ -160,8 +166,8 @@ function staleSession({ status, text }: Answer): MillraceError | undefined {
 }
 
 /**
- * An AT Protocol server's 429 response has the end of the limit in `ratelimit-reset`, in seconds since 1970; only newer servers send
- * `retry-after` too.
+ * An AT Protocol server's 429 response contains the end of the limit in `ratelimit-reset`, in seconds since 1970. Only newer servers also
+ * send `retry-after`.
  */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   const resetAt = headers.get("ratelimit-reset") ?? "";

@@ -2,7 +2,10 @@ import * as z from "zod";
 import { misconfigured } from "./config.ts";
 import { jsonOf } from "./json.ts";
 
-/** A secret contains an address and its credential: a setting names the secret, and so cannot send the credential to another address. */
+/**
+ * A secret contains both an address and the credential for that address. A setting contains only the secret's name, so a setting cannot
+ * send the credential to another address.
+ */
 const address = z
   .string()
   .refine(isAddress, "must be an http(s) address without a user, a query or a fragment")
@@ -27,15 +30,18 @@ type SecretKind = keyof typeof SECRETS;
 export type TargetSecret<Kind extends SecretKind> = z.infer<(typeof SECRETS)[Kind]>;
 
 /**
- * Returns the name of the variable of a tenant's secret: `TARGET_ACME__BLOG` is the secret `blog` of the tenant `acme`. In this name, lower
- * case letters and digits become upper case, and every other byte becomes `_` and two hex digits. Therefore the first `__` of the name ends
- * the tenant, and no two tenants share a variable.
+ * Returns the name of the variable that contains a tenant's secret. For example, `TARGET_ACME__BLOG` contains the secret `blog` of the
+ * tenant `acme`. In the variable's name, lower case letters become upper case, digits are unchanged, and every other byte becomes `_` and
+ * two hex digits. Therefore the first `__` is the end of the tenant's name, and no two tenants share a variable.
  */
 export function secretVariable(tenantId: string, secret: string): string {
   return `TARGET_${encoded(tenantId)}__${encoded(secret)}`;
 }
 
-/** Reads the secret of a site or account. Errors: `config_invalid` if the secret is missing or malformed, without any part of its value. */
+/**
+ * Reads the secret of a site or account. Errors: `config_invalid` if the secret is missing or malformed. The error contains no part of the
+ * secret's value.
+ */
 export function targetSecret<Kind extends SecretKind>(env: object, kind: Kind, tenantId: string, secret: string): TargetSecret<Kind> {
   const variable = secretVariable(tenantId, secret);
   const value = (env as Record<string, unknown>)[variable];
@@ -50,7 +56,7 @@ export function targetSecret<Kind extends SecretKind>(env: object, kind: Kind, t
   throw misconfigured(`The secret ${variable} is not valid: ${faultIn(json, read.error)}. Set it to ${form}.`);
 }
 
-/** Errors name only known fields: an unknown name could be a part of a secret. */
+/** Errors name only known fields, because an unknown name could be a part of a secret. */
 function faultIn(json: unknown, { issues: [issue] }: z.ZodError): string {
   if (json === undefined) return "it is not JSON";
   if (issue?.code === "unrecognized_keys") return "it has an unknown field";

@@ -11,7 +11,10 @@ import type { Upstream } from "./upstream.ts";
 import { wordpressPages } from "./wordpress.ts";
 import { type X, xAccount } from "./x.ts";
 
-/** A site or an account of a brand. `secret` names the tenant's secret with its address and credential. */
+/**
+ * A site or an account of a brand. `secret` names the tenant's secret, which contains the address and the credential of the site or
+ * account.
+ */
 interface Target {
   tenantId: string;
   brand: string;
@@ -23,7 +26,10 @@ export interface SiteTarget extends Target {
   kind: "deployment" | "store" | "wordpress" | "http";
 }
 
-/** Without `secret`, an account on Bluesky is that of the deployment's variables, and any other is on the embedded server. */
+/**
+ * Without `secret`, an account on Bluesky is the account of the deployment's variables, and an account on any other platform is on the
+ * embedded server.
+ */
 export interface SocialTarget extends Target {
   platform: "bluesky" | "mastodon" | "x";
 }
@@ -59,28 +65,28 @@ export function siteTarget(env: ProvidersEnv, site: SiteTarget): Pages {
 }
 
 /**
- * True if a repeated publication on a site replaces the page. If a publication is not repeatable, the site has to be searched before a
- * repetition.
+ * True if a repeated publication on a site replaces the page. If a publication is not repeatable, the workflow must search the site before
+ * a repetition.
  */
 export function isRepeatable(env: ProvidersEnv, kind: SiteTarget["kind"]): boolean {
   if (kind !== "deployment") return kind !== "wordpress";
   try {
     return pages(env).repeatable;
   } catch {
-    // The step itself reports an invalid configuration of the store, so that an operator sees it and an undo stops.
+    // The step itself reports an invalid configuration of the store, so that an operator sees the error and an undo stops.
     return true;
   }
 }
 
-/** Returns the future URL of a page. The result is undefined if the store assigns URLs, as all stores but the embedded one do. */
+/** Returns the URL that a page will get. The result is undefined if the store assigns URLs, as all stores except the embedded store do. */
 export function pageAddress(env: ProvidersEnv, kind: SiteTarget["kind"], path: string): string | undefined {
   const isEmbedded = kind === "store" || (kind === "deployment" && !realUrl(env.PAGES_URL));
   return isEmbedded ? publicUrl(env, `pages/${path}`) : undefined;
 }
 
 /**
- * Returns the account of the deployment's variables: on Bluesky or another AT Protocol server, or the embedded one. @throws
- * `config_invalid`
+ * Returns the account that the deployment's variables configure: an account on Bluesky, on another AT Protocol server, or on the embedded
+ * server. @throws `config_invalid`
  */
 export function social(env: ProvidersEnv): Social {
   const handle = realUrl(env.SOCIAL_URL) ? required(env, "SOCIAL_HANDLE") : env.SOCIAL_HANDLE || EMBEDDED_HANDLE;
@@ -89,7 +95,7 @@ export function social(env: ProvidersEnv): Social {
 
 type Accounts = { bluesky: Social; mastodon: Mastodon; x: X };
 
-/** Returns the connector of a brand's account, by its platform. @throws `config_invalid` */
+/** Returns the connector of a brand's account, by the account's platform. @throws `config_invalid` */
 export function accountTarget<Platform extends keyof Accounts>(
   env: ProvidersEnv,
   account: SocialTarget & { platform: Platform },
@@ -119,7 +125,10 @@ export function accountTarget<Platform extends keyof Accounts>(
   return made[account.platform]();
 }
 
-/** Returns the reason why a site or account cannot be reached with this deployment's secrets; undefined if it can. */
+/**
+ * Returns the reason why a site or account cannot be reached with this deployment's secrets; undefined if the site or account can be
+ * reached.
+ */
 export function faultOf(env: ProvidersEnv, target: SiteTarget | SocialTarget): string | undefined {
   try {
     if ("kind" in target) siteTarget(env, target);
@@ -142,7 +151,7 @@ function connected({ tenantId, name, secret = "" }: Target, url: string, value: 
   return { name, url, credential: { variable: secretVariable(tenantId, secret), value }, fetch: (request) => fetch(request) };
 }
 
-/** Returns the embedded server of a platform, which has an account for each account of a brand. */
+/** Returns the embedded server of a platform. The server has a separate account for each account of a brand. */
 function embedded({ UPSTREAMS }: ProvidersEnv, { tenantId, brand, name, secret = name }: Target, platform: "mastodon" | "x"): Upstream {
   if (!UPSTREAMS) {
     throw misconfigured(`The account "${name}" names no secret, and the service binding UPSTREAMS is not set. Set one of them.`);
@@ -156,8 +165,8 @@ function embedded({ UPSTREAMS }: ProvidersEnv, { tenantId, brand, name, secret =
 }
 
 /**
- * Returns the name of a page store: its kind, host and path. The name omits the scheme, which does not identify a store, and a password,
- * which must not appear.
+ * Returns the name of a page store: its kind, host and path. The name omits the scheme, because the scheme does not identify a store. The
+ * name also omits a password, because the name is not secret.
  */
 function storeName(kind: string, url: string): string {
   const { host, pathname } = new URL(url);

@@ -5,7 +5,9 @@ import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts"
 
 /** The options of every external call. */
 export interface CallOptions {
-  /** The idempotency key of the logical effect. The key is the same on every attempt, so an upstream that supports keys acts once. */
+  /**
+   * The idempotency key of the logical effect. Every attempt uses the same key, so an upstream that supports idempotency keys acts once.
+   */
   key: string;
   /** Aborts the call, after which the call's outcome is unknown. By default a call is aborted after 60 seconds. */
   signal?: AbortSignal;
@@ -15,7 +17,7 @@ export interface CallOptions {
 
 /** An external program: its URL, the app's credential, and the transport. */
 export interface Upstream extends Counterpart {
-  /** The base URL of the upstream; paths are appended to it. */
+  /** The base URL of the upstream. The path of a call is appended to this URL. */
   url: string;
   fetch(request: Request): Promise<Response>;
 }
@@ -26,15 +28,21 @@ export interface UpstreamCall {
   headers?: Record<string, string>;
   body?: string;
   /**
-   * Returns the error of a response with a special meaning for this upstream. If the function returns undefined, the status has its usual
-   * meaning.
+   * Returns the error for a response that has a special meaning for this upstream. If the function returns undefined, the HTTP status has
+   * its usual meaning.
    */
   meaning?(answer: Answer): MillraceError | undefined;
-  /** Finds the error in the body of a 2xx: `refusedAs` reads an error body with `error`. Default: the error of the whole body. */
+  /**
+   * Finds the error in the body of a 2xx response. `refusedAs` converts a body with the field `error` to an error. By default `refusedAs`
+   * reads the whole body.
+   */
   readsErrors?(body: unknown, refusedAs: (body: unknown) => MillraceError | undefined): MillraceError | undefined;
 }
 
-/** Time limit of a call: long enough for a model to write an article, short enough to end before the step's lease. */
+/**
+ * Time limit of a call. The limit is long enough for a model to write an article, and short enough that a call ends before the step's
+ * lease.
+ */
 const CALL_TIMEOUT_MS = 60_000;
 
 /**
@@ -77,7 +85,8 @@ function readAnswer<T>(upstream: Upstream, status: number, json: unknown, schema
   const parsed = schema.safeParse(json);
   if (parsed.success) return parsed.data;
 
-  // An invalid response is no refusal: a 2xx means that the upstream acted, so a `once` effect must not run again because of it.
+  // An invalid response is not a refusal. A 2xx means that the upstream acted, so a `once` effect must not run again because of an invalid
+  // response.
   const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join(".") || "(the whole answer)", message }));
   const [first] = issues;
   throw new MillraceError(

@@ -5,7 +5,7 @@ import type { Page, Pages, PublishedPage } from "./pages.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** The fields of a WordPress post that the connector reads. A post in the trash has a status that WordPress' own schema does not list. */
+/** The fields of a WordPress post that the connector reads. The status of a post in the trash is missing in WordPress' own schema. */
 const Post = z.object({
   id: z.int(),
   slug: z.string(),
@@ -17,17 +17,18 @@ const Post = z.object({
 type Post = z.infer<typeof Post>;
 
 const FIELDS = Object.keys(Post.shape).join();
-/** WordPress' response to a removal: the post in the trash, or a confirmation of its permanent deletion. */
+/** WordPress' response to a removal: the post in the trash, or a confirmation that the post was deleted permanently. */
 const Deleted = z.object({ deleted: z.boolean().optional(), status: z.string().optional() });
 
-/** WordPress shortens longer slugs, and appends its own suffixes to them. */
+/** WordPress shortens longer slugs, and appends its own suffixes to slugs. */
 const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
 
 /**
  * WordPress, by its REST API and an application password (`upstream.credential`) of a user who may publish.
  *
- * WordPress has no idempotency key, and creating an existing slug makes a second post, `slug-2`: so every write searches first. The app
- * recognizes its post by the slug, which ends with digits of the article's id. (REST stores a `meta` field only if a plugin registers it.)
+ * WordPress has no idempotency key, and creating a post with an existing slug makes a second post, `slug-2`. Therefore every write searches
+ * first. The app recognizes its post by the slug, which ends with digits of the article's id. (REST stores a `meta` field only if a plugin
+ * registers it.)
  */
 export function wordpressPages(upstream: Upstream, store: string, user: string): Pages {
   const credential = new TextEncoder().encode(`${user}:${upstream.credential.value}`).toBase64();
@@ -44,7 +45,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
   ) =>
     callUpstream(
       upstream,
-      // This form of a REST route works with all permalink settings; `/wp-json` is missing with plain permalinks.
+      // This form of a REST route works with all permalink settings. The route `/wp-json` does not exist with plain permalinks.
       {
         method,
         path: `/?${new URLSearchParams({ rest_route: `/wp/v2/posts${route}`, ...query })}`,
@@ -56,7 +57,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       options,
     );
 
-  /** Finds the app's post in any state: published, a draft after an editor's change, or in the trash. */
+  /** Finds the app's post, even if an editor has changed the post to a draft or moved the post to the trash. */
   async function look({ slug }: Pick<Page, "slug">, options: CallOptions): Promise<Post | undefined> {
     if (!SLUG.test(slug))
       throw notRetryable(`"${slug}" is not a slug WordPress keeps as it is. Use up to 180 lower case letters, digits and dashes.`);
@@ -82,7 +83,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
 
     async put(page, options) {
       const standing = await look(page, options);
-      // `raw` is the stored text, by WordPress' own schema.
+      // WordPress' own schema says that `raw` is the stored text.
       const body = {
         slug: page.slug,
         status: "publish",
@@ -94,8 +95,8 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
 
       const made = await write("");
       if (made.slug === page.slug) return published(made);
-      // Another post has taken the slug since the search. If that is a post of another attempt, it remains and this one is deleted. If a
-      // picture has the slug, the new post remains.
+      // Another post got the slug after the search. If the other post is from another attempt, the other post remains and the new post is
+      // deleted. If a picture has the slug, the new post remains.
       const first = await look(page, options);
       if (first === undefined || first.id === made.id) return published(made);
       await remove(made.id, { force: "true" }, options);
@@ -107,7 +108,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
       return standing?.status === "publish" ? published(standing) : undefined;
     },
 
-    /** Moves the post to the trash, where a person can find it and the next `put` restores it, with its URL and comments. */
+    /** Moves the post to the trash, where a person can find the post. The next `put` restores the post with its URL and comments. */
     async remove(page, options) {
       const standing = await look(page, options);
       if (standing === undefined || standing.status === "trash") return;
@@ -115,7 +116,7 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
         await remove(standing.id, {}, options);
       } catch (error) {
         const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
-        // The status 501 means that this site has no trash.
+        // The status 501 means that the trash of this site is disabled.
         if (status === 501) await remove(standing.id, { force: "true" }, options);
         else if (status !== 410) throw error;
       }
@@ -124,16 +125,16 @@ export function wordpressPages(upstream: Upstream, store: string, user: string):
 }
 
 /**
- * Returns the possible slugs of the app's post, the best first: its own slug; the one beside a picture of that name; and the forms of both
- * in the trash.
+ * Returns the possible slugs of the app's post, the best first. The slugs are the page's slug, the slug that the post gets beside a picture
+ * with the page's slug, and the forms of both in the trash.
  */
 function namesOf(slug: string): string[] {
   return [slug, `${slug}-2`, `${slug}__trashed`, `${slug}-2__trashed`];
 }
 
 /**
- * Returns the page of a published post. WordPress returns 200 with another status for a future date (`future`), for a plugin's review
- * (`pending`), or if an editor has hidden the post. Errors: `not_retryable` in these cases, because the post is not public.
+ * Returns the page of a published post. WordPress also returns 200 for a post with a future date (`future`), for a post that a plugin sends
+ * to review (`pending`), and for a hidden post. Errors: `not_retryable` in these cases, because the post is not public.
  */
 function published({ id, status, link, date, modified_gmt }: Post): PublishedPage {
   if (status !== "publish") {
@@ -145,13 +146,16 @@ function published({ id, status, link, date, modified_gmt }: Post): PublishedPag
   return { url: link, etag: `"${id}-${modified_gmt}"` };
 }
 
-/** WordPress treats a title as HTML, and keeps even scripts of users with that right, so a title is escaped. */
+/**
+ * Escapes a title, because WordPress treats a title as HTML. For users with the right to write scripts, WordPress keeps even scripts in a
+ * title.
+ */
 function asHtml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
 
 /**
- * WordPress runs shortcodes in square brackets that a plugin defines, so brackets in a text are escaped. The author of the text must not be
+ * Escapes square brackets, because WordPress runs the shortcodes in square brackets that plugins define. The author of a text must not be
  * able to run shortcodes.
  */
 function withoutShortcodes(html: string): string {
@@ -171,7 +175,7 @@ const meaningOf =
         status,
       );
     }
-    // A post may have been deleted since the search: the next attempt searches again.
+    // A post may have been deleted after the search, so the next attempt searches again.
     if (status === 404 && codeIn(text) === "rest_post_invalid_id") return upstreamRefused("The post was deleted meanwhile.", status);
     return undefined;
   };

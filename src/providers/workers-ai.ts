@@ -6,7 +6,7 @@ import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
 import { comeBack } from "./refusal.ts";
 import type { Text, TextAnswer, TextRequest } from "./text.ts";
 
-/** The part of the Workers AI binding that chat needs. */
+/** The part of the Workers AI binding that chat models need. */
 export interface WorkersAi {
   run(model: string, input: Record<string, unknown>, options?: WorkersAiOptions): Promise<unknown>;
 }
@@ -17,7 +17,8 @@ interface WorkersAiOptions {
 }
 
 /**
- * The response of most chat models of Workers AI; newer models return a chat completion. In JSON mode `response` is an object and no text.
+ * The response of older chat models of Workers AI. Newer models return a chat completion. In JSON mode `response` is an object and not a
+ * string.
  */
 const WorkersAiAnswer = z.object({
   response: z.union([z.string(), z.looseObject({})]).nullable(),
@@ -29,8 +30,8 @@ const OUT_OF_CAPACITY = new Set(["3036", "3040"]);
 const FINAL = new Set(["3006", "3041", "5004", "5007", "5018"]);
 
 /**
- * Chat models of Workers AI, through its binding and an AI Gateway, whose cache uses the engine's idempotency key: the binding itself
- * accepts no key, and without the gateway a repeat would be a second paid call. A gateway named `none` uses no gateway.
+ * Chat models of Workers AI, through its binding and an AI Gateway, whose cache uses the engine's idempotency key. The binding itself
+ * accepts no key, so without the gateway a repeated call would be paid for again. With the name `none`, calls use no gateway.
  */
 export function workersAiText(ai: WorkersAi, model: string, gateway: string): Text {
   return {
@@ -38,8 +39,8 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
       const cache = gateway === "none" ? {} : { gateway: { id: gateway, cacheKey: key, cacheTtl: GATEWAY_CACHE_TTL_SECONDS } };
       const input = { messages: messagesOf(request), max_tokens: request.maxTokens, response_format: formatOf(request) };
       const answer = await ai.run(model, input, { ...cache, ...(signal && { signal }) }).catch((error: unknown) => {
-        // The binding throws this error for a model that did not follow the schema. The answer of the model was paid for, and this message
-        // replaces its text.
+        // The binding throws this error for a model that did not follow the schema. The answer of the model was paid for, and the error's
+        // message replaces the answer's text.
         if (messageOf(error).includes("JSON Mode couldn't be met")) return { response: messageOf(error), usage: null };
         throw failure(error);
       });
@@ -48,7 +49,7 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
   };
 }
 
-/** The binding expects only the schema, where OpenAI has a name, a schema and its strictness. */
+/** The binding expects only the schema, but OpenAI's API also expects a name and a strictness flag. */
 function formatOf({ json }: TextRequest): object | undefined {
   return json && { type: "json_schema", json_schema: json.schema };
 }
@@ -62,7 +63,7 @@ function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnsw
   const { response, usage } = plain.data;
   const content = typeof response === "object" && response !== null ? JSON.stringify(response) : response;
   const read = readCompletion(ChatCompletion.parse({ choices: [{ message: { content } }], usage }), model);
-  // This response format has no finish_reason: using all tokens is the only sign of truncation.
+  // This response format has no finish_reason, so the use of all tokens is the only sign of truncation.
   return (read.usage.output ?? 0) >= maxTokens ? { ...read, ending: "truncated" } : read;
 }
 

@@ -7,7 +7,10 @@ import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 const Posted = z.object({ data: z.object({ id: z.string().regex(/^\d{1,19}$/) }) });
 
-/** `-remaining`'s rate limits of a user and of an app, each with its headers `-reset` and X. */
+/**
+ * The first parts of the names of X's rate limit headers, for the limits of a user and of an app. The names end with `-remaining` and
+ * `-reset`.
+ */
 const LIMITS = ["x-rate-limit", "x-user-limit-24hour", "x-app-limit-24hour"] as const;
 
 /** An account on X. */
@@ -16,7 +19,7 @@ export interface X {
   post(text: string, options: CallOptions): Promise<PublishedPost>;
 }
 
-/** X, by its API v2 and the OAuth 1.0a keys of an app and its user: unlike the tokens of OAuth 2, these do not expire. */
+/** X, by its API v2 and the OAuth 1.0a keys of an app and its user. Unlike the tokens of OAuth 2, these keys do not expire. */
 export function xAccount(upstream: Upstream, keys: OAuth1Keys): X {
   return {
     async post(text, options) {
@@ -39,7 +42,7 @@ export function xAccount(upstream: Upstream, keys: OAuth1Keys): X {
   };
 }
 
-/** The times in these headers are seconds since 1970. */
+/** The times in X's rate limit headers are seconds since 1970. */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   if (status !== 429 || headers.has("retry-after")) return undefined;
   const resets = (limits: readonly string[]) => limits.map((limit) => Number(headers.get(`${limit}-reset`) ?? 0) * 1000);
@@ -49,7 +52,7 @@ function tooMany({ status, headers }: Answer): MillraceError | undefined {
   return comeBack(Math.max(resetAt - Date.now(), 0), "The account has reached a limit of X.", status);
 }
 
-/** X refuses a text that the account has posted before, even if an earlier attempt with an unknown outcome posted it. */
+/** X refuses a text that the account has posted before, even if an earlier attempt with an unknown outcome posted that text. */
 function duplicate({ name }: Upstream, { status, text }: Answer): MillraceError | undefined {
   if (status !== 403 || !/duplicate/i.test(text)) return undefined;
   return notRetryable(`${name} has a post with this text already, and X refuses a second one. Look for it in the account.`, status);

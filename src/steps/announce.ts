@@ -16,10 +16,10 @@ const announced = z.discriminatedUnion("state", [
   z.object({ state: z.literal("skipped"), why: z.string() }),
 ]);
 
-/** The result of an announcement: posted, or skipped because the page is no longer published. */
+/** The result of an announcement: the post was made, or was skipped because the page is no longer published. */
 export type Announced = z.infer<typeof announced>;
 
-/** A prepared post, and its account. */
+/** A prepared post, and the account for the post. */
 interface Prepared<On extends Platform> {
   text: string;
   account: SocialTarget & { platform: On };
@@ -33,8 +33,8 @@ async function targetOf<On extends Platform>(env: Cloudflare.Env, on: On, input:
 }
 
 /**
- * Prepares a post with the URL of the page on the announced site. Every attempt to post checks that the page is still published, because it
- * may run days after the previous attempt.
+ * Prepares a post with the URL of the page on the announced site. Every attempt to post checks that the page is still published, because an
+ * attempt may run days after the previous attempt.
  */
 async function prepared<On extends Platform>(
   env: Cloudflare.Env,
@@ -47,7 +47,7 @@ async function prepared<On extends Platform>(
   return { text: announcement({ ...article, url: page.url }, on), account };
 }
 
-/** Returns the code of a step that makes the prepared post, unless the page is not published. */
+/** Returns the function of a step that publishes the prepared post. If the page is not published, the function skips the post. */
 function posting<On extends Platform>(
   on: On,
   post: (prepared: Prepared<On>, call: EffectCall<Announcement>) => Promise<PublishedPost>,
@@ -60,7 +60,7 @@ function posting<On extends Platform>(
   };
 }
 
-/** The record key on Bluesky is derived from the effect's key: a repetition replaces the post. */
+/** The record key on Bluesky is derived from the effect's key, so a repetition replaces the post. */
 const onBluesky = defineStep({
   effect: "keyed",
   output: announced,
@@ -71,8 +71,8 @@ const onBluesky = defineStep({
 });
 
 /**
- * Mastodon recognises a key for one hour, and some versions answer its repetition with 500. Therefore the account's posts are searched
- * before each repetition; within the hour the key also covers a request that is still in progress.
+ * Mastodon recognises a key for one hour, and some versions respond to a repeated key with 500. Therefore the step searches the account's
+ * posts before each repetition. Within the hour the key also prevents a second post while a request is still in progress.
  */
 const onMastodon = defineStep({
   effect: "lookup",
@@ -81,7 +81,8 @@ const onMastodon = defineStep({
     accountTarget(env, account).post(text, { key, signal, trace }),
   ),
   async lookup({ input, key, signal, trace, env }: EffectCall<Announcement>): Promise<Announced | undefined> {
-    // The page may have been removed since an earlier attempt, or another site may be the announced one.
+    // All the article's pages are searched, because after an earlier attempt the page may have been removed or the announced site may have
+    // changed.
     const { article, account } = await targetOf(env, "mastodon", input);
     const urls = (await pagesOf(env.DB, input.tenantId, article)).map(({ url }) => url);
     const found = await accountTarget(env, account).find(urls, Date.parse(input.createdAt), { key, signal, trace });
@@ -89,12 +90,15 @@ const onMastodon = defineStep({
   },
 });
 
-/** X has neither a key nor a search for every plan, so an unknown outcome waits for an operator, who confirms or rejects it. */
+/**
+ * X has no idempotency key, and not every plan of X includes a search. Therefore an effect with an unknown outcome waits until an operator
+ * confirms or rejects the effect.
+ */
 const onX = defineStep({
   effect: "once",
   output: announced,
   run: posting("x", ({ text, account }, { key, signal, trace, env }) => accountTarget(env, account).post(text, { key, signal, trace })),
 });
 
-/** Posts about an article on an account, with the guard that its platform supports. */
+/** For each platform, the step that posts about an article with the guard that the platform supports. */
 export const announceOn = { bluesky: onBluesky, mastodon: onMastodon, x: onX } satisfies Record<Platform, unknown>;

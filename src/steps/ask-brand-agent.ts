@@ -7,15 +7,15 @@ import type { AskedKeyword, Cycle } from "../systems/brand/requests.ts";
 import { assertRoomForBrand, findBrand } from "../systems/brand/settings.ts";
 import { type Truth, truthOf } from "../systems/brand/truth.ts";
 
-/** Reads the state of a brand from D1, for comparison with that of its agent. */
+/** Reads the state of a brand from D1, for comparison with the state of the brand's agent. */
 async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const beliefs = await brandAgentOf(env, tenantId, brand).beliefs();
   return truthOf(env.DB, tenantId, brand, beliefs);
 }
 
 /**
- * Reads the state of a known brand from D1. Errors: `not_retryable` for a brand without settings, decisions and articles, whose name is
- * probably a typing error.
+ * Reads the state of an existing brand from D1. Errors: `not_retryable` for a brand without settings, decisions and articles, because the
+ * name is probably a typing error.
  */
 export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const [known, truth] = await Promise.all([findBrand(env.DB, tenantId, brand), lookAtBrand(env, tenantId, brand)]);
@@ -23,7 +23,7 @@ export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string
   throw notRetryable(`There is no brand "${brand}" to audit. GET /v1/brands lists them.`);
 }
 
-/** Calls a brand's agent. A new agent first gets the brand's state. */
+/** Calls a brand's agent. If the agent is new, the function first sends the brand's state to the agent. */
 async function askAgent<Answer>(
   env: Env,
   of: Pick<Cycle, "tenant_id" | "brand" | "instance_id">,
@@ -45,19 +45,24 @@ async function askAgent<Answer>(
 export const decideCycle = defineStep({
   effect: "natural",
   async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
-    // The number of brands is checked first, because the call would create the agent.
+    // The number of brands is checked before the call, because the call would create an agent for a new brand.
     await assertRoomForBrand(env.DB, cycle.tenant_id, cycle.brand);
     return askAgent(env, cycle, (agent) => agent.plan(cycle));
   },
 });
 
-/** Asks the brand's agent whether to research a keyword, or what already exists for it. */
+/**
+ * Asks the brand's agent whether to research a keyword. The answer names research, drafts or articles that already exist for the keyword.
+ */
 export const admitKeyword = defineStep({
   effect: "natural",
   run: ({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> => askAgent(env, asked, (agent) => agent.admit(asked)),
 });
 
-/** Sends the brand's state in D1 to its agent, and returns the corrections. A repeated audit of the brand gets the same result. */
+/**
+ * Sends the brand's state in D1 to the brand's agent, and returns the corrections of the agent's state. A repeated audit of the brand gets
+ * the same result.
+ */
 export const tellAgent = defineStep({
   effect: "natural",
   run: ({

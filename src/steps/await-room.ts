@@ -3,15 +3,15 @@ import { BudgetSet } from "../messages/budgets.ts";
 import type { Refused, Spender } from "./ceiling.ts";
 
 /**
- * Days that a paid call waits until its budget accounts allow it. The workflow asks the budget again each day, because holds expire and a
- * notification may be lost.
+ * Maximum number of days for which a paid call waits for its budget accounts. The workflow asks the budget again each day, because holds
+ * expire and a notification may be lost.
  */
 const DAYS = 30;
 
 /**
- * Makes a paid call when its budget accounts allow it. After a refusal of the budget the call waits until a limit is set. `nth`
- * distinguishes the calls of one run; `call` gets a new idempotency key each time. A refusal after 30 days fails the step, which an
- * operator can retry.
+ * Makes a paid call when its budget accounts allow the call. After a refusal by the budget the workflow waits until a limit is set, or for
+ * one day. `nth` distinguishes the calls of one run. `call` gets a new idempotency key for each request to the budget. A refusal after 30
+ * days fails the step, and an operator can retry the step.
  */
 export async function onceAffordable<Paid extends object>(
   step: Steps,

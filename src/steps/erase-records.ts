@@ -10,8 +10,8 @@ interface Input {
 }
 
 /**
- * Deletes a person's records in the CRM permanently. Records without a key of this app belong to others, and are ignored. The step returns
- * the numbers of deleted and ignored records.
+ * Deletes a person's records in the CRM permanently. Records without a key of this app belong to other programs, and are ignored. The step
+ * returns the count of deleted records and the count of ignored records.
  */
 export const eraseRecords = defineStep({
   effect: "natural",
@@ -20,7 +20,7 @@ export const eraseRecords = defineStep({
   async run({ input, key, signal, trace, env }: EffectCall<Input>): Promise<{ erased: number; left: number }> {
     const { records, unsure } = await recordsOf({ ...input, env: env as Env });
     if (records.length + unsure.length === 0) return { erased: 0, left: 0 };
-    // The ids of one CRM account may belong to other people in another account.
+    // An id that belongs to this person in one CRM account may belong to another person in another CRM account.
     await readOf(env, input.tenantId, sql`SELECT 1`);
     const upstream = crm(env, input.tenantId);
     const options = { key, signal, trace };
@@ -44,8 +44,8 @@ async function recordsThere(upstream: Crm, records: readonly { crmId: string }[]
 }
 
 /**
- * An upsert finds a record that an interrupted push may have created: it returns the existing record, or an empty one, which is deleted
- * too.
+ * Finds records that an interrupted push may have created, by an upsert. The upsert returns the existing record or creates an empty record.
+ * The empty record is also deleted.
  */
 async function named(upstream: Crm, keys: readonly string[], options: Options): Promise<string[]> {
   if (keys.length === 0) return [];

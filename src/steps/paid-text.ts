@@ -4,7 +4,10 @@ import type { Unusable } from "../systems/content/usable.ts";
 import { maySpend, type Refused, type Spender } from "./ceiling.ts";
 import type { Answered } from "./until-usable.ts";
 
-/** Calls a model, if the budget allows it, and reads its answer. An unusable answer is recorded as an outcome too, because it was paid. */
+/**
+ * Calls a model if the budget allows the call, and reads the model's answer. An unusable answer is also recorded as an outcome, because the
+ * answer was paid for.
+ */
 export async function paidText<Good>(
   { input, key, signal, trace, env }: EffectCall<Spender>,
   request: TextRequest,

@@ -18,25 +18,31 @@ import { type CheckedTarget, checkTarget } from "../systems/webhooks/guard.ts";
 import { secretOf } from "../systems/webhooks/secret.ts";
 import { timeoutMs } from "../systems/webhooks/settings.ts";
 
-/** The result of a delivery without an error: accepted, refused permanently, or skipped because its endpoint is disabled or deleted. */
+/**
+ * The result of a delivery without an error. The receiver accepted or permanently refused the delivery, or the delivery was skipped because
+ * its endpoint is disabled or deleted.
+ */
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
-/** The reason for skipping a delivery whose fact mentions a person who was forgotten while its endpoint was disabled. */
+/**
+ * The reason for skipping a delivery if its fact mentions a person, and that person's data was erased while the delivery's endpoint was
+ * disabled.
+ */
 const NAMES_A_FORGOTTEN =
   "The delivery mentioned a person whose data was erased while the endpoint was disabled. A redelivery has a pseudonym instead.";
 /** Maximum bytes of a response that are read and stored. */
 const ANSWER_BYTES = 1024;
-/** Maximum delay that a receiver can request. */
+/** Maximum delay before the next attempt that a receiver can request. */
 const MAX_ASKED_MS = 3_600_000;
-/** Time limit for the response's body: the status decides the result. */
+/** Time limit for reading the response's body. The limit is short, because only the status decides the result. */
 const ANSWER_READ_MS = 2000;
-/** How long a read of the endpoint is valid: if the DNS check takes longer, it is read again. */
+/** How long the data that was read about the endpoint is valid. If the DNS check takes longer, the endpoint is read again. */
 const CURRENT_MS = 100;
 
 /**
- * Posts a delivery's body to its endpoint, signed with every valid secret. The effect class of the step is `keyed` by `webhook-id`, the
- * delivery's own id in every attempt, restart and retry, so a receiver that remembers ids processes it once. A failed attempt is logged
- * here; the log entry of a successful attempt is written with the step's record.
+ * Posts a delivery's body to its endpoint, signed with every valid secret. The effect class of the step is `keyed`. The key is
+ * `webhook-id`, which is the delivery's id in every attempt, restart and retry. Therefore a receiver that remembers ids processes the
+ * delivery once. A failed attempt is logged here. The log entry of a successful attempt is written with the step's record.
  */
 export const postWebhook = defineStep({
   effect: "keyed",
@@ -63,7 +69,7 @@ export const postWebhook = defineStep({
       return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
     } catch (error) {
       const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
-      // The delivery's own error takes precedence over a failed write of the log.
+      // If the write of the log fails, the step still throws the delivery's own error.
       await atomically(env.DB, [logAttempt(delivery.tenant_id, delivery.id, failed)]).catch((unlogged) =>
         logLine("error", { log: "webhook_attempt_not_logged", delivery_id: delivery.id, error: messageOf(unlogged) }),
       );
@@ -79,8 +85,8 @@ interface Ready {
 }
 
 /**
- * Reads a delivery's endpoint and prepares the request. The DNS check may be slow, so a URL or secret that was changed in the meantime is
- * not used.
+ * Reads a delivery's endpoint and prepares the request. The DNS check may be slow, so the endpoint is read again if its URL or secret may
+ * have changed during the check.
  */
 async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: Target | undefined; ready?: Ready }> {
   let seen: (Ready & { url: string }) | undefined;
@@ -97,8 +103,8 @@ async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: T
 }
 
 /**
- * Sends one request to the receiver and records the response in the log entry. The function returns after a response of 2xx or 410, and
- * throws after any other.
+ * Sends one request to the receiver and records the response in the log entry. The function returns after a response with status 2xx or
+ * 410, and throws after any other response.
  */
 async function post(
   { env, key, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "key" | "fetch" | "signal">,
@@ -147,7 +153,10 @@ async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise
   return (await instances.payload(env, { tenantId: tenant_id }, WebhookDeliver, id))?.body;
 }
 
-/** Returns the headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */
+/**
+ * Returns the headers of Standard Webhooks. They contain the time of this attempt and a signature for each secret. The signature of the
+ * newest secret is first.
+ */
 function signed(
   secret: string,
   id: string,
@@ -163,7 +172,7 @@ function signed(
   };
 }
 
-/** Reads the first bytes of a response as text, whatever its length and speed. */
+/** Reads the first bytes of a response as text. The size and the time of the read are limited. */
 async function beginningOf(response: Response): Promise<string> {
   const reader = response.body?.getReader();
   if (!reader) return "";
@@ -178,7 +187,7 @@ async function beginningOf(response: Response): Promise<string> {
       bytes += value.byteLength;
     }
   } catch {
-    // A response whose body breaks off still has a status, which is enough.
+    // If the connection breaks while the body is read, the status of the response is still valid.
   } finally {
     clearTimeout(give);
     await reader.cancel().catch(() => undefined);

@@ -7,8 +7,8 @@ import { storeOf, takeDown } from "../systems/content/page-store.ts";
 import { type BrandSite, brandSite, brandSiteOf } from "../systems/content/sites.ts";
 
 /**
- * An article of a brand, and one of the brand's sites. With `update`, the page is put only while the article's page on that site is
- * published.
+ * An article of a brand, and one of the brand's sites. With `update`, the step writes the page only while the article's page on that site
+ * is published.
  */
 export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "name" | "kind">; update?: boolean | undefined };
 
@@ -30,7 +30,8 @@ const remove = defineStep({
 
 const put = defineStep({
   effect: "natural",
-  // The step is retried soon, because a person may be waiting, and for four minutes in total, which is longer than an outage of a minute.
+  // The step is retried soon, because a person may be waiting, and retries continue for four minutes, which is longer than an outage of a
+  // minute.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run(call: EffectCall<SiteArticle>): Promise<PutPage> {
     const { input, key, signal, trace, env } = call;
@@ -43,7 +44,7 @@ const put = defineStep({
   undo: remove,
 });
 
-/** An external site may be slow, and unavailable for minutes. */
+/** An external site may be slow, and may be unavailable for minutes. */
 const putUnlessFound = defineStep({
   ...put,
   effect: "lookup",
@@ -52,7 +53,7 @@ const putUnlessFound = defineStep({
   async lookup(call: EffectCall<SiteArticle>): Promise<PutPage | undefined> {
     const { key, signal, trace, env } = call;
     const { article, site, page, store } = await current(call);
-    // After an edit of the article, a page of an earlier attempt has the older text, and `put` finds and replaces it.
+    // After an edit of the article, a page from an earlier attempt has the older text. In this case `put` finds and replaces that page.
     if (article.edits > 0) return undefined;
     const found = await store.find(pageOf(article, site, env), { key, signal, trace });
     return found && livePage(article, site, found, store, { again: page !== undefined, update: false });
@@ -60,12 +61,12 @@ const putUnlessFound = defineStep({
 });
 
 /**
- * Publishes an article's page on a site; its undo removes it. If a repeated publication would create two pages, the store is searched
- * first.
+ * Publishes an article's page on a site. The undo of the step removes the page. If a repeated publication would create two pages, the step
+ * first searches the store.
  */
 export const putPage = (env: Cloudflare.Env, kind: SiteTarget["kind"]) => (isRepeatable(env, kind) ? put : putUnlessFound);
 
-/** The present data of an article, its site, and its page there. */
+/** The present data of an article and its site, and the article's page on the site. */
 interface Current {
   article: Article;
   site: BrandSite;
@@ -74,8 +75,8 @@ interface Current {
 }
 
 /**
- * Reads an article, the site, and the article's page on that site. If the article was rejected or unpublished while an earlier attempt put
- * its page, the page is removed here. Errors: `config_invalid` if the brand does not have this site any more.
+ * Reads an article, the site, and the article's page on that site. If the article was rejected or unpublished while an earlier attempt
+ * wrote the page, the function removes the page. Errors: `config_invalid` if the brand does not have this site any more.
  */
 async function current({ input, key, signal, trace, env }: EffectCall<SiteArticle>): Promise<Current> {
   const article = await loadArticleOf(env.DB, input);
@@ -84,7 +85,7 @@ async function current({ input, key, signal, trace, env }: EffectCall<SiteArticl
   const store = storeOf(env, site, { store: page?.store });
   if (article.status === "rejected" || isStale(input, page)) {
     const gone = pageOf(article, site, env);
-    // WordPress may have scheduled the post: such a post is not published yet, and is not found.
+    // WordPress may have scheduled the post. A scheduled post is not published yet, so the search does not find such a post.
     if (!store.repeatable || (await store.find(gone, { key, signal, trace }))) await takeDown(env, site, gone, { key, signal, trace });
   }
   return { article, site, page, store };

@@ -7,10 +7,10 @@ import { brandSite } from "../systems/content/sites.ts";
 /** An article with a page on a site, and the revision of the published page. */
 type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision"> & { site: string };
 
-/** The result of the step: the page was removed, or was not published any more. */
+/** The result of the step: the step removed the page, or the page was already not published any more. */
 type Removed = { state: "down"; change: PageChange } | { state: "skipped"; why: string };
 
-/** Removes an article's page from a site, independent of the instance that published it. */
+/** Removes an article's page from a site, independent of the instance that published the page. */
 export const removePage = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Published>): Promise<Removed> {

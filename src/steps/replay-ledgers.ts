@@ -2,18 +2,21 @@ import { defineStep, type EffectCall } from "millrace";
 import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
 import { ledgersFrom } from "../systems/facts/rebuild.ts";
 
-/** Maximum number of ledgers per step: each step takes seconds, and there are few steps in total. */
+/** Maximum number of ledgers that one step calls. The number is chosen so that each step takes only seconds and a run has few steps. */
 const SLICE_LEDGERS = 100;
 
-/** The number of ledgers that the step called, and the name after which the next step continues: null after the last ledger. */
+/**
+ * The number of ledgers that the step called, and the name of the last ledger, after which the next step continues. The name is null if no
+ * ledger remains.
+ */
 export interface Asked {
   ledgers: number;
   after: string | null;
 }
 
 /**
- * Makes the tenant's next ledgers send all kept facts with consequences again. The consequences of a fact are applied once, so a repetition
- * has no effect but more messages.
+ * Makes the tenant's next ledgers send all stored facts with consequences again. The consequences of a fact are applied once, so a
+ * repetition only sends more messages.
  */
 export const replayLedgers = defineStep({
   effect: "natural",

@@ -13,8 +13,8 @@ export interface BadCall {
 }
 
 /**
- * True if an operator has retried the instance since this answer was recorded. The function returns the same in every replay and restart.
- * Errors: `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed` while no operator has retried.
+ * True if an operator has retried the instance since this answer was recorded. The function returns the same value in every replay and
+ * restart. Errors: `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed` while no operator has retried.
  */
 export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
   const at = await paidAt(env.DB, tenantId, contentId, attempt);

@@ -4,28 +4,28 @@ import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
 import { type LedgerPlace, readLedgers } from "../systems/facts/ledger/read-ledgers.ts";
 import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../systems/facts/rebuild.ts";
 
-/** Limits of one step: each step takes seconds, and there are few steps in total. */
+/** Limits of one step. The limits are chosen so that each step takes only seconds and a run has few steps. */
 const STEP = { ledgers: 100, facts: 5000 };
-/** Maximum facts that are read and written at once, and their memory. */
+/** Maximum number of facts that are read and written at once, and the maximum size of these facts in memory. */
 const PAGE = { rows: 500, bytes: 4 * 1024 ** 2 };
 
-/** The findings of a step, and the ledger at which the next step continues: null after the last ledger. */
+/** The findings of a step, and the ledger at which the next step continues. The ledger is null if no ledger remains. */
 export interface Stretch {
   ledgers: number;
   facts: number;
-  /** The number of rows that were missing or wrong. */
+  /** The number of rows that were missing or wrong before the step. */
   restored: number;
-  /** The number of rows that no ledger has. */
+  /** The number of rows whose fact is in no ledger. */
   removed: number;
-  /** The number of facts that no longer match their type: they have no row. */
+  /** The number of facts that do not match the present schema of their type. Such facts have no row. */
   unfit: number;
   firstUnfit: string | null;
   next: LedgerPlace | null;
 }
 
 /**
- * Writes the kept facts of the tenant's next ledgers into the projection, in place, and deletes rows that no ledger has. The step is
- * repeatable.
+ * Writes the stored facts of the tenant's next ledgers into the existing projection, and deletes rows whose fact is in no ledger. The step
+ * is repeatable.
  */
 export const restoreLedgers = defineStep({
   effect: "natural",
@@ -72,8 +72,8 @@ async function restore(env: Env, tenantId: string, ledgers: readonly Restored[])
 }
 
 /**
- * Returns the rows of the projection that no ledger has. A ledger is read after its rows, so that no fact recorded in between counts as
- * missing.
+ * Returns the rows of the projection whose fact is in no ledger. The rows are read before the ledger, so that a fact that is recorded in
+ * between does not count as missing.
  */
 async function ofNoLedger(env: Env, tenantId: string, rows: readonly RowName[]): Promise<RowName[]> {
   const asked = await Promise.all(

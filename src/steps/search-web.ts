@@ -3,7 +3,9 @@ import { type SearchResult, search } from "../providers/index.ts";
 import { SYNTHESIS_PROMPT } from "../systems/content/prompts.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 
-/** Searches the web, if the budget allows it. A repeated search has no effect but its cost; a recorded search is not repeated. */
+/**
+ * Searches the web, if the budget allows the search. A repeated search has no effect except its cost. A recorded search is not repeated.
+ */
 export const searchWeb = defineStep({
   effect: "natural",
   async run({ input, key, signal, trace, env }: EffectCall<Spender & { query: string }>): Promise<Refused | Searched> {

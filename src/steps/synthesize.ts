@@ -4,8 +4,8 @@ import type { Spender } from "./ceiling.ts";
 import { paidText } from "./paid-text.ts";
 
 /**
- * Makes a model summarize the sources of a keyword. Like `writeArticle`, the effect class of the step is `keyed`: a lost answer is not paid
- * twice.
+ * Makes a model summarize the sources of a keyword. Like `writeArticle`, the step has the effect class `keyed`, so a lost answer is not
+ * paid for twice.
  */
 export const synthesize = defineStep({
   effect: "keyed",

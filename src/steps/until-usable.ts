@@ -8,13 +8,13 @@ import { onceAffordable } from "./await-room.ts";
 import { chargesOf, type Refused, type Spent } from "./ceiling.ts";
 import { requireRetry } from "./require-retry.ts";
 
-/** A model's paid answer: a usable result, or the reason why it is unusable. */
+/** A model's paid answer, with a usable result or the reason why the answer is unusable. */
 export type Answered<Good> = ({ good: Good } | Unusable) & { paid: Paid; spent: Spent };
 
-/** A call of a model, and the known facts about it. */
+/** A call of a model, with the data that the call needs. */
 export interface Asking<Ask> {
   ask: Ask;
-  /** The number of the model's answer within the instance, from 1. */
+  /** The number of this call among the instance's calls of the model, from 1. */
   attempt: number;
   /** The idempotency key of the call's step. */
   key: string;
@@ -24,8 +24,9 @@ export interface Asking<Ask> {
 }
 
 /**
- * Calls a model until its answer is usable. After an unusable answer the model is called once more if that may help. After a second
- * unusable answer the instance fails until an operator retries it, and each retry pays for one more answer, with the newest prompt.
+ * Calls a model until the model's answer is usable. After an unusable answer the model is called once more if a second call may help. After
+ * a second unusable answer the instance fails, and an operator can retry the instance. Each retry pays for one more answer, with the newest
+ * prompt.
  */
 export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
   step: Steps,
@@ -46,7 +47,7 @@ export async function untilUsable<Ask extends ArticleAsk | SynthesisAsk, Good>(
     const { bad, problem } = answered;
     let prompt = ask.prompt;
     if (!mayAskAgain(attempt, bad)) {
-      // The prompt is read in a separate step: a retry continues from here, after the prompt may have been fixed.
+      // The prompt is read in a separate step. A retry continues here, so the retry uses a prompt that was fixed in the meantime.
       prompt = await step.read(
         "ask again",
         async () => {
@@ -66,7 +67,10 @@ interface Recorded {
   emit: Draft[];
 }
 
-/** Records a paid answer with its cost; a usable one with its rows and messages, which get all answers that were paid for it. */
+/**
+ * Records a paid answer with its cost. A usable answer is recorded together with its rows and messages, which are computed from all paid
+ * answers.
+ */
 export function recordAnswer<Good>(
   answered: Answered<Good> | Refused,
   by: { tenantId: string; contentId: string; brand: string },

@@ -5,8 +5,7 @@ import type { Spender } from "./ceiling.ts";
 import { paidText } from "./paid-text.ts";
 
 /**
- * Makes a model write an article. The upstream remembers the key (AI Gateway and the embedded writer do), so a lost answer is not paid
- * twice.
+ * Makes a model write an article. AI Gateway and the embedded writer remember the idempotency key, so a lost answer is not paid for twice.
  */
 export const writeArticle = defineStep({
   effect: "keyed",

@@ -9,7 +9,7 @@ interface Mermaid {
   render(id: string, source: string): Promise<{ svg: string }>;
 }
 
-/** Labels of a diagram are SVG text and never HTML. The directives in a diagram must not change this option. */
+/** Labels of a diagram are SVG text and never HTML. The directives in a diagram's source must not change this option. */
 const OPTIONS = {
   startOnLoad: false,
   securityLevel: "strict",
@@ -35,7 +35,10 @@ function loadMermaid(): Promise<Mermaid> {
   return loading;
 }
 
-/** Shows a diagram as a picture, with its source below. The source alone is shown without JavaScript, and for a diagram with a mistake. */
+/**
+ * Shows a diagram as a picture, with the diagram's source below. If JavaScript is disabled, or if the diagram's source has an error, the
+ * page shows only the source.
+ */
 export const Diagram = defineComponent({
   props: { label: { type: String, required: true } },
   setup(props, { slots }) {

@@ -6,7 +6,7 @@ export default {
   extends: DefaultTheme,
   enhanceApp({ app, router }) {
     app.component("Diagram", Diagram);
-    // The Markdown version of a page is a file and not a page of the application.
+    // The link to the Markdown version of a page leads to a file, so the application's router must not open it.
     router.onBeforeRouteChange = (to) => {
       if (!new URL(to, "http://site").pathname.endsWith(".md")) return;
       location.assign(to);

@@ -3,7 +3,7 @@ export interface CrmAnswer {
   status: number;
   body: object;
   headers?: Record<string, string>;
-  /** Number of failed inputs of the call. */
+  /** The number of the call's inputs that failed. */
   failed?: number;
 }
 
@@ -26,12 +26,12 @@ export function errorAnswer({ status, category, message, context }: Refused, cor
   return { status, body: { status: "error", message, correlationId, category, ...(Object.keys(context).length > 0 && { context }) } };
 }
 
-/** Converts one input's error to its entry in a 207 response. */
+/** Converts the error of one input to the entry for this input in a 207 response. */
 export function inputError({ category, message, context }: Refused, correlationId: string): object {
   return { status: "error", id: correlationId, category, message, context, errors: [], links: {} };
 }
 
-/** Builds the response to a batch: 200 when all inputs succeeded, 207 when some did not. */
+/** Builds the response to a batch, with status 200 if all inputs succeeded and 207 if at least one input failed. */
 export function batchAnswer(results: object[], errors: object[], startedAt: number): CrmAnswer {
   const body = {
     status: "COMPLETE",

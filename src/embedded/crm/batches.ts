@@ -61,7 +61,7 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
       const { row, created } = desk.records.upsert(object, id, properties);
       results.push({ ...view(row, Object.keys(propertiesOf(row))), new: created, ...(objectWriteTraceId && { objectWriteTraceId }) });
     } catch (error) {
-      // HubSpot cannot report which input failed if it has no name, and refuses all inputs.
+      // If the failed input has no `objectWriteTraceId`, HubSpot cannot report which input failed, so HubSpot refuses the whole batch.
       if (!(error instanceof Refused) || objectWriteTraceId === undefined) throw error;
       const context = { ...error.context, objectWriteTraceId: [objectWriteTraceId] };
       errors.push(inputError(new Refused(error.status, error.category, error.message, context), desk.correlationId));
@@ -70,7 +70,7 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
   return batchAnswer(results, errors, startedAt);
 }
 
-/** Changes contacts, selected by their own ids. */
+/** Changes contacts, which the request selects by the CRM's ids. */
 export function update({ records, idProperty, correlationId }: Desk, body: unknown): CrmAnswer {
   const startedAt = Date.now();
   const { inputs } = parse(UpdateBody, body);
@@ -136,7 +136,7 @@ export function merge({ records }: Desk, body: unknown): CrmAnswer {
   return { status: 200, body: view(row, Object.keys(propertiesOf(row))) };
 }
 
-/** Deletes a contact with all records merged into it, and its pending messages. */
+/** Deletes a contact, all records that were merged into the contact, and the contact's pending messages. */
 export function erase({ sql, records }: Desk, body: unknown): CrmAnswer {
   const { objectId } = parse(EraseBody, body);
   const row = records.find("contacts", objectId);
@@ -169,7 +169,7 @@ function requireDistinct(ids: readonly string[]): void {
   });
 }
 
-/** Converts a record to HubSpot's format: the requested properties and the standard ones. */
+/** Converts a record to HubSpot's format: the requested properties and the standard properties. */
 function view(row: RecordRow, names: readonly string[]): object {
   const properties = propertiesOf(row);
   const [createdAt, updatedAt] = [new Date(row.created_at).toISOString(), new Date(row.updated_at).toISOString()];

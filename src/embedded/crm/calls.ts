@@ -10,9 +10,9 @@ export interface RecordedCall extends Record<string, SqlStorageValue> {
   path: string;
   inputs: number;
   status: number;
-  /** Number of failed inputs of the call. */
+  /** The number of the call's inputs that failed. */
   failed: number;
-  /** Flag (0 or 1): the CRM changed its records, and only the response was withheld. */
+  /** The flag is 1 if the CRM changed its records and only the response was withheld, and otherwise 0. */
   lost: number;
   correlation_id: string;
 }
@@ -21,11 +21,11 @@ export interface CallReport {
   calls: RecordedCall[];
   total: number;
   refused_by_limit: number;
-  /** The largest number of calls in any 10 seconds, including refused calls. */
+  /** The maximum number of calls that arrived within any 10 seconds, including refused calls. */
   most_in_10_seconds: number;
 }
 
-/** The record of calls to the embedded CRM, and the rate limits computed from it. */
+/** The record of calls to the embedded CRM. The CRM's rate limits are computed from this record. */
 export class Calls {
   readonly #sql: SqlStorage;
   readonly #limits: { burst: number; daily: number };
@@ -50,7 +50,7 @@ export class Calls {
     );
   }
 
-  /** Returns HubSpot's rate limit headers, and the refusal when a limit is used up. A refused call does not count toward the limits. */
+  /** Returns HubSpot's rate limit headers, and a refusal if a limit is used up. A refused call does not count toward the limits. */
   limit(now: number, correlationId: string): { headers: Record<string, string>; refused: CrmAnswer | undefined } {
     const { burst, daily } = this.#limits;
     const inWindow = this.#count(now - BURST_MS);

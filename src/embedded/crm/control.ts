@@ -16,15 +16,18 @@ const Faults = z.array(
 );
 
 const Edit = z.strictObject({
-  /** The CRM's id of the contact; null creates a contact. */
+  /** The CRM's id of the contact. With null the request creates a contact. */
   id: z.string().nullable(),
-  /** The changed properties; null removes the contact. */
+  /** The changed properties. With null the request removes the contact. */
   properties: z.record(z.string(), z.string()).nullable(),
 });
 
 const WebhookUrl = z.strictObject({ url: z.url({ protocol: /^https?$/ }).nullable() });
 
-/** The control routes of the embedded CRM, for tests and drills: faults, a person's edits, and its calls, records and messages. */
+/**
+ * The control routes of the embedded CRM, for tests and drills. They inject faults, make a person's edits, and return the CRM's calls,
+ * records and messages.
+ */
 export const crmControl = new Hono<{ Bindings: EmbeddedEnv }>()
   .put("/faults", async (context) => {
     const faults = Faults.safeParse(await context.req.json().catch(() => undefined));

@@ -1,6 +1,6 @@
 import { hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../providers/hubspot-signature.ts";
 
-/** HubSpot's own limits: events per message, and attempts per event. */
+/** HubSpot's own limits: the maximum number of events in a message, and of attempts to deliver an event. */
 const MAX_EVENTS = 100;
 const MAX_ATTEMPTS = 10;
 const MESSAGES_AT_ONCE = 10;
@@ -30,7 +30,10 @@ interface EventRow extends Record<string, SqlStorageValue> {
   due_at: number;
 }
 
-/** Sends messages about changes of contacts, from the table in which they are written together with the change. */
+/**
+ * Sends messages about changes of contacts. The events of the messages are in a table, to which each change adds its events in one
+ * transaction.
+ */
 export class Deliveries {
   readonly #sql: SqlStorage;
 
@@ -38,13 +41,14 @@ export class Deliveries {
     this.#sql = sql;
   }
 
-  /** The time when the next event is due; undefined for none. */
+  /** The time when the next event is due; undefined if no event waits. */
   nextAt(): number | undefined {
     return this.#sql.exec<{ at: number | null }>("SELECT min(due_at) AS at FROM events").one().at ?? undefined;
   }
 
   /**
-   * Sends some due messages to the receiver in order. Events without a 2xx response are retried; after the last attempt they are dropped.
+   * Sends some due messages to the receiver in order. Events without a 2xx response are sent again. After the last attempt such events are
+   * deleted.
    */
   async sendDue(target: Target): Promise<void> {
     for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);

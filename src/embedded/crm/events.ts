@@ -9,7 +9,10 @@ const SUBSCRIPTIONS = {
   "contact.privacyDeletion": 5,
 };
 
-/** HubSpot's event about a change, without the fields of a single delivery: the delivery adds `eventId` and `attemptNumber`. */
+/**
+ * HubSpot's event about a change, without the fields that differ in each delivery. The delivery adds the fields `eventId` and
+ * `attemptNumber`.
+ */
 export interface ContactEvent {
   subscriptionType: keyof typeof SUBSCRIPTIONS;
   objectId: number;
@@ -20,7 +23,10 @@ export interface ContactEvent {
   newObjectId?: number;
 }
 
-/** Stores events about changes, which the alarm delivers. Changes by this app are included, because HubSpot sends them too. */
+/**
+ * Stores events about changes. The alarm of the Durable Object delivers the events. Changes by this app are included, because HubSpot also
+ * sends events about an app's own changes.
+ */
 export function announce(sql: SqlStorage, portalId: number, source: ChangeSource, events: readonly ContactEvent[]): void {
   const occurredAt = Date.now();
   const changeSource = { changeSource: source, sourceId: source === "INTEGRATION" ? String(APP_ID) : "userId:1" };

@@ -1,25 +1,25 @@
 import { Refused } from "./answers.ts";
 
 /**
- * A rule that makes calls to the embedded CRM, or records in them, fail. The embedded CRM applies the first matching rule with remaining
- * hits.
+ * A rule that makes calls to the embedded CRM, or single records of calls, fail. The embedded CRM applies the first matching rule that has
+ * remaining hits.
  */
 export interface CrmFault {
   /** A text that the call's path or body contains. An empty `match` applies to every call. */
   match: string;
-  /** The key of a record: only that record fails, with its own error in a 207 response. Without a key the whole call fails. */
+  /** The key of a record. With a key only that record fails, with its own error in a 207 response. Without a key the whole call fails. */
   key?: string;
-  /** With `key`, a batch with that record is refused as a whole, with 400 and without naming the record. */
+  /** True if a batch that contains the record `key` is refused as a whole, with status 400 and without the record's name. */
   whole?: boolean;
   /** The HTTP status of the failed call or record. */
   status: number;
-  /** HubSpot's error category; default: the category of the status. */
+  /** HubSpot's error category. Default: the category that belongs to the status. */
   category?: string;
   /** The number of remaining calls or records that the rule applies to; null for no limit. */
   remaining: number | null;
   /** The value of the `Retry-After` header in seconds. */
   retryAfter?: number;
-  /** True when the call changes the records and only its response is lost. Default: false, so the call has no effect. */
+  /** True when the call changes the records and only the call's response is lost. Default: false, so the call has no effect. */
   afterEffect?: boolean;
 }
 
@@ -63,20 +63,23 @@ export class Faults {
     }
   }
 
-  /** Uses up one hit of the first fault for this call as a whole. */
+  /** Finds the first fault that applies to the whole call, and uses up one of the fault's hits. */
   takeCall(pathAndBody: string): { refused: Refused; retryAfter: number | null; afterEffect: boolean } | undefined {
     const row = this.#take("key IS NULL AND instr(?1, match) > 0", pathAndBody);
     if (!row) return undefined;
     return { refused: refusal(row), retryAfter: row.retry_after, afterEffect: row.after_effect === 1 };
   }
 
-  /** Uses up one hit of the first fault for this record. A fault with `whole` throws. */
+  /** Finds the first fault for this record, and uses up one of the fault's hits. */
   takeRecord(key: string): Refused | undefined {
     const row = this.#take("key = ?1", key);
     return row && refusal(row);
   }
 
-  /** The refusal of a whole batch for one of its records. The refusal uses up no hit: the record fails as long as the rule exists. */
+  /**
+   * Returns the refusal of a whole batch because of one of its records. The refusal uses up no hit, so batches with that record are refused
+   * as long as the rule exists.
+   */
   refusesBatch(keys: readonly string[]): Refused | undefined {
     const [row] = this.#sql
       .exec<FaultRow>("SELECT * FROM faults WHERE whole = 1 AND key IN (SELECT value FROM json_each(?)) LIMIT 1", JSON.stringify(keys))

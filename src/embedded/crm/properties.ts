@@ -3,7 +3,7 @@ import { Refused } from "./answers.ts";
 
 export type CrmObjectName = "contacts" | "companies";
 
-/** HubSpot's names of its object types in messages. */
+/** The names that HubSpot's messages use for object types. */
 export const TYPE_IDS: Record<CrmObjectName, string> = { contacts: "0-1", companies: "0-2" };
 
 const TEXT: Record<CrmObjectName, readonly string[]> = {
@@ -52,7 +52,7 @@ const STAGES = new Set([
 const EMAIL = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/;
 const MAX_VALUE_LENGTH = 65_536;
 
-/** Finds names of properties that the object type does not have. HubSpot refuses a whole batch for one unknown property. */
+/** Finds names of properties that the object type does not have. HubSpot refuses a whole batch because of one unknown property. */
 export function unknownProperties(object: CrmObjectName, idProperty: string, properties: Record<string, string>): string[] {
   return Object.keys(properties).filter((name) => name !== idProperty && !TEXT[object].includes(name) && !READ_ONLY.has(name));
 }

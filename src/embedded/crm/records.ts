@@ -26,7 +26,7 @@ export class Records {
     this.#portalId = portalId;
   }
 
-  /** Creates the record with this key, or changes those of its properties that differ. */
+  /** Creates the record with this key. If the record exists, the method changes those of the record's properties that differ. */
   upsert(object: CrmObjectName, key: string, properties: Record<string, string>): { row: RecordRow; created: boolean } {
     checkValues(properties);
     const found = this.named(object, key);
@@ -51,7 +51,7 @@ export class Records {
     return row;
   }
 
-  /** Changes the properties of a record; an empty value clears its property, as in HubSpot. */
+  /** Changes the properties of a record. As in HubSpot, an empty value clears the property. */
   change(row: RecordRow, properties: Record<string, string>, source: ChangeSource): RecordRow {
     checkValues(properties);
     const before = propertiesOf(row);
@@ -72,7 +72,7 @@ export class Records {
     return updated;
   }
 
-  /** Finds the live record of an id: its own, or the record that it was merged into. */
+  /** Finds the live record with an id. If that record was merged into another record, the method returns the other record. */
   find(object: CrmObjectName, id: string): RecordRow | undefined {
     if (!/^\d{1,15}$/.test(id)) return undefined;
     let row = this.#one("SELECT * FROM records WHERE object = ? AND id = ?", object, Number(id));
@@ -80,12 +80,15 @@ export class Records {
     return row?.archived === 0 ? row : undefined;
   }
 
-  /** Finds the live record with this value of the unique id property. */
+  /** Finds the live record whose unique id property has this value. */
   named(object: CrmObjectName, key: string): RecordRow | undefined {
     return this.#one("SELECT * FROM records WHERE object = ? AND key = ? AND archived = 0", object, key);
   }
 
-  /** Merges two contacts into a third, as HubSpot does since 2025: both old ids lead to it. The values of the primary contact win. */
+  /**
+   * Merges two contacts into a new contact, as HubSpot does since 2025. Both old ids lead to the new contact. If the values of a property
+   * differ, the new contact gets the value of the primary contact.
+   */
   merge(primaryId: string, mergedId: string): RecordRow {
     const [primary, merged] = [this.find("contacts", primaryId), this.find("contacts", mergedId)];
     if (!primary || !merged) throw new Refused(404, "OBJECT_NOT_FOUND", `Contact ${primary ? mergedId : primaryId} does not exist.`);
@@ -117,7 +120,10 @@ export class Records {
     this.#tell(row, source, [{ subscriptionType: "contact.deletion", objectId: row.id }]);
   }
 
-  /** Deletes a contact of the embedded CRM. Pending messages about the contact's values are dropped; the deletion is announced. */
+  /**
+   * Deletes a contact of the embedded CRM. The method also deletes pending messages about the contact's values, and stores an event about
+   * the deletion.
+   */
   erase(row: RecordRow): void {
     const among =
       "(WITH RECURSIVE lost (id) AS (SELECT ?1 UNION SELECT r.id FROM records r JOIN lost ON r.merged_into = lost.id) SELECT id FROM lost)";

@@ -1,6 +1,6 @@
 /**
- * The embedded CRM's tables. Rows of `calls` are only added: they are the record of all calls. The database enforces uniqueness: one live
- * record per key of the app, and one live contact per e-mail address.
+ * The embedded CRM's tables. Rows of `calls` are never changed or deleted, because they are the record of all calls. The database enforces
+ * that each key of the app has one live record, and each e-mail address one live contact.
  */
 export const SCHEMA = `
 CREATE TABLE IF NOT EXISTS records (

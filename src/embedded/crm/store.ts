@@ -10,7 +10,7 @@ import type { CrmObjectName } from "./properties.ts";
 import { propertiesOf, type RecordRow, Records } from "./records.ts";
 import { SCHEMA } from "./schema.ts";
 
-/** The variables of the embedded CRM: those of its connector, and the target of its messages. */
+/** The variables of the embedded CRM: the variables of the CRM connector, and the target of the CRM's messages. */
 export interface CrmVars {
   MILLRACE_KEY: string;
   PUBLIC_URL?: string;
@@ -31,7 +31,7 @@ export interface CrmCall {
   body: string;
 }
 
-/** A record as tests and drills see it. */
+/** The form in which the control routes return a record to tests and drills. */
 export interface ShownRecord {
   id: string;
   object: CrmObjectName;
@@ -41,9 +41,9 @@ export interface ShownRecord {
   merged_into: string | null;
 }
 
-/** Pause between two messages of the embedded CRM, because all code shares one thread. */
+/** Pause between two messages of the embedded CRM, so that other code runs on the shared thread in between. */
 const PAUSE_MS = 50;
-/** The default path for the embedded CRM's webhooks, for the tenant of a local engine's own token. */
+/** The default path to which the embedded CRM sends webhooks. The path names the tenant of a local engine's own token. */
 const WEBHOOK_PATH = "/crm/hubspot/webhooks/acme";
 const LOCAL_URL = "http://localhost:8787";
 
@@ -61,8 +61,8 @@ const ROUTES: Record<string, Route> = {
 };
 
 /**
- * The state of the embedded CRM. Every call to the store is synchronous SQL in one transaction, so calls cannot interleave, and a refused
- * one leaves only its entry in the record of calls. The object's alarm sends changes of records from the same storage.
+ * The state of the embedded CRM. Every call to the store is synchronous SQL in one transaction, so calls cannot interleave. A refused call
+ * changes nothing except the record of calls. The Durable Object's alarm sends the messages about changes, which are in the same storage.
  */
 export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   readonly #sql = this.ctx.storage.sql;
@@ -102,7 +102,7 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     this.#faults.set(faults);
   }
 
-  /** Sets the target of messages about changes; null for the configured one. */
+  /** Sets the target of messages about changes. With null the configured target applies. */
   setWebhookUrl(url: string | null): void {
     this.ctx.storage.kv.put("webhook_url", url);
   }
@@ -125,8 +125,8 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   }
 
   /**
-   * A person's edit in the CRM: creates a contact (no id), changes one, or removes it (no properties). Returns undefined for an unknown
-   * contact, and the reason if the edit is refused.
+   * Makes a person's edit in the CRM. The edit creates a contact (no id), changes a contact, or removes a contact (no properties). The
+   * method returns undefined for an unknown contact, and the reason if the edit is refused.
    */
   async edit(id: string | null, properties: Record<string, string> | null): Promise<ShownRecord | string | undefined> {
     try {
@@ -180,7 +180,10 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now() + PAUSE_MS));
   }
 
-  /** The receiver of the embedded CRM's messages: by default this Worker, called directly but with its public URL. */
+  /**
+   * The receiver of the embedded CRM's messages. By default the receiver is this Worker, which the CRM calls directly but with the Worker's
+   * public URL.
+   */
   #target(): Target {
     const secret = () => crmWebhookSecret(this.env);
     const here = (this.env.PUBLIC_URL || LOCAL_URL).replace(/\/+$/, "");

@@ -23,10 +23,10 @@ const COMMANDS = { import: BatchImport, export: BatchExport, reconcile: BatchRec
 export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "format" | "formulas"> & Partial<Pick<Batch, "parentId">>;
 
 /**
- * Accepts a batch: writes its row, then sends its command. If the process dies in between, a repetition of the request sends the command.
- * The id identifies the batch: a repeated request returns the same batch. `act` writes the row as an operator's action, and returns whether
- * it is new. Errors: `invalid_payload` for a file with an unusable header, `idempotency_key_reused` for an id that was used with another
- * operation, dataset or file.
+ * Accepts a batch: writes the batch's row, then sends the batch's command. If the process dies in between, a repetition of the request
+ * sends the command. The id identifies the batch, so a repeated request returns the same batch. `act` writes the row as an operator's
+ * action, and returns whether the row is new. Errors: `invalid_payload` for a file with an unusable header, `idempotency_key_reused` for an
+ * id that was used with another operation, dataset or file.
  */
 export async function acceptBatch(
   env: Env,
@@ -58,7 +58,7 @@ export async function acceptBatch(
 
   const [accepted] = await enqueue(env, catalog, by, [{ command, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
-    // A command that was sent manually has the key of this batch.
+    // The error means that another command, which was sent manually, has the key of this batch.
     if (isFresh) await forget(env, batch);
     throw accepted;
   }
@@ -66,7 +66,7 @@ export async function acceptBatch(
   return { batch, replayed: accepted.replayed };
 }
 
-/** Determines the file's layout from exactly the accepted version, because another version may have other columns. */
+/** Determines the file's layout from exactly the accepted version of the file, because another version may have different columns. */
 async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { key, etag, size }: StoredFile): Promise<Layout> {
   const known = DATASETS.get(dataset);
   if (!known) throw new MillraceError("invalid_payload", `There is no dataset ${dataset}.`);
@@ -80,7 +80,10 @@ async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { k
   return readLayout(format, new Uint8Array(await head.arrayBuffer()), known);
 }
 
-/** The row and the instance of this batch have been pruned, but the key of its command has not: the command never runs a second time. */
+/**
+ * Refuses a batch whose row and instance have been pruned. The key of the batch's command still exists, so the command cannot run a second
+ * time.
+ */
 async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   try {
     await instances.get(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);

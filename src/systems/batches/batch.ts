@@ -7,14 +7,14 @@ export const OPERATIONS = ["import", "export", "reconcile"] as const;
 export const STATES = ["accepted", "running", "cancelling", "cancelled", "complete", "errored"] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
-/** A batch job: its row and its instance's status. */
+/** A batch job, with the data of its row and the status of its instance. */
 export interface Batch {
   tenantId: string;
   batchId: string;
   operation: Operation;
   dataset: string;
   format: Format;
-  /** The notation of cells in the batch's CSV file and CSV result. */
+  /** How cells that look like formulas are written in the batch's CSV file and CSV result. */
   formulas: Formulas;
   fingerprint: string;
   instanceId: string;
@@ -22,7 +22,7 @@ export interface Batch {
   fileEtag: string | null;
   layout: Layout | null;
   totalBytes: number | null;
-  /** `errored` while the batch's instance has failed: an operator may retry the instance. */
+  /** The state is `errored` while the batch's instance has failed. An operator may retry the instance. */
   state: (typeof STATES)[number];
   readBytes: number;
   rowsDone: number;
@@ -34,7 +34,7 @@ export interface Batch {
   onlyHere: number;
   progress: number;
   cancelReason: string | null;
-  /** The earlier batch, if this batch imports its failed rows again. */
+  /** The id of the earlier batch whose failed rows this batch imports again, or null. */
   parentId: string | null;
   /** The error of the batch's instance. */
   error: { code: string; message: string } | null;
@@ -93,7 +93,7 @@ type NewBatch = Pick<
   | "parentId"
 >;
 
-/** Inserts a batch, unless its id is taken. The statement returns a row if the batch is new. */
+/** Inserts a batch, unless a batch with the same id exists. The statement returns a row if the batch is new. */
 export function insertBatch(batch: NewBatch): Statement {
   return sql`
     INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag,
@@ -115,8 +115,8 @@ interface Advance {
   onlyThere?: number;
   onlyHere?: number;
   /**
-   * The final state of the batch, if this write ends it. A batch that has processed everything is complete, even if it was cancelled
-   * meanwhile.
+   * The final state of the batch, if this write ends the batch. A batch that has processed all rows is complete, even if an operator
+   * cancelled the batch meanwhile.
    */
   ends?: "complete" | "cancelled" | undefined;
 }
@@ -139,7 +139,9 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`;
 }
 
-/** Requests the cancellation of a batch, which takes effect at the next chunk, or at once if the batch's command never started. */
+/**
+ * Requests the cancellation of a batch. The cancellation takes effect at the next chunk, or at once if the batch's command never started.
+ */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
   const neverStarts = instances.exists("batches", { statuses: statuses.refused });
   return sql`

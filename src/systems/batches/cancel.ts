@@ -3,8 +3,8 @@ import { act, instances, type Operator } from "millrace/operate";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
 /**
- * Cancels a batch at its next chunk; finished rows remain. A repeated cancel changes nothing, and is audited as such. The result is
- * undefined for an unknown batch. Errors: `invalid_transition` for a complete batch.
+ * Cancels a batch at its next chunk. Rows that are already processed remain. A repeated cancel changes nothing, and the audit says so. The
+ * result is undefined for an unknown batch. Errors: `invalid_transition` for a complete batch.
  */
 export async function cancelBatch(
   env: Env,
@@ -19,7 +19,7 @@ export async function cancelBatch(
   const moved = { before: { state: before.state }, after: { state: "cancelling" } };
   const action = { id: actionId, verb: "cancel", target: batchId, instanceId, reason, ...moved };
   const { isApplied: changed } = await act(env, by, action, { change: markCancelled(by.tenantId, batchId, reason) });
-  // An errored instance would never reach its next chunk, so it is resumed to end the batch.
+  // An errored instance would never reach its next chunk, so the instance is resumed and ends the batch.
   if (before.state === "errored") await endStopped(env, by, instanceId, reason);
   const batch = await findBatch(env.DB, by.tenantId, batchId);
   if (!batch) return undefined;

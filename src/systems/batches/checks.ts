@@ -14,7 +14,7 @@ interface Row {
   unread: number;
 }
 
-/** Compares batches with their instances, and their counts with their files. */
+/** Compares batches with their instances, and compares the byte counts of batches with the sizes of their files. */
 export const batchCheck: Check = {
   name: "batches",
   everyHours: 24,

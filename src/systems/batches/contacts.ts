@@ -16,8 +16,8 @@ import { pageOf } from "./page.ts";
 import { danglingAmong } from "./references.ts";
 
 /**
- * The dataset of contacts with names and addresses, from the table `contacts`. In CSV, `properties` is a JSON object, and every further
- * column is a property too; an empty cell sets no property.
+ * The dataset of contacts with names and addresses, from the table `contacts`. In CSV, the column `properties` contains a JSON object, and
+ * every further column is also a property. An empty cell sets no property.
  */
 export const contacts: Dataset<ContactRow> = {
   name: "contacts",
@@ -84,7 +84,10 @@ export const contacts: Dataset<ContactRow> = {
   },
 };
 
-/** The rows of one statement do not see each other's writes, so a row without a name gets the name of the contact's previous row. */
+/**
+ * Within one statement, a row does not see the writes of other rows. Therefore a row without a name gets the name from the previous row of
+ * the same contact.
+ */
 function namedOnce(rows: readonly ContactRow[]): ContactRow[] {
   const names = new Map<string, string>();
   return rows.map((row) => {

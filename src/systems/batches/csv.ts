@@ -4,12 +4,18 @@ import { escapeFormulas, unescapeFormulas } from "../contacts/written.ts";
 import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
-/** How the cells of a CSV file are written and read: `escape` protects a spreadsheet from formulas, `keep` preserves the exact text. */
+/**
+ * How the cells of a CSV file are written and read. `escape` changes cells so that a spreadsheet does not run them as formulas. `keep`
+ * preserves the exact text.
+ */
 export type Formulas = "escape" | "keep";
 
 export const RECORD_DELIMITERS = ["\r\n", "\n"];
 
-/** Ends a run of the CSV parser before the end of the window: enough rows, or a row after which the parser's state is unreliable. */
+/**
+ * Ends a run of the CSV parser before the end of the window. The reason is that enough rows were read, or that the parser's state is
+ * unreliable after a row.
+ */
 class Stop extends Error {
   constructor(readonly problem?: string) {
     super();
@@ -17,8 +23,8 @@ class Stop extends Error {
 }
 
 /**
- * Splits a window of a CSV file into rows. An unreadable row does not affect others: reading resumes at the line after its first, so that
- * an unclosed quote does not consume the file. The rows do not depend on the positions of the windows.
+ * Splits a window of a CSV file into rows. An unreadable row does not affect other rows. Reading resumes at the second line of the
+ * unreadable row, so that an unclosed quote does not consume the file. The rows do not depend on the positions of the windows.
  */
 export function cutCsv(window: Window, { delimiter, width }: { delimiter: string; width: number }, bounds: Bounds): Cut<string[]> {
   const { bytes, atEnd } = window;
@@ -34,7 +40,7 @@ export function cutCsv(window: Window, { delimiter, width }: { delimiter: string
     const blank = cells.length === 1 && cells[0] === "" && raw.length <= 2 && raw.at(-1) === NEWLINE;
     const lines = countLines(raw);
     const columns = cells.length === width ? undefined : `has ${cells.length} columns instead of ${width}`;
-    // An unreadable row may have started with a quote that another row's quote closed, so that other row must be read too.
+    // An unreadable row may have started with a quote that a quote in a later row closed, so the later row must be read separately.
     if (columns && lines > 1) throw new Stop(columns);
     const problem = bytesProblem(raw) ?? columns;
     if (!blank) pieces.push({ line, start: at, end, ...(problem ? { problem } : { content: cells }) });
@@ -55,7 +61,10 @@ export function cutCsv(window: Window, { delimiter, width }: { delimiter: string
   return { pieces, at, line, skipping: false };
 }
 
-/** Runs the parser up to the end, enough rows, or the first unreadable row, and returns the reason. */
+/**
+ * Runs the parser until the end of the bytes, until enough rows are read, or until the first unreadable row. The function returns the
+ * reason why a row is unreadable.
+ */
 function runParser(
   bytes: Uint8Array,
   from: number,
@@ -93,12 +102,14 @@ const PROBLEMS: Record<string, string> = {
   INVALID_OPENING_QUOTE: "has a quote inside a cell that is not quoted: quote the cell and double the quote",
 };
 
-/** The row is too large in any case if the window ends before the quote does. */
+/** If the window ends before the closing quote, the row is too large in any case. */
 function oversized(problem: string): string {
   return problem === PROBLEMS.CSV_QUOTE_NOT_CLOSED ? TOO_LARGE : problem;
 }
 
-/** Returns rows as CSV, quoted where needed. With `escape`, no cell contains text that a spreadsheet would run as a formula. */
+/**
+ * Returns rows as CSV, with quotes where they are needed. With `escape`, no cell contains text that a spreadsheet would run as a formula.
+ */
 export function toCsv(rows: readonly (readonly unknown[])[], formulas: Formulas): string {
   return stringify(
     rows.map((row) => row.map((cell) => (typeof cell === "string" && formulas === "escape" ? escapeFormulas(cell) : cell))),

@@ -11,31 +11,35 @@ export interface Dataset<Row extends object = object> {
   readonly required: readonly string[];
   /** True if further columns are allowed: `fromCells` gets these columns by name. */
   readonly open: boolean;
-  /** Maximum number of rows in one chunk of a batch. The rows of a chunk are written, or sent, together. */
+  /** Maximum number of rows in one chunk of a batch. One write or one call processes all rows of a chunk. */
   readonly chunkRows: number;
-  /** The schema of a row: a JSON Lines object, or a CSV row after `fromCells`. */
+  /** The schema of a row. The row is an object of a JSON Lines file, or the result of `fromCells` for a CSV row. */
   readonly schema: z.ZodType<Row>;
-  /** The fields that a reconciliation compares, each with the value that stands for an absent one. */
+  /** The fields that a reconciliation compares. Each field has the value that replaces an absent value. */
   readonly compared: Readonly<Record<string, unknown>>;
   /** Converts a CSV row to the schema's input. An error of the conversion is reported for the row. */
   fromCells(cells: Record<string, string>): unknown;
   toCells(row: Row): string[];
-  /** Returns the key of a row, which is unique within the tenant. */
+  /** Returns the key of a row. The key is unique within the tenant. */
   keyOf(row: Row): string;
-  /** Imports rows, by statements for the chunk's commit or by repeatable calls. */
+  /** Imports rows. The method returns statements for the chunk's commit, or makes repeatable calls. */
   take(env: Cloudflare.Env, by: Taker, rows: readonly Row[]): Promise<Taken>;
   /** Reads the stored rows with the given keys. */
   ours(env: Cloudflare.Env, tenantId: string, keys: readonly string[]): Promise<Row[]>;
-  /** True if the rows of the dataset never change: an export then has the rows as of its start. */
+  /**
+   * True if the rows of the dataset never change. In this case an export contains exactly the rows that existed when the export started.
+   */
   readonly dated: boolean;
-  /** Reads a page of stored rows after the dataset's cursor; null for the first page. The order of rows is stable while rows are added. */
+  /**
+   * Reads a page of stored rows after a cursor. The cursor is null for the first page. New rows do not change the order of existing rows.
+   */
   page(env: Cloudflare.Env, tenantId: string, from: From): Promise<RowPage<Row>>;
 }
 
 /** The requested page of stored rows. */
 export interface From {
   after: string | null;
-  /** The time of the export in milliseconds: rows added later are omitted if rows are dated. */
+  /** The time of the export in milliseconds. If the dataset is `dated`, rows that were added after this time are omitted. */
   asOf: number;
 }
 
@@ -48,8 +52,8 @@ export interface Taker {
 
 export interface Taken {
   statements?: readonly Statement[];
-  /** The number of rows that existed unchanged. */
+  /** The number of rows that were skipped, because an equal row was already stored. */
   skipped?: number;
-  /** The reasons why single rows were refused, by their index in `rows`. */
+  /** For each refused row, the reason of the refusal, by the row's index in `rows`. */
   refused?: ReadonlyMap<number, string>;
 }

@@ -4,5 +4,5 @@ import { facts } from "./facts.ts";
 
 const ALL: readonly Dataset[] = [contacts, facts];
 
-/** All datasets of batches. To add a dataset, write its file and add an entry to this list. */
+/** All datasets of batches. To add a dataset, write the dataset's file and add an entry to this list. */
 export const DATASETS: ReadonlyMap<string, Dataset> = new Map(ALL.map((dataset) => [dataset.name, dataset]));

@@ -7,13 +7,13 @@ import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
 import { toJsonl } from "./report.ts";
 
-/** The cursor after which an export continues, and the number of the result's next part. */
+/** The cursor after which an export continues, and the number that the next part of the result gets. */
 export interface Page {
   after: string;
   part: number;
 }
 
-/** Writes one page of rows as a part of the result. The function returns null after the last page. */
+/** Writes one page of rows as a part of the result. The output of the commit is null after the last page. */
 export async function exportPage(call: BatchCall, from: Page | undefined): Promise<Commit<Page | null>> {
   const opened = await openBatch(call, "export");
   if ("cancelled" in opened) return opened.cancelled;
@@ -30,7 +30,9 @@ export async function exportPage(call: BatchCall, from: Page | undefined): Promi
   };
 }
 
-/** Returns the time of an export's state; null if its rows can change during the export, and for other operations. */
+/**
+ * Returns the time at which an export's rows existed. The time is null if the rows can change during the export, and for other operations.
+ */
 export function asOf({ operation, dataset, createdAt }: Batch): number | null {
   return operation === "export" && DATASETS.get(dataset)?.dated ? createdAt : null;
 }

@@ -8,15 +8,15 @@ import { readJson } from "./jsonl.ts";
 import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
 /**
- * The dataset of facts: an import appends them to their ledgers, an export reads the ledgers in order. Times are converted to milliseconds,
- * so that a reconciliation compares times and not notations.
+ * The dataset of facts: an import appends them to their ledgers, an export reads the ledgers in a fixed order. Times are converted to
+ * milliseconds, so that a reconciliation does not find a difference between two notations of the same time.
  */
 export const facts: Dataset<StatedFact> = {
   name: "facts",
   columns: ["fact_id", "entity", "type", "subtype", "occurred_at", "payload"],
   required: ["fact_id", "entity", "type", "occurred_at", "payload"],
   open: false,
-  // Each entity in a chunk causes a call to its ledger.
+  // Each entity in a chunk causes a call to the entity's ledger.
   chunkRows: 200,
   schema: statedFactSchema.transform((fact) => ({ ...fact, occurred_at: new Date(fact.occurred_at).toISOString() })),
   compared: { type: null, subtype: null, occurred_at: null, payload: null },
@@ -64,8 +64,8 @@ function placeIn(cursor: string): LedgerPlace {
 }
 
 /**
- * Returns the reason why a fact was refused; undefined if it was appended. An unreachable ledger is not an error of the row: the chunk is
- * retried.
+ * Returns the reason why a fact was refused; undefined if the fact was appended. An unreachable ledger is not an error of the row, so the
+ * chunk is retried.
  */
 function problemOf(answer: Appended | Error): string | undefined {
   if (answer instanceof MillraceError && answer.code === "invalid_payload") {

@@ -3,7 +3,7 @@ import { type Batch, findBatch } from "./batch.ts";
 import type { Layout } from "./layout.ts";
 import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";
 
-/** Bytes that are read at once: a chunk's rows, plus the longest row that may begin at its last byte. */
+/** Number of bytes that are read at once: a chunk, plus the longest row that may begin at the chunk's last byte. */
 const WINDOW_BYTES = CHUNK_BYTES + MAX_ROW_BYTES + 2;
 
 /** Returns the folder for files that the tenant puts into the bucket itself. */
@@ -11,7 +11,7 @@ export function filesFolder(tenantId: string): string {
   return `files/${tenantId}/`;
 }
 
-/** Returns the folder of a batch's own files: the upload, the reports, the result. */
+/** Returns the folder of a batch's own files, which are the upload, the reports and the result. */
 export function batchFolder(tenantId: string, batchId: string): string {
   return `batches/${tenantId}/${batchId}/`;
 }
@@ -52,13 +52,13 @@ export interface StoredFile {
   key: string;
   etag: string;
   size: number;
-  /** The layout of the file's rows, if already known. */
+  /** The layout of the file's rows, if a batch has already stored the layout. */
   layout?: Layout | null;
 }
 
 /**
- * Stores an uploaded file as a stream. Each upload has its own path, so two concurrent uploads cannot mix. Errors: `invalid_payload` for a
- * body of another length than announced.
+ * Stores an uploaded file as a stream. Each upload has its own path, so two concurrent uploads cannot mix. Errors: `invalid_payload` if the
+ * body's length differs from the announced length.
  */
 export async function storeUpload(
   bucket: R2Bucket,
@@ -83,7 +83,8 @@ export async function storeUpload(
 }
 
 /**
- * Finds a file in the tenant's own folder, or the file of this batch's first request. The tenant cannot use any other file of the bucket.
+ * Finds a file in the tenant's own folder. If the file does not exist any more but the batch does, the function returns the data that the
+ * batch has stored about the file. The tenant cannot use any other file of the bucket.
  */
 export async function findFile(env: Env, tenantId: string, batchId: string, key: string): Promise<StoredFile | undefined> {
   if (!key.startsWith(filesFolder(tenantId))) return undefined;

@@ -2,14 +2,15 @@ import { limitOf, MillraceError } from "millrace";
 import type { Batch } from "./batch.ts";
 
 /**
- * How a batch is polled for its followers: once a second for a minute. After that the client reconnects and continues from its position.
+ * How the server polls a batch for a follower: once a second for a minute. After that the client reconnects, and continues from the last
+ * state that the client has seen.
  */
 export const FOLLOWED = { pausesMs: [1000, 1000], lastsMs: 60_000 } as const;
 const MAX_FOLLOWERS = 60;
 
 /**
- * Counts a new follower of a batch. Errors: `rate_limited` if the tenant has too many new followers per minute, whether or not the earlier
- * ones still follow.
+ * Counts a new follower of a batch. Errors: `rate_limited` if the tenant has too many new followers per minute, even if the tenant's
+ * earlier followers have disconnected.
  */
 export async function countFollower(env: Env, tenantId: string): Promise<void> {
   const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: FOLLOWED.lastsMs }], { patienceMs: 0, tenantId });

@@ -7,8 +7,8 @@ import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { withoutForgotten } from "./unsaid.ts";
 
 /**
- * Imports one chunk: one write contains its rows, its problems, the batch's progress and the next position. The function returns null after
- * the last chunk.
+ * Imports one chunk. One write contains the chunk's rows and problems, the batch's progress and the next position. The output of the commit
+ * is null after the last chunk.
  */
 export async function importChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Place | null>> {
   const opened = await openBatch(call, "import");
@@ -32,7 +32,7 @@ export async function importChunk(call: BatchCall, from: Place | undefined): Pro
     }),
   ]);
   failures.sort((one, other) => one.row - other.row);
-  // The texts of a forgotten person are not stored for another import.
+  // Rows that mention a forgotten person are not stored for another import.
   const again = failures.flatMap(({ input, raw }) => (input === undefined || raw === "" ? [] : [input as object]));
 
   return {

@@ -6,13 +6,13 @@ import type { Dataset } from "./dataset.ts";
 export const FORMATS = ["csv", "jsonl"] as const;
 export type Format = (typeof FORMATS)[number];
 
-/** The layout of a file's rows, found once from its first bytes when the batch is accepted. */
+/** The layout of a file's rows. The layout is read once from the first bytes of the file, when the batch is accepted. */
 export interface Layout {
-  /** Number of bytes before the first row: a byte order mark, a header. */
+  /** Number of bytes before the first row. These bytes are a byte order mark, a header, or both. */
   offset: number;
   /** The line number of the first row, from 1. */
   line: number;
-  /** The delimiter and the columns of a CSV file: `,` or `;`, whichever gives more known columns, and the names in the header. */
+  /** The delimiter and the column names of a CSV file. The delimiter is `,` or `;`: the delimiter that gives more known columns. */
   delimiter?: "," | ";";
   columns?: string[];
 }
@@ -31,7 +31,7 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
   const start = BOM.every((byte, index) => head[index] === byte) ? BOM.length : 0;
   if (format === "jsonl") return { offset: start, line: 1 };
   const found = readHeader(head.subarray(start), dataset);
-  // A header that is cut off would lose its last columns, and its rest would be read as a row.
+  // If a header were truncated, the header would lose its last columns, and the remaining bytes of the header would be read as a row.
   if (start + found.bytes === HEAD_BYTES && head.at(-1) !== 0x0a) throw unusable(`has a header of more than ${HEAD_BYTES} bytes`);
   if (found.columns.length > MAX_COLUMNS) throw unusable(`has ${found.columns.length} columns: at most ${MAX_COLUMNS} are read`);
   const issues = headerIssues(found.columns, dataset);
@@ -46,7 +46,10 @@ interface Header {
   bytes: number;
 }
 
-/** Reads the header by the delimiter that gives the most known columns. A quoted header can be read with its own delimiter only. */
+/**
+ * Reads the header by the delimiter that gives the most known columns. A quoted header can be read only with the delimiter that the header
+ * uses.
+ */
 function readHeader(head: Uint8Array, dataset: Dataset): Header {
   const { required } = dataset;
   const read = DELIMITERS.map((delimiter) => tryHeader(head, delimiter));
@@ -58,12 +61,12 @@ function readHeader(head: Uint8Array, dataset: Dataset): Header {
     const [line = ""] = Buffer.from(head).toString().split(/\r?\n/, 1);
     throw unusable(`has a header that cannot be read: ${read.join("; ")}`, shownLine("Its first line is", line, dataset));
   }
-  // The rows of a file with CR line ends would be read as column names, and be lost without an error.
+  // If a file ends its lines with CR alone, its rows would be read as column names and be lost without an error.
   if (found.columns.some((name) => /\r(?!\n)/.test(name))) throw unusable("ends its lines with CR alone: save it with LF or CRLF");
   return { ...found, columns: found.columns.map((name) => name.trim()) };
 }
 
-/** Reads the header by this delimiter, or returns the reason why it is unusable. */
+/** Reads the header with this delimiter. If the header is unusable, the function returns the reason. */
 function tryHeader(head: Uint8Array, delimiter: "," | ";"): Header | string {
   let header: Header = { delimiter, columns: [], bytes: 0 };
   try {
@@ -95,7 +98,7 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
   ];
 }
 
-/** Describes the header as it was read, for error messages. */
+/** Describes the columns that were read from the header, for error messages. */
 function shownHeader({ delimiter, columns }: Header, dataset: Dataset): string {
   if (columns.every((name) => name === "")) return "Its header is empty.";
   const count = columns.length === 1 ? "1 column" : `${columns.length} columns`;
@@ -112,7 +115,7 @@ function shownLine(what: string, line: string, { required }: Dataset): string {
   return likely ? `${read} It is separated by ${likely[1]}: save it with commas or semicolons.` : read;
 }
 
-/** Separators of columns that batches do not support, and their names. */
+/** The separators of columns that batches do not support, with the name of each separator. */
 const OTHER_SEPARATORS = [
   ["\t", "tabs"],
   ["|", "“|”"],

@@ -10,12 +10,15 @@ export interface BatchCall extends Reporting {
   readonly batchId: string;
 }
 
-/** Loads a batch for its next chunk, and reports its progress; or returns the commit that ends it, because it was cancelled. */
+/**
+ * Loads a batch for the next chunk, and reports the batch's progress. If the batch was cancelled, the function returns the commit that ends
+ * the batch.
+ */
 export async function openBatch(
   { env, envelope, batchId, progress }: BatchCall,
   operation: Operation,
 ): Promise<{ batch: Batch; dataset: Dataset } | { cancelled: Commit<null> }> {
-  // Locally all code shares one thread: without this pause, requests for the batch's progress would starve.
+  // On a local machine all code shares one thread. Without this pause, requests for the batch's progress would never run.
   await scheduler.wait(1);
   const batch = await findBatch(env.DB, envelope.tenant_id, batchId);
   const dataset = batch && DATASETS.get(batch.dataset);

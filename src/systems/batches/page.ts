@@ -1,15 +1,16 @@
 import { type Fragment, query, type Statement, sql } from "millrace";
 import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
-/** A page of stored rows, and the cursor of the next page: null after the last page. */
+/** A page of stored rows, and the cursor of the next page. The cursor is null after the last page. */
 export interface RowPage<Row> {
   rows: Row[];
   next: string | null;
 }
 
 /**
- * Selects the first of these rows in an order, with their sizes in the column `bytes`. The database limits the page by size, so that the
- * Worker does not load the rest. The query returns at least one row of any size, unless there are no rows.
+ * Selects the first rows of a query in the given order. The column `bytes` of the query contains the size of each row. The database limits
+ * the page by size, so that the Worker does not load further rows. The query returns at least one row of any size, unless there are no
+ * rows.
  */
 export async function pageOf<Row extends object>(
   db: D1Database,

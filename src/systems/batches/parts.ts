@@ -10,8 +10,9 @@ interface Owner {
 }
 
 /**
- * Stores a part of a report and returns the statement that adds it, for the chunk's commit. Every attempt writes its own part, so a late
- * attempt of an old process cannot change committed parts. `rows` are the failed rows of the part, for another import.
+ * Stores a part of a report in the bucket, and returns the statement that adds the part to the report in the chunk's commit. Every attempt
+ * writes a new object, so a late attempt of an old process cannot change committed parts. `rows` are the failed rows of the part, for
+ * another import.
  */
 export async function keepPart(
   bucket: R2Bucket,
@@ -30,16 +31,16 @@ export async function keepPart(
   ];
 }
 
-/** Returns the key of the failed rows of a part of a report, in the folder `rows`. */
+/** Returns the key of the object in the folder `rows` that contains the failed rows of a report's part. */
 export function rowsKeyOf(key: string): string {
   const [folder, tenant, batch, , ...name] = key.split("/");
   return [folder, tenant, batch, "rows", ...name].join("/");
 }
 
-/** Maximum parts of a report that one query reads. */
+/** Maximum number of a report's parts that one query reads. */
 const PARTS = 100;
 
-/** Reads a report's parts, in order, one in memory at a time. */
+/** Reads a report's parts in order. Only one part is in memory at a time. */
 export async function* readParts(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, owner: Owner, report: Report): AsyncGenerator<string> {
   for await (const key of readPartKeys(env, owner, report)) {
     const object = await env.PAYLOADS.get(key);

@@ -11,14 +11,20 @@ import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { forgetKeys, insertKeys, selectKeys } from "./seen.ts";
 import { withoutForgotten } from "./unsaid.ts";
 
-/** The cursor in the search for stored rows that the file lacks. */
+/** The cursor of the search for stored rows that are not in the file. */
 export interface Rest {
   after: string | null;
-  /** The number of the result's next part, after all parts that are numbered by a position in the file. */
+  /**
+   * The number that the next part of the result gets. The number is greater than the numbers of parts that are numbered by a position in
+   * the file.
+   */
   part: number;
 }
 
-/** The position at which a reconciliation continues: in the file, then in the stored rows; nowhere after a cancellation. */
+/**
+ * The position at which a reconciliation continues. The position is first in the file, and then in the stored rows. After a cancellation
+ * there is no position.
+ */
 export interface Compared {
   place?: Place;
   rest?: Rest;
@@ -74,7 +80,7 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   };
 }
 
-/** Searches a page of stored rows for those that the file lacks. The last page publishes the result of the reconciliation as a fact. */
+/** Searches a page of stored rows for rows that are not in the file. The last page publishes the result of the reconciliation as a fact. */
 export async function compareRest(call: BatchCall, { after, part }: Rest): Promise<Commit<Rest | null>> {
   const opened = await openBatch(call, "reconcile");
   if ("cancelled" in opened) return opened.cancelled;
@@ -96,7 +102,7 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
   };
 }
 
-/** Returns the compared fields of two rows that differ. */
+/** Returns the names of the compared fields that differ between two rows. */
 function differing({ compared }: Dataset, one: object, other: object): string[] {
   const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? compared[name]);
   return Object.keys(compared).filter((name) => field(one, name) !== field(other, name));

@@ -4,15 +4,15 @@ import { MAX_KEY_BYTES } from "./limits.ts";
 
 /** The prefix of a value that names an object of the bucket. */
 const SCHEME = "r2://";
-/** Maximum objects that are looked up at once. */
+/** Maximum number of objects that are looked up at once. */
 const AT_ONCE = 50;
 
-/** The values of a row that may be references to files, by their place for an error. */
+/** The values of a row that may be references to files. The key of each value is the location that an error names. */
 type Values = Readonly<Record<string, unknown>>;
 
 /**
- * Finds the problems of rows with a reference to a file that is missing or not the tenant's, by the rows' index. Binary data stays in the
- * bucket, and a row carries `r2://files/{tenant}/…`.
+ * Finds rows that refer to a missing file, or to a file outside the tenant's folder. The result is each such row's problem by the row's
+ * index. Binary data stays in the bucket, and a row contains a reference such as `r2://files/{tenant}/…`.
  */
 export async function danglingAmong(bucket: R2Bucket, tenantId: string, rows: readonly Values[]): Promise<Map<number, string>> {
   const folder = filesFolder(tenantId);

@@ -11,7 +11,7 @@ export interface Problem {
   /** The row's first line in the file, from 1. */
   line: number;
   problem: string;
-  /** The row's first characters. */
+  /** The first characters of the row. */
   raw: string;
 }
 
@@ -19,10 +19,10 @@ export interface Problem {
 export interface Finding {
   finding: "only_there" | "only_here" | "different";
   key: string;
-  /** The row's number in the file; null for rows that only the database has. */
+  /** The row's number in the file; null for a row that is only in the database. */
   row: number | null;
   line: number | null;
-  /** The names of the fields that differ. */
+  /** The names of the fields that differ between the file and the database. */
   fields: string[];
 }
 
@@ -31,7 +31,7 @@ export function toJsonl(rows: readonly object[]): string {
   return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 }
 
-/** Returns refused rows as JSON Lines, without their inputs. */
+/** Returns refused rows as JSON Lines, without the inputs of the rows. */
 export function problemsText(problems: readonly Problem[]): string {
   return toJsonl(problems.map(({ row, line, problem, raw }) => ({ row, line, problem, raw })));
 }
@@ -50,7 +50,7 @@ export async function* resultFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, 
   yield* readParts(env, batch, "result");
 }
 
-/** Streams the refused rows of a batch as one file. The file shows cells of unknown origin, so formulas are always escaped. */
+/** Streams the refused rows of a batch as one file. The report contains cells of unknown origin, so formulas are always escaped. */
 export async function* problemsFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch, format: Format): AsyncGenerator<string> {
   if (format === "csv") yield toCsv([["row", "line", "problem", "raw"]], "keep");
   for await (const part of readParts(env, batch, "errors")) yield format === "jsonl" ? part : asCsv(part);

@@ -4,14 +4,14 @@ import type { Retention } from "millrace/worker";
 import { batchFolder } from "./file.ts";
 import { forgetSomeKeys } from "./seen.ts";
 
-/** Maximum number of batches that are removed at once, and of keys that one statement deletes. */
+/** Maximum number of batches that are removed at once, and maximum number of keys that one statement deletes. */
 const BATCHES = 10;
 const KEYS = 5000;
 
 /**
- * Removes batches whose instance is pruned, with their files in R2, except files that tenants put into the bucket. The instance is removed
- * first: a repeated request is then recognised by the instance's tombstone and refused. In the other order a repeated command would be a
- * duplicate without an instance, and the new row would remain `accepted`.
+ * Removes batches whose instance was pruned, and the batches' own files in R2. Files that tenants stored in the bucket remain. The instance
+ * is removed before the row, so that the instance's tombstone causes the refusal of a repeated request. If the row were removed before the
+ * instance, a repeated command would be a duplicate without an instance, and the new row would remain `accepted`.
  */
 export const batchRetention: readonly Retention[] = [{ name: "batches", keepDays: 30, prune }];
 

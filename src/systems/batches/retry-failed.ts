@@ -8,13 +8,15 @@ import { readPartKeys, rowsKeyOf } from "./parts.ts";
 import { countUpload } from "./uploads.ts";
 
 /**
- * The id of the batch that imports the failed rows of another batch again: the same for each repetition, and within the length of an id.
+ * Returns the id of the batch that imports the failed rows of another batch again. Each repetition gets the same id. The id is not longer
+ * than the maximum length of an id.
  */
 const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerprintOf(batchId).slice(0, 8)}`;
 
 /**
- * Imports the failed rows of an ended import as a new batch with a reference to its parent. A repeated request returns the same batch. Rows
- * that could not be read, or that mention a forgotten person, are left out. The action is audited as a retry of the parent.
+ * Imports the failed rows of an ended import again, as a new batch that refers to the ended batch as its parent. A repeated request returns
+ * the same batch. Rows that could not be read, or that mention a forgotten person, are left out. The action is audited as a retry of the
+ * parent.
  *
  * Errors: `invalid_transition` if the batch is not an import, is still in progress, or has no row to import again.
  */
@@ -43,7 +45,7 @@ export async function retryFailed(
     trace,
     act: async (insert) => (await act(env, by, action, { change: insert })).isApplied,
   });
-  // One of two concurrent requests has stored a second copy.
+  // If the accepted batch has another file, a concurrent request was accepted and this request's file is an unused copy.
   if (accepted.batch.fileKey !== file.key) await env.PAYLOADS.delete(file.key);
   return { ...accepted, actionId: action.id };
 }
@@ -52,7 +54,10 @@ function fileOf({ fileKey, fileEtag, totalBytes, layout }: Batch): StoredFile {
   return { key: fileKey ?? "", etag: fileEtag ?? "", size: totalBytes ?? 0, layout };
 }
 
-/** Stores the failed rows of a batch as the upload of another batch: as a stream, because they may be as large as the batch's file. */
+/**
+ * Stores the failed rows of a batch as the upload of another batch. The rows are streamed, because they may be as large as the batch's
+ * file.
+ */
 async function failedRows(env: Env, parent: Batch, batchId: string): Promise<StoredFile> {
   assertMayRetry(parent);
   const { tenantId } = parent;

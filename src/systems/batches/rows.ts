@@ -12,20 +12,20 @@ import type { Problem } from "./report.ts";
 export interface Place {
   /** The number of bytes before the position. */
   offset: number;
-  /** The line at that byte, from 1. */
+  /** The number of the line that begins at or contains the position. Lines are numbered from 1. */
   line: number;
-  /** The number of rows before the position, valid or not. */
+  /** The number of rows before the position. Both valid and invalid rows count. */
   rows: number;
   /** True if the position is inside a line that is too long to be a row. */
   skipping: boolean;
 }
 
-/** A row that was refused, with its input for another import; a row without input could not be read. */
+/** A row that was refused. The input is stored for another import. If the row could not be read, the input is missing. */
 export interface FailedRow extends Problem {
   input?: unknown;
 }
 
-/** One chunk of a file: its valid rows with their numbers, its problems, and the position of the next chunk. */
+/** One chunk of a file: the chunk's valid rows with their row numbers, the chunk's problems, and the position of the next chunk. */
 export interface Chunk<Row> {
   rows: { row: number; line: number; value: Row; input: unknown; raw: string }[];
   problems: FailedRow[];
@@ -38,7 +38,7 @@ export function firstPlace({ layout }: Batch): Place {
   return { offset: layout?.offset ?? 0, line: layout?.line ?? 1, rows: 0, skipping: false };
 }
 
-/** Reads one chunk of a file row by row. Each row is valid or a separate problem. */
+/** Reads one chunk of a file row by row. Each invalid row becomes a separate problem. */
 export async function readChunk<Row extends object>(
   bucket: R2Bucket,
   batch: Batch,
@@ -61,7 +61,7 @@ export async function readChunk<Row extends object>(
   return chunk;
 }
 
-/** The content of a row: a text for a JSON Lines file, named cells for a CSV file. */
+/** The content of a row. For a JSON Lines file the content is a string, and for a CSV file the content is cells with names. */
 type Content = string | Record<string, string>;
 
 function cut(window: Window, { format, formulas, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {
@@ -98,7 +98,7 @@ function readRow<Row extends object>(
 const SHOWN_BYTES = 200;
 const DECODER = new TextDecoder();
 
-/** Returns the first characters of a row, so that its author finds it. */
+/** Returns the first characters of a row, so that the file's author finds the row. */
 function shown(bytes: Uint8Array, { start, end }: Piece<unknown>): string {
   return DECODER.decode(bytes.subarray(start, Math.min(end, start + SHOWN_BYTES)))
     .replace(/\r?\n$/, "")

@@ -5,7 +5,7 @@ interface Owner {
   batchId: string;
 }
 
-/** Stores the keys of rows that both the file and the database have. */
+/** Stores the keys of rows that exist both in the file and in the database. */
 export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
     INSERT INTO batch_keys (tenant_id, batch_id, key)
@@ -13,7 +13,7 @@ export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]
     ON CONFLICT DO NOTHING`;
 }
 
-/** Returns those of the given keys that are stored. */
+/** Returns the keys among the given keys that are stored for the batch. */
 export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, keys: readonly string[]): Promise<Set<string>> {
   const found = await query<{ key: string }>(
     db,
@@ -25,8 +25,8 @@ export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, k
 }
 
 /**
- * Deletes the keys of rows that have been checked. Remaining keys, of a batch that stops early or of deleted rows, are deleted with the
- * batch.
+ * Deletes the keys of rows that have been checked. If a batch stops early, or if rows are deleted meanwhile, some keys remain. The
+ * remaining keys are deleted with the batch.
  */
 export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
@@ -34,8 +34,8 @@ export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]
 }
 
 /**
- * Deletes some of the keys that a batch has stored. A batch can have millions of keys, and one large statement would block D1. The
- * statement returns a row for each deleted key.
+ * Deletes a limited number of the keys that a batch has stored. A batch can have millions of keys, and one statement for all keys would
+ * block D1. The statement returns a row for each deleted key.
  */
 export function forgetSomeKeys({ tenantId, batchId }: Owner, limit: number): Statement {
   return sql`

@@ -2,13 +2,13 @@ import { FORGOTTEN, forgottenAmong } from "../contacts/forgotten.ts";
 import { cellsOf, isDistinct } from "../contacts/traces.ts";
 import type { FailedRow } from "./rows.ts";
 
-/** Maximum number of words of one row that are checked. */
+/** Maximum number of words that are checked in one row. */
 const WORDS = 200;
 
 /**
- * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are checked too: each of their words may be an id, and
- * so may each cell. A valid row is checked by its id, which may be beyond its first characters. The function makes one query for all
- * problems, and none without problems.
+ * Removes the texts of problems whose rows name a forgotten contact. Unreadable rows are also checked, because each word and each cell of
+ * an unreadable row may be an id. A valid row is checked by its id, because the id may not be among the row's first characters. The
+ * function makes one query for all problems. Without problems the function makes no query.
  */
 export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly FailedRow[]): Promise<FailedRow[]> {
   const words = problems.map(({ raw, input }) => [

@@ -1,15 +1,19 @@
 import { fragment, MillraceError, namedBatch, now, sql } from "millrace";
 
-/** Maximum bytes that one tenant may upload in 24 hours. */
+/** Maximum number of bytes that one tenant may upload in 24 hours. */
 const MAX_DAILY_BYTES = 20 * 1024 ** 3;
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
-/** The present time in whole hours since 1970. A bound parameter would be divided as a float. */
+/**
+ * The present time in whole hours since 1970. The divisor is a literal, because SQLite would treat a bound parameter as a floating-point
+ * number.
+ */
 const hour = fragment(`${now.fragment} / ${HOUR_MS}`);
 
 /**
- * Counts an upload before it is received, whether or not it arrives, so that concurrent uploads cannot exceed the limit. Uploads are
- * counted by whole hours, so the day is up to an hour shorter. Errors: `rate_limited` if the tenant would upload more than 20 GiB in a day.
+ * Counts an upload before the upload is received, so that concurrent uploads cannot exceed the limit. An upload that fails also counts.
+ * Uploads are counted per whole hour, so the period can be up to an hour shorter than a day. Errors: `rate_limited` if the tenant would
+ * upload more than 20 GiB in a day.
  */
 export async function countUpload(db: D1Database, tenantId: string, bytes: number): Promise<void> {
   const { counted } = await namedBatch(db, {

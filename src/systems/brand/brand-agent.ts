@@ -39,11 +39,11 @@ export interface Audit {
   /** The time of the audit in milliseconds. */
   at: number;
   counts: Counts;
-  /** The audit's corrections of the agent's state as sentences; at most the first thousand. */
+  /** The audit's corrections of the agent's state, as sentences. The list contains at most the first thousand corrections. */
   findings: string[];
 }
 
-/** A cycle with the present states of its keywords by number, and the outcomes that its last event reported. */
+/** A cycle with the count of keywords in each present state, and the outcomes that the last event about the cycle reported. */
 export interface CycleView extends CycleRow {
   counts: CycleOutcomes & { running: number };
   told: CycleOutcomes | null;
@@ -53,13 +53,13 @@ export interface CycleView extends CycleRow {
 const SEND = 100;
 /** Interval at which the agent checks for failed work while requests are held back or a cycle is running. */
 const LOOK_EVERY_MS = 300_000;
-/** The agent's delays after failed rounds; the last delay repeats. */
+/** The agent's delays after consecutive failed rounds. If the list is used up, the last delay repeats. */
 const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
 
 /**
- * The agent of one brand of one tenant. The agent decides which keywords to work on and when; workflows do the work. A decision and its
- * pending commands are one write to the agent's storage. The agent's alarm sends the commands, again after a crash: repeated requests give
- * one instance.
+ * The agent of one brand of one tenant. The agent decides which keywords to work on and when, and workflows do the work. One write to the
+ * agent's storage stores a decision and its pending commands. The agent's alarm sends the commands. After a crash the alarm sends the
+ * commands again, and a repeated command starts no second instance.
  */
 export class BrandAgent extends DurableObject<Env> implements EventListener {
   protected readonly catalog: Catalog | undefined;
@@ -74,8 +74,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   #failures = 0;
 
   /**
-   * Decides the keywords of a cycle, once. The result is undefined until the agent has read its brand's state from D1: call `reconcile`
-   * first.
+   * Decides about the keywords of a cycle, once. The result is undefined until the agent has received its brand's state from D1, so call
+   * `reconcile` first.
    */
   async plan(cycle: Cycle): Promise<PlannedKeyword[] | undefined> {
     this.#make(cycle.tenant_id, cycle.brand);
@@ -93,34 +93,38 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       this.#sql.exec("INSERT INTO cycles (instance_id, at, answer) VALUES (?, ?, ?)", cycle.instance_id, now, JSON.stringify(answer));
       return answer;
     });
-    // There is no await between the decision and its alarm, so both become durable together.
+    // There is no await between the decision and its alarm, so the decision and the alarm become durable together.
     if (planned) void this.ctx.storage.setAlarm(Date.now());
     return planned;
   }
 
   /**
-   * Decides a keyword that was requested outside a cycle, by the same rule: present or running work is not paid for again. The agent always
-   * admits its own requests. The result is undefined until the agent has read its brand's state from D1: call `reconcile` first.
+   * Decides about a keyword that was requested outside a cycle, by the same rule, so that existing or running work is not paid for again.
+   * The agent always admits its own requests. The result is undefined until the agent has received its brand's state from D1, so call
+   * `reconcile` first.
    */
   async admit(asked: AskedKeyword): Promise<Decided | undefined> {
     this.#make(asked.tenant_id, asked.brand);
     if (this.#self().acquainted === 0) return undefined;
     if (this.#planner.askedFor(asked, Date.now()).verdict === "skipped") {
-      // Work that is recorded as running may have failed meanwhile.
+      // Work that is recorded as running may have failed since it was recorded.
       const progress = await progressOf(this.env.DB, asked.tenant_id, this.#state.open());
       this.ctx.storage.transactionSync(() => progressed(this.#state, progress, Date.now()));
     }
     return this.ctx.storage.transactionSync(() => this.#planner.admit(asked, Date.now()));
   }
 
-  /** Updates the agent's records by an event about its brand. */
+  /** Updates the agent's records with the data of an event about the agent's brand. */
   async onEvent(envelope: Envelope): Promise<void> {
     this.#make(envelope.tenant_id, brandOf(envelope));
     this.ctx.storage.transactionSync(() => foldEvent(this.#state, envelope, this.#writer()));
     this.wake();
   }
 
-  /** Checks, after a possible change, whether held requests may start, whether a cycle may end, and whether a lost alarm left work. */
+  /**
+   * Sets an alarm if commands wait, if a change may allow held requests to start, or if a cycle may end. The alarm also continues the work
+   * of a lost alarm.
+   */
   wake(): void {
     if (!this.#tables.made) return;
     if (this.#state.waiting() > 0 || this.#self().noted === 0 || this.#cycles.isDue()) void this.ctx.storage.setAlarm(Date.now());
@@ -131,7 +135,9 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return { open: this.#state.open(), ...this.#state.believed() };
   }
 
-  /** Corrects the agent's records by the brand's state in D1. A repeated audit by the same instance gets the same result. */
+  /**
+   * Corrects the agent's records so that they match the brand's state in D1. A repeated audit by the same instance gets the same result.
+   */
   reconcile(of: { tenant_id: string; brand: string; instance_id: string }, truth: Truth): Audit {
     this.#make(of.tenant_id, of.brand);
     const audit = this.ctx.storage.transactionSync(() => {
@@ -148,7 +154,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return audit;
   }
 
-  /** Returns the brand's counts, its last audit and its last cycle; undefined before its first event. */
+  /** Returns the brand's counts, last audit and last cycle; undefined before the brand's first event. */
   state(): { counts: Counts; totals: Totals; audit: Audit | undefined; cycle: CycleRow | undefined } | undefined {
     if (!this.#tables.made) return undefined;
     const [last] = this.#sql.exec<{ answer: string }>("SELECT answer FROM audits ORDER BY at DESC LIMIT 1");
@@ -157,7 +163,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return { counts: this.#state.counts(), totals: this.#state.totals(), audit, cycle };
   }
 
-  /** Returns a cycle with its keywords; undefined if the agent has not decided it, or has deleted it. */
+  /** Returns a cycle with its keywords; undefined if the agent has not decided about the cycle, or has deleted the cycle. */
   cycle(cycle: string): (CycleView & { keywords: CycleKeyword[] }) | undefined {
     const row = this.#tables.made ? this.#cycles.find(cycle) : undefined;
     return row && { ...this.#view(row), keywords: this.#cycles.keywords(cycle) };
@@ -230,8 +236,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   }
 
   /**
-   * Checks whether recorded work has failed. While requests are held back, failed work allows further ones; while a cycle is running, a
-   * failure is an outcome.
+   * Checks whether work that is recorded as running has failed. While requests are held back, failed work makes room for further requests.
+   * While a cycle is running, a failure is the outcome of a keyword.
    */
   async #lookAtOpenWork(tenantId: string, settings: BrandSettings): Promise<void> {
     const now = Date.now();
@@ -245,8 +251,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   }
 
   /**
-   * Updates the keywords of running cycles: failed work that an operator has retried is in progress again, and a draft has failed if its
-   * publication stopped on every site.
+   * Updates the keywords of running cycles. Failed work that an operator has retried is in progress again. A draft has failed if its
+   * publication has stopped on every site.
    */
   async #lookAtCycles(tenantId: string, { sites }: BrandSettings): Promise<void> {
     const publisher = this.#catalog().performer(ContentPublish.type).name;
@@ -275,9 +281,12 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     });
   }
 
-  /** Ends each cycle in which all keywords have an outcome, and publishes each end once: the event is named by cycle and round. */
+  /**
+   * Ends each cycle in which all keywords have an outcome. Each end is published once, because the event's key contains the cycle and the
+   * round.
+   */
   async #endCycles(tenantId: string, brand: string, settings: BrandSettings): Promise<void> {
-    // The status of a failed instance is read now, because it may have been retried since.
+    // The status of a failed instance is read now, because an operator may have retried the instance in the meantime.
     if (this.#cycles.isDue()) await this.#lookAtCycles(tenantId, settings);
     this.ctx.storage.transactionSync(() => this.#cycles.end(Date.now()));
     const ends = this.#cycles.untold();
@@ -301,15 +310,15 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     if (this.#cycles.isDue()) await this.#wakeBy(Date.now());
   }
 
-  /** Returns the commands to send next, the delay of each, and the start of their spacing. */
+  /** Returns the commands to send next, the delay of each command, and the time from which the delays were computed. */
   #leave({ rate_per_second }: BrandSettings, now: number): { due: KeywordRequest[]; delays: number[]; from: number } {
     const due = this.#state.requests("to_send", SEND);
     return { due, ...this.#pacer.spread(due.length, rate_per_second, now) };
   }
 
   /**
-   * Records the result of a command. A refused command, or one that belongs to another job, becomes a visible decision and no longer
-   * counts. If this deployment lacks the binding, the command remains for another deployment.
+   * Records the result of a command. If a command is refused, or its instance belongs to another job, the log of decisions shows the
+   * reason, and the command no longer counts. If this deployment lacks the binding, the command remains for another deployment.
    */
   #sent({ instance_id, cycle, spelled, correlation_id }: KeywordRequest, answer: Accepted | MillraceError | undefined): void {
     if (codeOf(answer) === "config_invalid") return;

@@ -4,9 +4,9 @@ import { keywordKey } from "./keyword.ts";
 import type { Cycle } from "./requests.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** The outcomes of a keyword in its cycle. The outcomes of keywords are counted at the end of their cycle. */
+/** The possible outcomes of a keyword in its cycle. The end of a cycle counts the keywords with each outcome. */
 const OUTCOMES = ["published", "rejected", "failed", "skipped"] as const;
-/** The states of a keyword before it has an outcome. */
+/** The possible states of a keyword that has no outcome yet. */
 const RUNNING = ["held", "researching", "writing", "draft"] as const;
 export const CYCLE_KEYWORD_STATES = [...RUNNING, ...OUTCOMES] as const;
 export type CycleKeywordState = (typeof CYCLE_KEYWORD_STATES)[number];
@@ -18,9 +18,9 @@ export interface CycleKeyword {
   keyword: string;
   state: CycleKeywordState;
   verdict: Verdict;
-  /** The instance that researches the keyword; null if there is none. */
+  /** The id of the instance that researches the keyword; null if no instance researches the keyword. */
   research_instance_id: string | null;
-  /** The keyword's article; null before it is written. */
+  /** The id of the keyword's article; null before the article is written. */
   content_id: string | null;
 }
 
@@ -28,7 +28,7 @@ export interface CycleKeyword {
 export interface CycleRow {
   place: number;
   cycle: string;
-  /** The number of the cycle's round, which increases by one each time that new keywords are added after its end. */
+  /** The number of the cycle's round, which increases by one each time that new keywords are added to an ended cycle. */
   round: number;
   priority: Priority;
   correlation_id: string;
@@ -37,7 +37,7 @@ export interface CycleRow {
   ended_at: number | null;
 }
 
-/** The end of a cycle's round, with the data of its event. */
+/** The end of a cycle's round, with the data of the event about this end. */
 export interface CycleEnd extends CycleOutcomes {
   cycle: string;
   round: number;
@@ -47,7 +47,10 @@ export interface CycleEnd extends CycleOutcomes {
   tracestate: string | null;
 }
 
-/** A keyword in the plan of a cycle: the decision about it, and its request unless there is none. */
+/**
+ * A keyword in the plan of a cycle, with the decision about the keyword. If the decision starts work, the entry also contains the id of the
+ * request.
+ */
 export interface CycleEntry {
   keyword: string;
   verdict: Verdict;
@@ -55,8 +58,9 @@ export interface CycleEntry {
 }
 
 /**
- * The SQL expression of the state of a keyword `k`, derived from the rows of its request and of its articles at each read. Therefore the
- * order and the number of events do not matter. A restarted instance may have led to several articles: the best one counts.
+ * The SQL expression of the state of a keyword `k`, derived from the rows of the keyword's request and articles at each read. Therefore the
+ * order and the number of events do not matter. A restarted instance may have led to several articles, of which the article with the best
+ * state counts.
  */
 const STATE = `CASE
   WHEN k.verdict = 'skipped' THEN 'skipped'
@@ -74,7 +78,7 @@ const STATE = `CASE
 const IS_RUNNING = `${STATE} IN (${RUNNING.map((state) => `'${state}'`).join(", ")})`;
 const COLUMNS = "place, cycle, round, priority, correlation_id, started_at, ended_at";
 
-/** An agent's cycles: which keywords each one has, and whether all of them have an outcome. */
+/** An agent's cycles. The class stores the keywords of each cycle, and finds the cycles in which all keywords have an outcome. */
 export class CycleBook {
   readonly #sql: SqlStorage;
 
@@ -83,7 +87,10 @@ export class CycleBook {
     this.#sql = sql;
   }
 
-  /** Adds the keywords of a plan to their cycle. A cycle that had ended continues with its next round, if one of the keywords is new. */
+  /**
+   * Adds the keywords of a plan to the plan's cycle. If the cycle has ended and at least one of the keywords is new, the cycle continues
+   * with the next round.
+   */
   plan(asked: Cycle, entries: readonly CycleEntry[], now: number): void {
     const { cycle, priority, correlation_id, instance_id, traceparent, tracestate = null } = asked;
     this.#sql.exec(
@@ -108,7 +115,9 @@ export class CycleBook {
     this.#sql.exec("UPDATE cycle_runs SET round = round + 1, ended_at = NULL WHERE cycle = ? AND ended_at IS NOT NULL", cycle);
   }
 
-  /** Records that a keyword's request had no result: the agent skipped it after all, or the engine refused it. */
+  /**
+   * Records that a keyword's request started no work, because the agent skipped the request after all or the engine refused the request.
+   */
   decided(request: string, verdict: "skipped" | "refused"): void {
     this.#sql.exec("UPDATE cycle_keywords SET verdict = ? WHERE request = ?", verdict, request);
   }
@@ -125,12 +134,12 @@ export class CycleBook {
     return this.#rows("SELECT 1 FROM cycle_runs WHERE ended_at IS NULL LIMIT 1").length > 0;
   }
 
-  /** True if a cycle must be ended, or an end has no event yet. */
+  /** True if a cycle must be ended, or if the event about an end has not been sent yet. */
   isDue(): boolean {
     return this.#complete().length > 0 || this.untold().length > 0;
   }
 
-  /** Selects the drafts of running cycles, with the time of their last change in milliseconds. */
+  /** Selects the drafts of running cycles, each with the time of its last change in milliseconds. */
   drafts(): { content_id: string; at: number }[] {
     return this.#rows(
       `SELECT a.content_id, a.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN begun b USING (request)
@@ -139,7 +148,7 @@ export class CycleBook {
     );
   }
 
-  /** Selects the failed work of running cycles: instances of research and articles, with the time of their start in milliseconds. */
+  /** Selects the failed work of running cycles: the instances of research and of articles, each with its start time in milliseconds. */
   failed(): { instance_id: string; at: number }[] {
     return this.#rows(
       `SELECT q.instance_id, q.at FROM cycle_runs r JOIN cycle_keywords k USING (cycle) JOIN requests q ON q.instance_id = k.request
@@ -160,7 +169,7 @@ export class CycleBook {
     }
   }
 
-  /** Selects the ends of cycles whose events are not sent yet. */
+  /** Selects the ends of cycles for which no event has been sent yet. */
   untold(): CycleEnd[] {
     const rows = this.#rows<Omit<CycleEnd, keyof CycleOutcomes> & { outcomes: string }>(
       `SELECT e.cycle, e.round, e.outcomes, r.correlation_id, r.causation_id, r.traceparent, r.tracestate
@@ -173,7 +182,7 @@ export class CycleBook {
     this.#sql.exec("UPDATE cycle_ends SET is_told = 1 WHERE cycle = ? AND round = ?", cycle, round);
   }
 
-  /** Counts the keywords of a cycle by their present state. */
+  /** Counts the keywords of a cycle in each present state. */
   counts(cycle: string): CycleOutcomes & { running: number } {
     const counts = { published: 0, rejected: 0, failed: 0, skipped: 0, running: 0 };
     for (const { state, count } of this.#rows<{ state: CycleKeywordState; count: number }>(
@@ -185,7 +194,7 @@ export class CycleBook {
     return counts;
   }
 
-  /** Returns the outcomes in the event of a cycle's last end; null before the first end. */
+  /** Returns the outcomes that the event about a cycle's last end contains; null before the first end. */
   lastEnd(cycle: string): CycleOutcomes | null {
     const select = "SELECT outcomes FROM cycle_ends WHERE cycle = ? ORDER BY round DESC LIMIT 1";
     const [row] = this.#rows<{ outcomes: string }>(select, cycle);
@@ -196,12 +205,12 @@ export class CycleBook {
     return this.#rows<CycleRow>(`SELECT ${COLUMNS} FROM cycle_runs WHERE cycle = ?`, cycle)[0];
   }
 
-  /** Lists cycles before a position, newest first. */
+  /** Lists the cycles that are older than a position, newest first. */
   list(before: number, limit: number): CycleRow[] {
     return this.#rows(`SELECT ${COLUMNS} FROM cycle_runs WHERE place < ? ORDER BY place DESC LIMIT ?`, before, limit);
   }
 
-  /** Lists a cycle's keywords, in their order. */
+  /** Lists a cycle's keywords, in the order in which the plan added them. */
   keywords(cycle: string): CycleKeyword[] {
     return this.#rows(
       `SELECT k.spelled AS keyword, ${STATE} AS state, k.verdict, k.request AS research_instance_id,
@@ -212,7 +221,7 @@ export class CycleBook {
     );
   }
 
-  /** Deletes cycles that ended long ago. */
+  /** Deletes cycles that ended before the retention period. */
   prune(now: number): void {
     this.#sql.exec(
       "DELETE FROM cycle_runs WHERE ended_at < ? AND cycle NOT IN (SELECT cycle FROM cycle_ends WHERE is_told = 0)",

@@ -1,10 +1,10 @@
-/** Research younger than this is reused. */
+/** Research that is younger than this is reused. */
 export const FRESH_MS = 7 * 86_400_000;
 
 /**
- * `requested`: research of the keyword has started. `reused`: an article has started with existing research. `skipped`: the keyword needs
- * no work. `held`: the keyword waits until the brand's limit allows it. `resumed`: the keyword was held back, and has now started.
- * `refused`: the keyword could not be started, and needs an operator.
+ * `requested`: research of the keyword has started. `reused`: work on an article has started with existing research. `skipped`: the keyword
+ * needs no work. `held`: work on the keyword waits until the brand's limit allows more work. `resumed`: the keyword was held back, and work
+ * on the keyword has now started. `refused`: work on the keyword could not be started, and needs an operator.
  */
 export const VERDICTS = ["requested", "reused", "skipped", "held", "resumed", "refused"] as const;
 export type Verdict = (typeof VERDICTS)[number];
@@ -22,7 +22,7 @@ export interface Grounds {
 
 export interface Decided {
   verdict: Verdict;
-  /** The reason of the decision in one sentence. */
+  /** The reason for the decision in one sentence. */
   reason: string;
   grounds: Grounds;
 }
@@ -37,20 +37,20 @@ export interface KnownKeyword {
   writing?: string;
   /** The id of the instance that researches the keyword. */
   researching?: string;
-  /** The cycle in which the keyword is held back. */
+  /** The name of the cycle whose request for the keyword is held back. */
   heldBy?: string;
   /** The keyword's newest research, with its time in milliseconds. */
   research?: { id: string; at: number };
 }
 
-/** The limit of a brand for work in progress, and its present use. */
+/** The brand's maximum of unfinished work, and the present amount of unfinished work. */
 export interface Room {
   drafts: number;
   on_their_way: number;
   max_drafts: number;
 }
 
-/** Decides about a keyword: the whole rule, in order. */
+/** Decides about a keyword. The function contains the whole rule, and the first condition that applies decides. */
 export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   const { live, draft, writing, researching, heldBy, research } = known;
   if (live) return skipped("The keyword has a published article.", { content_id: live });
@@ -67,7 +67,7 @@ export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   return { verdict: "requested", reason, grounds: { ...room } };
 }
 
-/** Decides about a keyword that was requested outside a cycle: the brand's limit does not apply, even if the keyword was held back. */
+/** Decides about a keyword that was requested outside a cycle. The brand's limit does not apply, even if a cycle holds the keyword back. */
 export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): Decided {
   const { grounds, ...decided } = decide(known, { drafts: 0, on_their_way: 0, max_drafts: 1 }, at);
   const { content_id, research_id, instance_id } = grounds;
@@ -77,7 +77,7 @@ export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): 
   };
 }
 
-/** Decides about a held keyword again; undefined while the keyword remains held. */
+/** Decides about a held keyword again. The result is undefined while the keyword remains held. */
 export function decideAgain(known: KnownKeyword, room: Room, at: number): Decided | undefined {
   const { heldBy: _, ...others } = known;
   const decided = decide(others, room, at);

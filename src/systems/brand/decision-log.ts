@@ -2,9 +2,9 @@ import type { Decided, Grounds, Verdict } from "./decide.ts";
 import { keywordKey } from "./keyword.ts";
 import { KEEP_MS } from "./schema.ts";
 
-/** A decision of a brand's agent, as lists show it. */
+/** A decision of a brand's agent, in the form in which lists contain decisions. */
 export interface Decision {
-  /** The number of the decision among those of its brand. */
+  /** The number of the decision among all decisions about its brand. */
   place: number;
   /** The time of the decision in milliseconds. */
   at: number;
@@ -23,10 +23,10 @@ export interface DecisionFilter {
   limit: number;
 }
 
-/** Maximum decisions that are kept, none longer than `KEEP_MS`. */
+/** Maximum number of decisions that are kept. Decisions that are older than `KEEP_MS` are deleted in any case. */
 const KEEP_DECISIONS = 5000;
 
-/** An agent's decisions and their reasons. */
+/** An agent's decisions, each with its reason. */
 export class DecisionLog {
   readonly #sql: SqlStorage;
 

@@ -24,15 +24,15 @@ export function brandOf({ payload_inline }: Envelope): string {
 }
 
 /**
- * Applies an event to the state of a brand's agent. The same events in any order and number give the same state of the agent. `writer` is
- * the workflow that writes an article from research. Events of other types are ignored.
+ * Applies an event to the state of a brand's agent. The same events give the same state of the agent in any order, even if events are
+ * repeated. `writer` is the workflow that writes an article from research. Events of other types are ignored.
  */
 export function foldEvent(state: BrandState, envelope: Envelope, writer: string): void {
   const at = Date.parse(envelope.created_at);
   if (envelope.message_type === ResearchCompleted.type) {
     const { research_id, keyword } = ResearchCompleted.payload.parse(envelope.payload_inline);
     const [request = ""] = envelope.causation_id.split("/");
-    // Reused research keeps its age; only the instance that made the research reports its time.
+    // Reused research keeps its age, so only an event from the instance that did the research sets the time of the research.
     if (request === research_id) state.researched(research_id, keyword, at);
     state.begun(request, instanceId(envelope.tenant_id, writer, envelope.idempotency_key), keyword, at);
   }

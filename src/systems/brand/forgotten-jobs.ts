@@ -2,8 +2,8 @@ import type { Rewritten } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
 
 /**
- * Columns of an agent's tables that may contain names of jobs or cycles, with the row's key columns. Keywords name work and no person, so
- * they remain.
+ * Columns of an agent's tables that may contain names of jobs or cycles, each with the key column of its table. Keywords name work and not
+ * persons, so keywords remain.
  */
 const TEXTS = [
   ["requests", "place", "correlation_id"],
@@ -22,7 +22,10 @@ const TEXTS = [
   ["cycle_ends", "place", "cycle"],
 ] as const;
 
-/** The SQL expression of a row's state: that of a request, or `to_send` for a cycle while the event of its end is in transit. */
+/**
+ * The SQL expression of a row's state. For a request it is the state of the request. For a cycle it is `to_send` while the event about the
+ * cycle's end is not sent.
+ */
 function stateOf(table: (typeof TEXTS)[number][0]): string {
   if (table === "requests") return "state";
   if (!table.startsWith("cycle_")) return "''";
@@ -30,9 +33,9 @@ function stateOf(table: (typeof TEXTS)[number][0]): string {
 }
 
 /**
- * Replaces a person's ids by pseudonyms in an agent's job names. A request in transit is not changed yet, because its command has the same
- * name. Neither is a held request whose cycle contains the id, because its command's key contains the cycle, nor a cycle's end. With
- * `apply: false` the function only counts the names to replace.
+ * Replaces a person's ids by pseudonyms in an agent's job names. A request that is in transit is not changed yet, because its command
+ * contains the same name. A held request whose cycle contains the id is not changed yet, because the key of its command contains the cycle.
+ * The end of a cycle is not changed before its event is sent. With `apply: false` the function only counts the names that it would replace.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
   const traces = new Traces(person);
@@ -51,7 +54,7 @@ export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): 
       found[isFree ? "changed" : "waiting"]++;
       if (!apply || !isFree) continue;
       if (table === "trace_states") sql.exec("DELETE FROM trace_states WHERE instance_id = ?", of);
-      // A later cycle of the same name has the same pseudonym, and replaces the earlier one.
+      // A later cycle of the same name has the same pseudonym, so its row replaces the row of the earlier cycle.
       else sql.exec(`UPDATE OR REPLACE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
     }
   }

@@ -3,18 +3,19 @@ import { MAX_DELAY_SECONDS } from "millrace";
 /** Compensates floating-point error in sums of fractions of a second. */
 const ROUNDING_SLACK_MS = 0.5;
 
-/** The delays of paced messages, and the time at which the next one may leave. */
+/** The delays of paced messages, and the earliest time of the next message. */
 export interface Paced {
   delays: number[];
   /**
-   * The time at which the next message may leave, in milliseconds. Pass this time to the next call, so that two fan-outs share one pace.
+   * The earliest time at which the next message may be sent, in milliseconds. Pass this time to the next call, so that two fan-outs
+   * together do not exceed the rate.
    */
   next: number;
 }
 
 /**
- * Spreads messages over the coming seconds at a rate per second. A queue counts delays in whole seconds, so each clock second gets the
- * rate, rounded up. At rates below one per second, each message has its own second.
+ * Spreads messages over the coming seconds at a rate per second. A queue counts delays in whole seconds, so each clock second gets at most
+ * the rate, rounded up to a whole number of messages. If the rate is below one message per second, each second gets at most one message.
  */
 export function pace(messages: number, ratePerSecond: number, next: number, now: number): Paced {
   const second = Math.floor(now / 1000);
@@ -26,7 +27,7 @@ export function pace(messages: number, ratePerSecond: number, next: number, now:
   return { delays, next: start + (messages * 1000) / ratePerSecond };
 }
 
-/** The stored pace of one agent's commands, shared by all fan-outs. */
+/** The stored pace of one agent's commands, which all fan-outs of the agent share. */
 export class Pacer {
   readonly #sql: SqlStorage;
 
@@ -34,7 +35,7 @@ export class Pacer {
     this.#sql = sql;
   }
 
-  /** Returns the delays of this many messages, and the earliest time of the first. */
+  /** Returns the delays of the given number of messages, and the earliest time of the first message. */
   spread(messages: number, ratePerSecond: number, now: number): { delays: number[]; from: number } {
     const from = this.#nextAt(ratePerSecond, now);
     const { delays, next } = pace(messages, ratePerSecond, from, now);
@@ -42,13 +43,14 @@ export class Pacer {
     return { delays, from };
   }
 
-  /** Undoes the spacing of messages that were not sent after all. */
+  /** Resets the pace to an earlier time, because messages after that time were not sent. */
   goBack(at: number): void {
     this.#sql.exec("UPDATE agent SET next_at = ?", at);
   }
 
   /**
-   * Returns the time at which the next message may leave. A new rate applies at once: the delay that the previous rate caused is dropped.
+   * Returns the earliest time at which the next message may be sent. A new rate applies at once, so a longer delay that the previous rate
+   * caused is shortened.
    */
   #nextAt(rate: number, now: number): number {
     const { next_at } = this.#sql.exec<{ next_at: number }>("SELECT next_at FROM agent").one();

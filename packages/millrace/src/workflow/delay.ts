@@ -6,15 +6,15 @@ import type { Retries } from "../guard/step.ts";
 import type { Pass } from "../pass/pass.ts";
 
 /**
- * Milliseconds before a step's next attempt: the policy's back-off (linear and exponential: at most 1 h), or the wait that the error
- * requests if that is longer. An error never shortens the back-off: an upstream that requests 0 or 1 s each time would use up all attempts
- * within seconds.
+ * Returns the milliseconds before a step's next attempt: the longer of the policy's back-off and the wait that the error requests. A linear
+ * or exponential back-off is at most 1 h. An error never shortens the back-off, because an upstream that requests 0 or 1 s each time would
+ * use up all attempts within seconds.
  */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
   return pauseMs(Math.max(Math.min(askedDelayMs(error) ?? 0, MAX_ASKED_MS), backOffMs(retries, attempt)));
 }
 
-/** Limit on the wait that an error requests: the platform ends a step if the delay is too long. */
+/** Maximum wait that an error can request, because the platform ends a step whose delay is too long. */
 const MAX_ASKED_MS = 12 * 3_600_000;
 
 function backOffMs(retries: Retries, attempt: number): number {
@@ -29,7 +29,10 @@ function backOffMs(retries: Retries, attempt: number): number {
   }
 }
 
-/** The platform streams an instance's past events, then new ones. All past events are read when no event arrives for this long. */
+/**
+ * The platform streams an instance's past events, and after that its new events. If no event arrives for this long, all past events have
+ * been read.
+ */
 const WAIT_MS = { first: 1000, next: 50 };
 
 export async function wasSlept({ env, workflow, instanceId }: Pass, label: string): Promise<boolean> {

@@ -13,7 +13,7 @@ import { wasSlept } from "./delay.ts";
 import type { Platform } from "./platform.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
-/** Executes the steps of a workflow: a step runs on the platform, or returns its output from the inbox. */
+/** Executes the steps of a workflow. A step runs on the platform, unless its recorded output is in the inbox. */
 export class Doing implements Taking {
   constructor(
     readonly pass: Pass,
@@ -24,7 +24,7 @@ export class Doing implements Taking {
   read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output> {
     const { pass, platform } = this;
     const attempt = async (nth: number) => {
-      // A read succeeds even if the database is unavailable for this record.
+      // The read continues even if the database is unavailable for this write.
       await pass.keepCaught(step).catch(() => undefined);
       return (await skippedRead(pass, step)) ?? read(nth);
     };

@@ -1,8 +1,8 @@
 import type { StepCall } from "../pass/step-call.ts";
 
 /**
- * An undo throws this error at the first step without a recorded outcome, because it has nothing to undo after that step. The error unwinds
- * the workflow's code. If the code catches the error, the undo continues.
+ * An undo throws this error at the first step without a recorded outcome, because no effect after that step needs an undo. The error
+ * unwinds the workflow's code. If the code catches the error, the undo continues.
  */
 export class EndOfRecord extends Error {
   override readonly name = "EndOfRecord";

@@ -13,17 +13,17 @@ import type { Pass } from "../pass/pass.ts";
 import type { End } from "../store/instances/run.ts";
 import type { Platform } from "./platform.ts";
 
-/** The keeper checks a run whose age is below this within 30 s (`pauseMs`). */
+/** The keeper checks a run that is younger than this within 30 s (`pauseMs`). */
 const YOUNG_MS = 60_000;
 
 /**
- * Reports how a run ended, under the number of that run. The function never throws: the keeper finds an unreported end when it polls the
- * platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
+ * Reports how a run ended, with the number of that run. The function never throws, because the keeper finds an unreported end when the
+ * keeper polls the platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
  */
 export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
   pass.progress.flush();
   try {
-    // Callbacks, alerts and metrics show the error code without its message, so values in the code are redacted.
+    // Callbacks, alerts and metrics show the error code without the error's message, so values in the code are redacted.
     const failure = why && { ...why, code: shownCode(pass.hide, why.code) };
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
@@ -52,7 +52,7 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
 
 const CALL_LIMIT_MS = 2000;
 
-/** Asks the keeper to send the callback at once. The function never throws: the keeper finds pending callbacks. */
+/** Asks the keeper to send the callback at once. The function never throws, because the keeper finds pending callbacks in any case. */
 async function callBack({ env, instanceId }: Pass): Promise<void> {
   try {
     await crashPoint("ended, callback not stored", instanceId);
@@ -62,7 +62,10 @@ async function callBack({ env, instanceId }: Pass): Promise<void> {
   }
 }
 
-/** Releases the instance's turn in its lane, while the end of the run is written. The function never throws. */
+/**
+ * Ends the instance's turn in the lane of the instance. The call runs in parallel with the write of the run's end. The function never
+ * throws.
+ */
 async function tellLane({ env, queue, envelope, instanceId }: Pass, end: RunEnd): Promise<void> {
   if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
   const untold = await crashPoint("L12 ended, lane not notified", instanceId).catch(() => true);

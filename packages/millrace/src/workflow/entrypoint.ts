@@ -57,7 +57,7 @@ export interface RunsClass {
 
 /**
  * Creates the one class for all workflows of a catalog: `export class Runs extends runs(app) {}`. A workflow that has a binding, or an
- * exported class with its name, does not use it.
+ * exported class with the workflow's name, does not use this class.
  */
 export function runs(catalog: Deployment & { readonly workflows: readonly AnyWorkflow[] }): RunsClass {
   const byName = new Map(catalog.workflows.map((workflow) => [workflow.name, workflow]));
@@ -78,7 +78,10 @@ export function runs(catalog: Deployment & { readonly workflows: readonly AnyWor
 
 const NOT_AWAITED = "The step was not awaited: the workflow code ended without it. Write await before it, or pass it to Promise.all.";
 
-/** Refuses a message of another workflow: if two bindings name one class, it would run both workflows. Errors: `config_invalid`. */
+/**
+ * Refuses a message of another workflow, because a class that two bindings name would otherwise run both workflows. Errors:
+ * `config_invalid`.
+ */
 function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope): void {
   if (type === on.type) return;
   throw new MillraceError(
@@ -94,14 +97,16 @@ interface Given {
   readonly steps: WorkflowStep;
 }
 
-/** Executes one replay of the workflow's code, to run or to undo it: reads the message, runs the code, reports the end. */
+/**
+ * Executes one replay of the workflow's code, for a run or an undo. The method reads the message, executes the code and reports the end.
+ */
 async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, deployment }: Given): Promise<unknown> {
   const { envelope: message, createdAt, undoes } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
   const { name: workflow, on } = definition;
   const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
-  // The query starts before the payload is read, because the first step needs its result.
+  // The query starts before the payload is read, because the first step needs the result of the query.
   if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
@@ -128,11 +133,12 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
   } catch (thrown) {
-    // The flag shows that the platform ended the replay; the error's message does not, because the app may throw the same message.
+    // Only the flag proves that the platform ended the replay, because the app may throw an error with the same message.
     if (platform.brokenOff.isSo) throw thrown;
     const error = asWrongStatement(readable(thrown));
     await platform.whenQuiet();
-    // A complete run that the platform restarts does nothing and stays complete, even if its code takes another path now.
+    // A complete run that the platform restarts does nothing and stays complete, even if the workflow's code takes another path in this
+    // replay.
     if (pass.run.isComplete) return undefined;
     const failure = pass.isStopped ? undefined : pass.reasonFor(error);
     if (failure) await tellEnd(pass, platform, "errored", failure);

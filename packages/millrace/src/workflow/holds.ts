@@ -18,10 +18,10 @@ interface WaitSteps {
   waitFor(label: string, type: string, timeout: Duration): Promise<object>;
 }
 
-/** Number of early timers of the platform in a row after which its error counts as a failure. */
+/** If the platform's timer fires early this many times in a row, the platform's error counts as a failure. */
 const EARLY_TIMERS = 5;
 
-/** If a wait ends sooner than this in a later replay, the platform has completed the wait before. */
+/** If a wait ends sooner than this in a later replay, the platform completed the wait during an earlier replay. */
 const REMEMBERED_MS = 200;
 
 /** The waits of one replay: for events, for answers and for the end of a pause. While a run is paused, none of its waits begins or ends. */
@@ -47,9 +47,9 @@ export class Holds {
   }
 
   /**
-   * Waits for an event, or for an answer to a question. When the platform's timeout ends the wait, the database decides by its clock: it
-   * may contain an answer that could not be sent. If the platform's timer fires early, the function waits for the rest of the time. The
-   * code of a paused run continues after the resume.
+   * Waits for an event, or for an answer to a question. When the platform's timeout ends the wait, the database decides by the database's
+   * clock, because an answer may be stored that could not be sent. If the platform's timer fires early, the function waits for the rest of
+   * the time. The code of a paused run continues after the resume.
    */
   async awaitOr<Told, End extends object>(
     step: StepCall,
@@ -84,8 +84,9 @@ export class Holds {
   }
 
   /**
-   * Holds a sleep or a wait of a paused run, before it begins and after it ends. "asked" polls the status of the run, so that the next step
-   * does not need to. "heard" uses the status that was received last, for a wait that an earlier replay completed.
+   * Delays the start and the end of a sleep or wait while the run is paused. The mode "asked" polls the status of the run, so that the next
+   * step does not need to poll the status. The mode "heard" is for a wait that an earlier replay completed, and uses the last status that
+   * was received.
    */
   async unlessPaused(step: StepCall, how: "asked" | "heard"): Promise<void> {
     const { run } = this.#pass;
@@ -94,7 +95,10 @@ export class Holds {
     }
   }
 
-  /** All branches of a paused run wait for one event together: if each waited, one would consume the event of the others. */
+  /**
+   * All branches of a paused run share one wait for the resume event. If each branch had its own wait, the first branch would consume the
+   * event for which the other branches wait.
+   */
   async untilResumed(step: StepCall, round: number): Promise<void> {
     const { label, guarded = false } = step;
     this.#counts.set(label, round);
@@ -104,7 +108,7 @@ export class Holds {
     if (wanted !== "paused") return;
     this.#resumed ??= this.#steps
       .waitFor(ownName(label, "paused", round), resumeEventType(this.#pass.instanceId), "365 days")
-      // The status in the database decides whether the run continues, however the wait ended.
+      // After any end of the wait, only the run's status in the database decides whether the run continues.
       .catch(() => undefined)
       .finally(() => {
         this.#resumed = undefined;

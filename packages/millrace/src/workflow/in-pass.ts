@@ -4,7 +4,7 @@ type FirstAttempt<T> = { readonly result: T } | { readonly attempt: Promise<T> }
 
 /**
  * Makes the first attempt at an inline step within the replay. If the attempt is slow, fails, is paused or has an unknown outcome, the step
- * continues as a platform step, which can wait.
+ * continues as a platform step. A platform step can wait.
  */
 export async function attemptInPass<T>(lean: LeanSteps, label: string, make: () => Promise<T>): Promise<FirstAttempt<T>> {
   const slow = Promise.withResolvers<undefined>();

@@ -5,8 +5,8 @@ import type { Seen } from "../store/inbox/entry.ts";
 import { isAnswered } from "./found.ts";
 
 /**
- * The steps without a recorded outcome when an undo began: steps that failed without a record, and steps that the preceding cancel or
- * restart interrupted. The steps without an outcome are queried once per replay.
+ * The steps that had no recorded outcome when an undo began. These steps failed without a record, or the preceding cancel or restart
+ * interrupted them. The steps without an outcome are queried once per replay.
  */
 export class LeftOpen {
   readonly #pass: Pass;
@@ -17,9 +17,9 @@ export class LeftOpen {
   }
 
   /**
-   * True for a step without a recorded outcome when the undo began. `last` is the newest entry of the step's effect; `failed` is true if
-   * the code receives the step's failure. The result is false if an earlier replay of this undo has undone the step: the step has a record
-   * then. The outcome of a step that an operator excluded from the undo stays unknown.
+   * True for a step without a recorded outcome when the undo began. `last` is the newest entry of the step's effect. `failed` is true if
+   * the code receives the step's failure. The result is false if an earlier replay of this undo has undone the step, because the step then
+   * has a record. The outcome of a step that an operator excluded from the undo stays unknown.
    */
   async has(label: string, last: Seen | undefined, failed: boolean): Promise<boolean> {
     if (last !== undefined && last.state !== "failed") return false;

@@ -22,7 +22,7 @@ export async function mapItems<Item, Output>(
   const worker = async () => {
     for (const [index, item] of pending) {
       await one(index, item).catch((error) => {
-        // In an undo, an item without effects does not end the other items.
+        // In an undo, an item that reaches the end of its record does not end the other items.
         if (!(error instanceof EndOfRecord)) throw error;
         ended = error;
       });

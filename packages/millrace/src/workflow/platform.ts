@@ -22,12 +22,15 @@ import { attemptInPass } from "./in-pass.ts";
 import { StepAttempts } from "./step-attempts.ts";
 import { endsStep, fromStepError } from "./step-error.ts";
 
-/** A platform step: one of the code's steps, or a step that the engine adds for one of them. */
+/** A platform step: a step of the workflow's code, or a step that the engine adds for a step of the code. */
 type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
 
 const MOST_ROUNDS = 10;
 
-/** The platform steps of one replay: each is billed once and stored once. The replay itself makes the first attempt at an inline step. */
+/**
+ * The platform steps of one replay. The platform bills and stores each platform step once. The replay itself makes the first attempt at an
+ * inline step.
+ */
 export class Platform {
   readonly #pass: Pass;
   readonly #steps: WorkflowStep;
@@ -46,7 +49,7 @@ export class Platform {
   /**
    * Runs one step of the workflow as a platform step. The step's failures are recorded for the operator, terminal errors end the step, and
    * retries wait as long as the upstream requests. After the workflow's code has ended, only these steps begin: the engine's own steps
-   * (`always`), and guarded steps that the code had started.
+   * (`always`), and guarded steps that the code started before its end.
    */
   async do<T extends Rpc.Serializable<T>>(
     step: PlatformStep,
@@ -110,9 +113,9 @@ export class Platform {
   }
 
   /**
-   * The engine calls this method when the workflow's code has returned. Waits until every effect of the run has an outcome or was given up.
-   * An operator cannot retry an effect of a complete run, and an undo must find each effect. The function throws the failure of a step that
-   * the code did not await.
+   * The engine calls this method when the workflow's code has returned. Waits until every effect of the run has an outcome or has no
+   * further attempt. An operator cannot retry an effect of a complete run, and an undo must find each effect. The function throws the
+   * failure of a step that the code did not await.
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
@@ -156,7 +159,7 @@ export class Platform {
   }
 
   /**
-   * Handles the platform's rejection of a sleep or a wait. Throws the error if it is a timeout or a limit; any other error is the
+   * Handles the platform's rejection of a sleep or a wait. Throws the error if the error is a timeout or a limit. Any other error is the
    * platform's own failure.
    */
   #unlessAboutStep(error: unknown, step: PlatformStepName): Promise<never> {
@@ -182,8 +185,8 @@ export class Platform {
   }
 
   /**
-   * Reads data between the steps of a replay. If D1 or R2 is unavailable, a platform step with long retries repeats the read: an error
-   * between steps would end the instance at once.
+   * Reads data between the steps of a replay. If D1 or R2 is unavailable, a platform step with long retries repeats the read, because an
+   * error between steps would end the instance at once.
    */
   async reading<T>({ label, guarded = false }: PlatformStep, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
     for (let round = 1; ; round++) {
@@ -222,9 +225,9 @@ export class Platform {
   }
 
   /**
-   * Executes a step until it has an output. A step with an unknown outcome waits until an operator has decided; a paused run waits until it
-   * is resumed. After that, the next attempt is a platform step with its own name, because the platform remembers the earlier step. This
-   * attempt gets the key of the entry with the unknown outcome.
+   * Executes a step until it has an output. A step with an unknown outcome waits until an operator has decided. A step of a paused run
+   * waits until the run is resumed. The next attempt is a platform step with a new name, because the platform has stored the result of the
+   * earlier platform step. This attempt gets the key of the entry with the unknown outcome.
    */
   async settle<Output>(
     step: StepCall,
@@ -249,14 +252,14 @@ export class Platform {
   }
 
   async #untilResolved(step: StepCall, key: string, round: number): Promise<void> {
-    // The platform stores the unknown outcome, but may have lost the decision: the database has it.
+    // The platform stores the unknown outcome but may have lost the operator's decision, so the decision is read from the database.
     if (!isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) return;
     await this.reading(step, () => this.#pass.recorder.parked(this.#pass.instanceId));
     await this.waitFor(ownName(step.label, "in_doubt", round), doubtEventType(key), "365 days");
   }
 }
 
-/** A sleep that takes no longer than this may be new, or completed before and slow to load. */
+/** A sleep of at most this duration may be new. Alternatively, the sleep was completed before and its result loads slowly. */
 const SHORT_SLEEP_MS = 500;
 
 /** The policy of reads: retries for 5 minutes, at a constant interval so that the step continues soon after D1 or R2 is available. */

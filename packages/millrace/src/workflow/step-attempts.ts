@@ -11,23 +11,26 @@ import { asNamed, asStepError, endsStep } from "./step-error.ts";
 const TIMER_MARGIN_MS = 1000;
 
 /**
- * Number of characters of an attempt's error that are searched in the platform's error: the platform may add a prefix, or truncate a long
- * message.
+ * Number of characters of an attempt's error that are searched in the platform's error. The number is limited because the platform may add
+ * a prefix, or truncate a long message.
  */
 const COMPARED_CHARACTERS = 200;
 
-/** The error that records an attempt which the platform gave up and retried, because the attempt itself receives no error. */
+/** The error that is recorded for an attempt that the platform abandoned and retried. Such an attempt itself receives no error. */
 const HUNG = new MillraceError(
   "step_timeout",
   "The attempt did not end within its timeout, although its signal was aborted: the platform started another attempt.",
 );
 
-/** The attempts of this replay at one platform step, and their errors. */
+/** The attempts at one platform step in this replay, and the errors of these attempts. */
 export class StepAttempts {
   #ran = false;
   #failed = 0;
   #underWay: { attempt: number; since: number; watched: WatchedAttempt } | undefined;
-  /** The last attempt's error as the platform received it. The value is undefined during an attempt, and after a successful one. */
+  /**
+   * The last attempt's error, in the form in which the platform received the error. The value is undefined during an attempt, and after a
+   * successful attempt.
+   */
   #thrown: { readonly text: string; readonly isLast: boolean } | undefined;
 
   constructor(
@@ -39,7 +42,7 @@ export class StepAttempts {
     readonly timeoutMs: number,
   ) {}
 
-  /** False if no attempt of the step ran in this replay, because the platform remembers its result. */
+  /** False if no attempt of the step ran in this replay, because the platform has stored the step's result. */
   get ran(): boolean {
     return this.#ran;
   }
@@ -69,10 +72,11 @@ export class StepAttempts {
   }
 
   /**
-   * True when the platform's rejection of a step contains its outcome: the error of an attempt in any replay, or a limit or the timeout of
-   * the platform. False when the platform itself failed: a platform engine that a deployment resets rejects every call in progress, and the
-   * step may have succeeded. An unknown error text is the failure of the last attempt, if that failed in this replay: the platform may
-   * change characters of the text. Otherwise an unknown error text is the failure of an earlier replay, if there may have been one.
+   * True when the platform's rejection of a step contains the step's outcome. Such a rejection is the error of an attempt in any replay, or
+   * a limit or the timeout of the platform. False when the platform itself failed: a platform engine that a deployment resets rejects every
+   * call in progress, even if the step has succeeded. The platform may change characters of an error's text. Therefore an unknown text is
+   * the failure of the last attempt, if that attempt failed in this replay. Otherwise an unknown text is the failure of an earlier replay,
+   * if an earlier replay is possible.
    */
   isOutcome(error: unknown): boolean {
     const text = messageOf(error);
@@ -85,8 +89,8 @@ export class StepAttempts {
   }
 
   /**
-   * Records that the platform gave the step up, now or in an earlier replay. An attempt that exceeds its timeout receives no error from the
-   * platform. Returns true if the last attempt of the step hung.
+   * Records that the platform stopped retrying the step, in this replay or in an earlier replay. An attempt that exceeds its timeout
+   * receives no error from the platform. Returns true if the last attempt of the step hung.
    */
   noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now(), watched } = this.#underWay ?? {};
@@ -99,8 +103,8 @@ export class StepAttempts {
   }
 
   /**
-   * An attempt reports that its effect did not happen, but an earlier attempt, which hung or belonged to another replay or run, may have
-   * caused the effect.
+   * Marks the effect's outcome as unknown if an attempt reports that the effect did not happen but an earlier attempt may have caused it.
+   * The earlier attempt may have hung, or may belong to another replay or run.
    */
   #besideEarlier(attempt: number, error: unknown): unknown {
     const { failures, inbox } = this.pass;

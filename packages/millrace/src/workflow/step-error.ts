@@ -17,12 +17,12 @@ export function asPlatformError(error: unknown): unknown {
 }
 
 /**
- * Converts the error of a step to the error that the platform receives and stores. The message contains the code: the platform stores only
- * the message, and later replays need the code.
+ * Converts the error of a step to the error that the platform receives and stores. The message contains the code, because the platform
+ * stores only the message and later replays need the code.
  */
 export function asStepError(error: unknown): unknown {
-  // The platform itself could throw an error with the same message. The code in the message marks the error as that of an attempt, in this
-  // and every later replay.
+  // The platform itself could throw an error with the same message. The code in the message shows, in this replay and in later replays,
+  // that an attempt threw the error.
   const code = codeOf(error) ?? (isInfrastructure(error) ? "step_failed" : undefined);
   if (code === undefined) return withoutCode(error);
   const text = tellError({ message: messageOf(error), code, isFinal: saysTerminal(error), unclear: unclearOf(error) });
@@ -53,8 +53,8 @@ function isByName(error: unknown): boolean {
 }
 
 /**
- * Converts an error or a text whose message begins with `NonRetryableError`: the platform recognizes that prefix, and an error over RPC may
- * have only the prefix.
+ * Converts an error or a text that begins with `NonRetryableError`. The platform recognizes that prefix, and an error that passed through
+ * RPC may keep only that prefix.
  */
 export function asNamed(error: unknown): unknown {
   if (!(error instanceof Error || typeof error === "string") || codeOf(error) !== undefined || isByName(error)) return error;
@@ -64,7 +64,7 @@ export function asNamed(error: unknown): unknown {
   return Object.assign(new NonRetryableError(said), { stack: [begin, ...frames].join("\n") });
 }
 
-/** Restores a step's error with its code from the platform's error: all replays get the same error. */
+/** Restores a step's error with its code from the platform's error, so that all replays get the same error. */
 export function fromStepError(error: unknown): unknown {
   const told = readTold(messageOf(error));
   if (!told) return error;

@@ -31,8 +31,8 @@ import type { Platform } from "./platform.ts";
 import type { Taking } from "./taking.ts";
 
 /**
- * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. The type of any
- * other name becomes a literal type with the compiler's error message.
+ * A step name that is a string literal. A computed name could differ in the next replay, and the step would run twice. For a computed name,
+ * the type is a literal type whose text the compiler shows as the error message.
  */
 export type Literal<Name extends string> = string extends Name
   ? NoLiteral
@@ -44,8 +44,8 @@ type NoLiteral = "A step name is a literal; put data into { key }";
 
 export interface StepOptions {
   /**
-   * Distinguishes parallel or repeated calls with one name. Derive the key from the data, such as an item's id; never from a counter or the
-   * time.
+   * Distinguishes parallel or repeated calls that have the same step name. Derive the key from the data, such as an item's id. Never derive
+   * the key from a counter or the time.
    */
   key?: string;
   retries?: Retries;
@@ -58,8 +58,8 @@ interface ModeOption {
 }
 
 /**
- * The steps that a workflow's code can call. Each step is one platform step, billed and stored once. An inline step becomes a platform step
- * only if it is retried.
+ * The steps that a workflow's code can call. Each step is one platform step, which the platform bills once and stores once. An inline step
+ * becomes a platform step only if it is retried.
  */
 export class Steps {
   readonly #pass: Pass;
@@ -68,7 +68,7 @@ export class Steps {
   readonly #mode: StepMode;
   readonly #items: readonly string[];
 
-  /** The engine creates the object for each replay. `items` contains the keys of the enclosing maps. */
+  /** The engine calls the constructor for each replay. `items` contains the item keys of the enclosing calls of `map`. */
   constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, items: readonly string[] = []) {
     this.#pass = pass;
     this.#platform = platform;
@@ -86,7 +86,7 @@ export class Steps {
     const step = { ...this.#call(name, options.key), reads: true };
     const { env, envelope, instanceId } = this.#pass;
     const folder = `${envelope.tenant_id}/${instanceId}`;
-    // An attempt of a read that was given up may still write its output, so each attempt has its own path.
+    // An abandoned attempt at a read may still write its output, so each attempt has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
     return this.#taking.read(step, options, async (nth) => packOutput(env.PAYLOADS, path, await read(reportingOf(this.#pass, step, nth))));
   }
@@ -114,8 +114,8 @@ export class Steps {
   }
 
   /**
-   * Writes the app's rows and sends messages, exactly once, in one atomic write. `make` may read before it returns the writes. The function
-   * runs again at every attempt, so other actions in it must be repeatable.
+   * Writes the app's rows and sends messages, exactly once, in one atomic write. `make` may read data before `make` returns the writes.
+   * Every attempt calls `make` again, so other actions in `make` must be repeatable.
    */
   commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
@@ -130,14 +130,17 @@ export class Steps {
     return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
-  /** Sleeps for a duration. Do not compute the duration from the current time: the platform identifies the sleep by it. */
+  /**
+   * Sleeps for a duration. Do not compute the duration from the current time, because the platform identifies the sleep by its duration.
+   */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
     return this.#taking.sleep(this.#call(name, options.key), duration);
   }
 
   /**
-   * Waits for an event with a subject, also one that arrived before the wait began. Duplicates of an event, early, late or after a restart,
-   * are consumed once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once if no route signals the event.
+   * Waits for an event with a subject. The event may have arrived before the wait began. Duplicates of an event, early, late or after a
+   * restart, are consumed once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once if no route signals the
+   * event.
    */
   async waitFor<Name extends string, Payload>(
     name: Literal<Name>,
@@ -160,8 +163,8 @@ export class Steps {
   }
 
   /**
-   * Waits for an operator's answer through the API, or until the timeout, when `otherwise` applies. The keeper checks an instance that
-   * waits for an answer once an hour. A question has one answer, however often the instance restarts.
+   * Waits for an operator's answer through the API. After the timeout, `otherwise` applies. While an instance waits for an answer, the
+   * keeper checks the instance once an hour. A question has one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
@@ -169,9 +172,9 @@ export class Steps {
   }
 
   /**
-   * Runs a function for each item, at most `concurrency` (default 10) at a time. The platform steps of an item carry the item's key. The
-   * function returns the results in the order of the items. Errors: `config_invalid` if `items` is not an array, or `concurrency` not a
-   * whole number from 1.
+   * Runs a function for each item, at most `concurrency` (default 10) at a time. The names of an item's platform steps contain the item's
+   * key. The function returns the results in the order of the items. Errors: `config_invalid` if `items` is not an array, or `concurrency`
+   * not a whole number from 1.
    */
   async map<Item, Output>(
     items: readonly Item[],

@@ -24,9 +24,10 @@ export interface Undoable {
 
 /**
  * Undoes effects that are not undone yet, in the reverse order in which they happened. The recorded entry decides whether an effect can be
- * undone, as in the dry run: a handler that a deployment has added since applies to later effects only. The undo of an effect is a guarded
- * step, recorded in one write with the effect's entry, which is superseded. A repeated replay of the undo finds the remaining effects. A
- * retry of the instance then executes the effect again, under its next generation. The function returns the number of undone effects.
+ * undone, as in the dry run. An undo handler that a later deployment adds does not apply to effects that are already recorded. The undo of
+ * an effect is a guarded step, and one write both records the undo and marks the effect's entry as superseded. A repeated replay of the
+ * undo finds the remaining effects. A retry of the instance then executes the effect again, under its next generation. The function returns
+ * the number of undone effects.
  */
 export async function takeBack(pass: Pass, platform: Platform, undoable: readonly Undoable[], entries: readonly Seen[]): Promise<number> {
   let undone = 0;
@@ -51,8 +52,8 @@ export async function takeBack(pass: Pass, platform: Platform, undoable: readonl
 }
 
 /**
- * Returns the step that undoes an effect. The generation of that step is the current one, also if the undo happened and its output could
- * not be stored. If the effect was undone and executed again, the step has a new generation.
+ * Returns the step that undoes an effect. The undo step keeps its current generation until its output is stored, even if the undo has
+ * already happened. If the effect was undone and executed again, the undo step has a new generation.
  */
 function undoStep({ name, item, label }: StepCall, position: number, entries: readonly Seen[]): StepCall {
   const step = UNDO_PREFIX + name;

@@ -24,7 +24,7 @@ export interface EventRequest {
   readonly timeout?: Duration | undefined;
 }
 
-/** How steps behave in a replay: `Doing` executes steps, `Undoing` finds their recorded outcomes. */
+/** How steps behave in a replay: `Doing` executes the steps, and `Undoing` finds the recorded outcomes of the steps. */
 export interface Taking {
   read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output>;
   effect<Input, Output>(step: StepCall, request: EffectRequest<Input, Output>): Promise<Output>;

@@ -22,8 +22,8 @@ import { takeBack, type Undoable } from "./take-back.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
 /**
- * Undoes an instance: runs its workflow's code again with the recorded outcomes. The code determines which effects there were, with their
- * input and order. Then this class undoes the effects.
+ * Undoes an instance. The class first runs the code of the instance's workflow again with the recorded outcomes. The repeated code
+ * determines the effects of the run, their inputs and their order. Then this class undoes the effects.
  */
 export class Undoing implements Taking {
   readonly #pass: Pass;
@@ -31,7 +31,7 @@ export class Undoing implements Taking {
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #leftOpen: LeftOpen;
-  /** Resolved when the code has reached all recorded and all open steps: later steps have no effects. */
+  /** Resolved when the code has reached all recorded and all open steps, because later steps have no effects. */
   readonly #hasMetAll = Promise.withResolvers<undefined>();
   #broken: { error: unknown } | undefined;
 
@@ -42,8 +42,8 @@ export class Undoing implements Taking {
   }
 
   /**
-   * Replays `code`, then undoes the effects that this code reached. The method returns the number of undone effects. The function throws
-   * the error of the replay or of the undo.
+   * Replays `code`, then undoes the effects that `code` reached. The method returns the number of undone effects. The function throws the
+   * error of the replay or of the undo.
    */
   async undo(code: () => Promise<unknown>): Promise<number> {
     const passed = await Promise.race([Promise.allSettled([code()]).then(([one]) => one), this.#hasMetAll.promise]);
@@ -63,8 +63,8 @@ export class Undoing implements Taking {
   }
 
   /**
-   * Repeats a read, because its output is not recorded, if a later step has or may have an effect. If a read succeeded before and fails
-   * now, the undo fails: the code would take another path.
+   * Repeats a read if a later step has or may have an effect, because the output of a read is not recorded. If a read succeeded in the run
+   * and fails in the undo, the undo fails, because the code would take another path.
    */
   read<Output>(step: StepCall, policy: Policy, read: (nth: number) => Promise<StepOutcome>): Promise<Output> {
     const { inbox } = this.#pass;
@@ -80,9 +80,9 @@ export class Undoing implements Taking {
   }
 
   /**
-   * Returns the recorded output of an effect. The upstream or an operator decides an unknown outcome of the effect. If the effect failed
-   * without a record, or a cancel interrupted it, an undoable effect with a repeatable class is executed again under its key. After the
-   * repetition the effect's outcome is known.
+   * Returns the recorded output of an effect. If the outcome of the effect is unknown, the upstream or an operator decides the outcome. An
+   * undoable effect with a repeatable class is executed again under its key if the effect failed without a record or a cancel interrupted
+   * the effect. The repetition determines the effect's outcome.
    */
   effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
@@ -124,7 +124,7 @@ export class Undoing implements Taking {
     return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
   }
 
-  /** Finds the recorded outcome of a step, also if the code received the step's failure. */
+  /** Finds the recorded outcome of a step, even if the code received the step's failure in the run. */
   #find<T>(step: StepCall, found: (failure?: Error) => Promise<T>): Promise<T> {
     return this.#track(() =>
       this.#pass.take(
@@ -162,13 +162,13 @@ export class Undoing implements Taking {
     return this.#orAbort(step, async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await inbox.whole(outcome)))) as Output);
   }
 
-  /** True for a step that failed without a record and had an undo handler at that time. */
+  /** True for a step that failed without a record and that had an undo handler when it failed. */
   #couldBeTakenBack(label: string): boolean {
     const { history } = this.#pass.inbox;
     return (history?.left[label]?.effect ?? history?.failureOf(label)?.effect) === "undoable";
   }
 
-  /** True for a read after which no step is recorded or open. */
+  /** True for a read if no later step is recorded or open. */
   async #isBehindAll(step: StepCall): Promise<boolean> {
     const { inbox, course } = this.#pass;
     const entries = await this.#orAbort(step, () => inbox.entries());
@@ -180,7 +180,7 @@ export class Undoing implements Taking {
     return [...cutOff].every(isMet);
   }
 
-  /** Finds an undoable effect that happened, or may have, and that the code did not reach. */
+  /** Finds an undoable effect that happened or may have happened, and that the code did not reach. */
   #missedOf(entries: readonly Seen[]): Seen | undefined {
     const isMet = ({ step: name, item }: Seen) => this.#undoable.some(({ step }) => step.name === name && step.item === item);
     return entries.find(
@@ -197,7 +197,8 @@ export class Undoing implements Taking {
   }
 
   /**
-   * Creates the error for an effect that the code did not reach: a read of the code fails now, the code has changed, or it ended too early.
+   * Creates the error for an effect that the code did not reach. The reason is that a read of the code now fails, that the code has
+   * changed, or that the code ended too early.
    */
   #whyMissed(step: string, passed: PromiseSettledResult<unknown> | undefined): unknown {
     const thrown: unknown = passed?.status === "rejected" ? passed.reason : undefined;
@@ -245,7 +246,7 @@ function unlessNothingCame(error: unknown): void {
 
 interface Unsettled {
   readonly settle: (entry: Seen | undefined) => Promise<unknown>;
-  /** True if the effect may have happened without a record, and a repetition under its key is harmless. */
+  /** True if the effect may have happened without a record, and a repetition under the effect's key is harmless. */
   readonly mayHaveHappened: boolean;
   readonly hasWayBack: boolean;
   /** True if the code receives the effect's failure. */
@@ -261,7 +262,7 @@ class DidNotHappen extends MillraceError {
 
 /**
  * An effect that did not happen, according to the upstream, has nothing to undo. If the upstream now refuses a look-up or a repetition,
- * this proves nothing about the earlier attempt.
+ * this refusal proves nothing about the earlier attempt.
  */
 function nothingIfNone(error: unknown): StepOutcome {
   if (error instanceof DidNotHappen) return { output: null, outputRef: null };
@@ -272,7 +273,7 @@ function refuse(error: Error): never {
   throw error;
 }
 
-/** Creates the error for an effect whose undo handler a deployment has removed: the undo of the instance stops there. */
+/** Creates the error for an effect whose undo handler a deployment has removed. This error stops the undo of the instance. */
 function noWayBack(label: string): Error {
   return new MillraceError(
     "nondeterministic_steps",

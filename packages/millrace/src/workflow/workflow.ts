@@ -20,7 +20,7 @@ export interface WorkflowCall<Payload> {
   /** The id of this instance: 32 hex characters. */
   readonly instanceId: string;
   readonly env: Cloudflare.Env;
-  /** The catalog that `entrypoint` got, from `catalog()`. */
+  /** The catalog that `catalog()` returned and that the app passed to `entrypoint`. */
   readonly deployment: Deployment;
 }
 
@@ -30,7 +30,7 @@ export interface Deployment {
   readonly signalled: ReadonlySet<string>;
 }
 
-/** A workflow: a message starts it once per key, and `run` contains its steps. */
+/** A workflow. A message starts one run of the workflow per key, and `run` contains the workflow's steps. */
 export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown, Given = NoInfer<Payload>> {
   /**
    * The name of the workflow in lower case with dashes. The workflow's binding in `wrangler.jsonc` has the same name in upper case with
@@ -41,8 +41,8 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   readonly on: MessageDefinition<Payload, Type, Given>;
   /**
    * Returns the result of the run: plain data, at most 1 MiB. If JSON changes the result, the run stores the changed value with a note. The
-   * run ends when every effect that it began has an outcome, including effects that it did not await. If one of these effects finally
-   * fails, the run fails.
+   * run ends when every effect that the run started has an outcome, including effects that the code did not await. If one of these effects
+   * finally fails, the run fails.
    */
   readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
   /**
@@ -52,56 +52,63 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   readonly deadline?: Duration;
   /**
    * How long the platform stores the result and the history of a complete run: 1 hour to 30 days. The platform bills this storage. By
-   * default the platform stores them for 2 days. A failed run is stored for 30 days, so that a retry can resume from its steps.
+   * default the platform stores the result and the history for 2 days. A failed run is stored for 30 days, so that a retry can reuse the
+   * results of the run's steps.
    */
   readonly keepResult?: Duration;
   /**
-   * How the first attempts at effects and commits are made: each as a platform step (`"platform"`, the default), or inline in the replay
-   * (`"lean"`), which is faster and cheaper. docs/performance.md says when to use which. A step can override the mode of its workflow.
+   * How the engine makes the first attempts at effects and commits. With `"platform"`, the default, each attempt is a platform step. With
+   * `"lean"`, the replay itself makes the attempt, which is faster and cheaper. docs/performance.md says when to use which. A step can
+   * override the mode of its workflow.
    */
   readonly steps?: StepMode;
   /**
-   * Pauses the workflow for a tenant after a number of its instances failed of one cause within a time, such as `{ failures: 10, within: "5
-   * minutes" }`. An operator resumes the paused workflow. Default: none.
+   * Pauses the workflow for a tenant after several of the tenant's instances failed for the same cause within a period, such as
+   * `{ failures: 10, within: "5 minutes" }`. An operator resumes the paused workflow. Default: none.
    */
   readonly breaker?: Breaker;
 }
 
 export interface Breaker {
-  /** The number of failures that pauses the workflow: 2 to 1000. */
+  /** The number of failures after which the workflow is paused: 2 to 1000. */
   readonly failures: number;
-  /** The time within which the failures count: at most 1 day. */
+  /** The period within which the failures count: at most 1 day. */
   readonly within: Duration;
 }
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-/** A workflow with any payload type, for lists. Each workflow validates its own payload when it runs. */
-// biome-ignore lint/suspicious/noExplicitAny: a payload type stands on both sides of functions here, so no narrower type takes them all
+/** A workflow with any payload type, for lists. Each workflow validates the payload when the workflow runs. */
+// biome-ignore lint/suspicious/noExplicitAny: functions here both accept and return a payload type, so no narrower type fits
 export type AnyWorkflow = WorkflowDefinition<any>;
 
-/** The workflow that sends callbacks, with the guard that checks their addresses. */
+/** The workflow that sends callbacks, with the guard that checks the addresses of callbacks. */
 export interface CallbackSender extends AnyWorkflow {
-  /** Checks an address when a command names it, and again before each request. Default: addresses are not checked. */
+  /**
+   * Checks the address of a callback when a command names the address, and again before each request. Default: addresses are not checked.
+   */
   readonly guard?: AddressGuard | undefined;
 }
 
-/** A workflow that declares an `input`. The engine defines its command, with the workflow's name, on the default queue. */
+/** A workflow that declares an `input`. The engine defines the workflow's command, with the workflow's name, on the default queue. */
 interface OwnCommand<Input, Name extends string, Result, Given = unknown>
   extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
   readonly name: Name;
   readonly on?: never;
   /** The schema of the command's payload. */
   readonly input: z.ZodType<Input, Given>;
-  /** Derives the idempotency key from the input: the same key is the same instance. By default each caller must send an idempotency key. */
+  /**
+   * Derives the idempotency key from the input. Commands with the same key give one instance. By default each caller must send an
+   * idempotency key.
+   */
   readonly key?: (input: Input) => string;
   /** The tags of the instance, such as "customer:acme": at most 10. */
   readonly tags?: (input: Input) => readonly string[];
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
 }
 
-/** A workflow with its command, for typed callers such as a step that sends it. */
+/** A workflow with its command, for typed callers such as a step that sends the command. */
 export interface CommandedWorkflow<Input, Name extends string, Result = unknown, Given = NoInfer<Input>>
   extends WorkflowDefinition<Input, Name, Result, Given> {
   readonly command: CommandDefinition<Input, Name, Given>;
@@ -110,9 +117,9 @@ export interface CommandedWorkflow<Input, Name extends string, Result = unknown,
 const defaultQueue = defineQueue({ name: DEFAULT_QUEUE });
 
 /**
- * Declares a workflow `on` a message, or with an `input`. With `input` the workflow's command has the workflow's name, on the queue
- * "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid deadline, `keepResult`, `steps` or
- * `breaker`.
+ * Declares a workflow that a message starts (`on`), or a workflow with its own command (`input`). With `input` the workflow's command has
+ * the workflow's name, on the queue "millrace". Errors: `config_invalid` for an invalid name, a missing message or function, or an invalid
+ * deadline, `keepResult`, `steps` or `breaker`.
  */
 export function defineWorkflow<Payload, Type extends string, Result, Given>(
   definition: WorkflowDefinition<Payload, Type, Stored<Result>, Given>,
