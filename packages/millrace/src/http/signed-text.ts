@@ -6,8 +6,8 @@ import { countStranger, refuseCountedStranger } from "./request-limits.ts";
 import { isSigned, mayBeSigned, type WebhookScheme } from "./webhook-schemes.ts";
 
 /**
- * Time limit for the body of a webhook. Slack and HubSpot wait three and five seconds for the whole answer, Stripe and GitHub ten or
- * more.
+ * Time limit for reading the body of a webhook. Slack waits three seconds for the whole answer, HubSpot five seconds, and Stripe and GitHub
+ * at least ten seconds.
  */
 const WITHIN_MS = 5000;
 const DEFAULT_MAX_BYTES = 1024 * 1024;
@@ -17,11 +17,11 @@ interface SignedBody {
   readonly name: string;
   readonly scheme: Pick<WebhookScheme, "read">;
   /**
-   * Returns the deployment's keys for this sender. One valid signature with one of these keys is sufficient. Errors of this function are
-   * thrown.
+   * Returns the deployment's keys for this sender. One valid signature with one of these keys is sufficient. `signedText` throws the errors
+   * of this function.
    */
   keys(): readonly Uint8Array[];
-  /** Largest body in bytes. Default 1 MiB. */
+  /** Maximum size of the body in bytes. Default: 1 MiB. */
   readonly maxBytes?: number | undefined;
 }
 

@@ -8,7 +8,7 @@ export const traceHeadersSchema = {
   tracestate: z.string().optional().meta({ description: "Passed on with `traceparent`; up to 512 characters." }),
 };
 
-/** The trace context of a request; undefined without one. */
+/** The trace context of a request; undefined without a trace context. */
 export function traceOf(request: HonoRequest): SaidTrace | undefined {
   const traceparent = request.header("traceparent");
   return traceparent === undefined ? undefined : { traceparent, tracestate: request.header("tracestate") };

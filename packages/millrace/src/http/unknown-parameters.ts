@@ -6,8 +6,8 @@ import { invalidRequest } from "./invalid-request.ts";
 import type { Route } from "./router.ts";
 
 /**
- * Refuses a URL that is not percent-encoded UTF-8, because it could be read as another URL, or that contains NUL. Errors:
- * `invalid_payload`.
+ * Refuses a URL that contains NUL, and a URL that is not percent-encoded UTF-8. A URL in another encoding could be read as a different URL.
+ * Errors: `invalid_payload`.
  */
 export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
   const { pathname, search } = new URL(context.req.url);
@@ -16,7 +16,9 @@ export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
   await next();
 };
 
-/** Refuses unknown query parameters: a misspelt filter would return an unfiltered list. Errors: `invalid_payload`. */
+/**
+ * Refuses unknown query parameters, because a request with a misspelt filter would return an unfiltered list. Errors: `invalid_payload`.
+ */
 export function refuseParameters({ request }: Route, asked: HonoRequest): void {
   const known = Object.keys(request?.query?.shape ?? {});
   const unknown = [...new URL(asked.url).searchParams.keys()].filter((name) => !known.includes(name));
@@ -27,7 +29,7 @@ export function refuseParameters({ request }: Route, asked: HonoRequest): void {
 
 const BY_KEY = "use `GET /v1/keys/{key}` to find an idempotency key";
 const BY_ID = "use `GET /v1/search?q=` to search by id";
-/** Parameters that callers may expect of a list, and the route that supports them. */
+/** Parameters that callers may try on a list that does not support them, each with a hint of the route that does. */
 const BETTER_ROUTES: ReadonlyMap<string, string> = new Map([
   ["idempotency_key", BY_KEY],
   ["key", BY_KEY],
@@ -50,7 +52,7 @@ function unreadablePath(pathname: string): Issue[] {
   return decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : [];
 }
 
-/** Checks the undecoded query of a URL, because parsing replaces invalid bytes. */
+/** Checks the query of a URL before decoding, because decoding replaces invalid bytes. */
 function unreadableValues(search: string): Issue[] {
   return search
     .slice(1)

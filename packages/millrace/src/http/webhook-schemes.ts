@@ -1,8 +1,8 @@
-/** The signatures of a webhook request, known before its body is read. */
+/** The signatures of a webhook request, read from the headers alone. */
 export interface SignedRequest {
   /** HMAC-SHA256 values. One valid signature is sufficient, because a sender sends several signatures while it rotates its secret. */
   readonly signatures: readonly Uint8Array[];
-  /** The text that the sender signed, made from the body. */
+  /** Returns the text that the sender signed, computed from the body. */
   text(body: string): string;
   /** The time of the signature in seconds. Undefined for a scheme that signs no time. */
   readonly at?: number;
@@ -10,13 +10,13 @@ export interface SignedRequest {
 
 /** How a sender signs and names its webhooks. */
 export interface WebhookScheme {
-  /** The header that has the signature, for the OpenAPI document. */
+  /** The name of the header that contains the signature, for the OpenAPI document. */
   readonly header: string;
   /** Reads the signatures of a request. A missing or malformed header gives no signatures. */
   read(request: Request): SignedRequest;
   /** Converts a secret to the bytes of its key. Default: the secret's UTF-8 bytes. */
   key?(secret: string): Uint8Array;
-  /** The sender's own id of a verified webhook, and the webhook's type. */
+  /** Returns the sender's id of a verified webhook, and the webhook's type. */
   nameOf(body: unknown, headers: Headers): { id: unknown; type: unknown };
   /** The answer to a request that only tests the address; undefined for every other request. */
   greet?(body: unknown, headers: Headers): string | undefined;
@@ -24,7 +24,7 @@ export interface WebhookScheme {
   readonly isSilent?: boolean;
 }
 
-/** Stripe's scheme: the header `Stripe-Signature` has an HMAC in hex over time and body. The webhook's id is `event.id`. */
+/** Stripe's scheme: the header `Stripe-Signature` contains an HMAC in hex over time and body. The webhook's id is `event.id`. */
 export const stripe: WebhookScheme = {
   header: "Stripe-Signature",
   read({ headers }) {
@@ -39,7 +39,9 @@ export const stripe: WebhookScheme = {
   },
 };
 
-/** GitHub's scheme: the header `X-Hub-Signature-256` has an HMAC in hex over the body alone. The webhook's id is `X-GitHub-Delivery`. */
+/**
+ * GitHub's scheme: the header `X-Hub-Signature-256` contains an HMAC in hex over the body alone. The webhook's id is `X-GitHub-Delivery`.
+ */
 export const github: WebhookScheme = {
   header: "X-Hub-Signature-256",
   read({ headers }) {
@@ -50,7 +52,7 @@ export const github: WebhookScheme = {
 };
 
 /**
- * Slack's scheme: the header `X-Slack-Signature` has an HMAC in hex over version, time and body. The webhook's id is `event_id`, or
+ * Slack's scheme: the header `X-Slack-Signature` contains an HMAC in hex over version, time and body. The webhook's id is `event_id`, or
  * `trigger_id` for commands and actions.
  */
 export const slack: WebhookScheme = {
@@ -72,7 +74,7 @@ export const slack: WebhookScheme = {
 };
 
 /**
- * The scheme of Standard Webhooks with a symmetric secret (`whsec_`, `v1`), also with the headers of Svix. The webhook's id is
+ * The scheme of Standard Webhooks with a symmetric secret (`whsec_`, `v1`). The scheme also reads the headers of Svix. The webhook's id is
  * `webhook-id`.
  */
 export const standardWebhooks: WebhookScheme = {
@@ -92,7 +94,7 @@ function standardHeader(headers: Headers, name: string): string {
   return headers.get(`webhook-${name}`) ?? headers.get(`svix-${name}`) ?? "";
 }
 
-/** The key that a scheme makes from a secret. */
+/** Returns the bytes of the key that a scheme derives from a secret. */
 export function keyOf({ key }: WebhookScheme, secret: string): Uint8Array {
   return key?.(secret) ?? new TextEncoder().encode(secret);
 }
@@ -102,7 +104,7 @@ const TOLERANCE_SECONDS = 300;
 /** Maximum number of compared signatures of a request, because each is compared with each secret, over the whole body. */
 const MOST_SIGNATURES = 10;
 
-/** True if a signature is present and its time is within five minutes of now: the checks that are possible before the body is read. */
+/** True if a signature is present and its time is within five minutes of now. These checks are possible before the body is read. */
 export function mayBeSigned({ signatures, at }: SignedRequest): boolean {
   const isRecent = at === undefined || Math.abs(Date.now() / 1000 - at) <= TOLERANCE_SECONDS;
   return isRecent && signatures.length > 0 && signatures.length <= MOST_SIGNATURES;
@@ -130,7 +132,7 @@ function bytesOf(text: string, encoding: "base64" | "hex"): Uint8Array {
   return new Uint8Array(Buffer.from(text, encoding));
 }
 
-/** The seconds in a text. NaN for other texts, which no time tolerance accepts. */
+/** Parses a time in whole seconds. Returns NaN for an invalid string, so that the check of the time refuses the signature. */
 function seconds(text: string): number {
   return /^\d{1,12}$/.test(text) ? Number(text) : Number.NaN;
 }

@@ -6,13 +6,13 @@ import { namedBatch } from "../store/d1/named.ts";
 
 interface Target {
   readonly target: string;
-  /** The affected instance; null if only the action's target is known. */
+  /** The instance that the action affected; null if the action has only a target. */
   readonly instance_id?: string | null;
 }
 
 /**
- * The titles of action targets. The title of an instance is its workflow and subject, that of an effect also its step, that of a dead
- * letter its type and key. Other targets, and targets that were removed, have no entry.
+ * The titles of action targets. The title of an instance contains its workflow and subject. The title of an effect also contains its step.
+ * The title of a dead letter contains its type and key. All other targets, and removed targets, have no title.
  */
 export async function aboutThese(env: EngineEnv, by: Operator, targets: readonly Target[]): Promise<(target: Target) => string | null> {
   const steps = new Map(targets.flatMap(({ target }) => pairOf(target)));

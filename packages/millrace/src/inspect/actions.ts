@@ -90,14 +90,14 @@ export async function listActions(env: EngineEnv, by: Operator, filter: Filter &
   return { items: items.map((row) => ({ ...row, about: about(row) })), next };
 }
 
-/** True if an index serves one filter only, so that rows must be checked for the other filters. */
+/** True if the selected index covers only one of the given filters, so that each row must be checked for the other filters. */
 function isLookedFor({ instance, target, bulk, actor, verb, result }: Filter): boolean {
   const byIndex = instance !== undefined || target !== undefined || bulk !== undefined;
   const others = [actor, verb, result, ...(instance === undefined ? [] : [target])];
   return others.filter((one) => one !== undefined).length > (byIndex ? 0 : 1);
 }
 
-/** Selects the index with the fewest rows. Actions on items of bulk actions are many; other actions are few. */
+/** Selects the index with the fewest rows. Most actions in the audit are actions on items of bulk actions. */
 function whereActionsAre({ instance, target, bulk, actor, verb, result }: Filter): Statement {
   if (instance !== undefined && bulk !== undefined)
     return sql`INDEXED BY millrace_actions_by_instance WHERE instance_id = ${instance} AND detail->>'bulk' IS NULL`;
@@ -137,7 +137,7 @@ export function actionsNamed(env: EngineEnv, by: Operator, ids: readonly string[
 
 /**
  * True if an operator has retried an instance at or after `at`, in milliseconds by the database's clock. A step uses this function to
- * continue only after an operator's decision. Once true, the result remains true as long as the audit keeps the action.
+ * continue only after an operator's decision. Once the result is true, it remains true as long as the audit keeps the action of the retry.
  */
 export async function retriedSince(env: EngineEnv, tenantId: string, instanceId: string, at: number): Promise<boolean> {
   const found = await query(

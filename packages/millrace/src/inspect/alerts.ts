@@ -37,7 +37,7 @@ export type AlertRow = z.infer<typeof AlertRow>;
 
 export const AlertFilter = z.object({ state: z.enum(ALERT_STATES).optional(), rule: z.string().min(1).max(64).optional() });
 
-/** A field whose JSON a manual `UPDATE` broke is read as empty. */
+/** A field that contains invalid JSON after a manual `UPDATE` is read as empty. */
 const COLUMNS = fragment(`id, rule, state, severity, iif(json_valid(labels), labels, '{}') AS labels, value, count,
   iif(json_valid(examples), examples, '[]') AS examples, since, last_at, fired_at, told_at AS notice_at, resolved_at,
   iif(muted_until > ${now.fragment}, json_object('until', muted_until, 'reason', coalesce(mute_reason, '')), NULL) AS muted`);
@@ -58,7 +58,7 @@ export async function listAlerts(env: EngineEnv, filter: z.infer<typeof AlertFil
   return { items: items.map((alert) => ({ ...alert, ...(sent.get(alert.id) ?? { told_at: null, delivery: null }) })), next };
 }
 
-/** For at most this many running deliveries of a page, the platform is queried. Other deliveries show the state in the database. */
+/** Maximum number of running deliveries per page for which the platform is queried. Further deliveries show the state in the database. */
 const MAX_ASKED = 10;
 
 interface Sent extends DeliveryRow {
@@ -69,8 +69,9 @@ interface Sent extends DeliveryRow {
 }
 
 /**
- * The last delivery of each alert's notification, by alert id. Reads the instances that send notifications, which belong to the alerts'
- * tenant. An alert without a channel has no delivery, nor has an alert whose instance has not started.
+ * The last delivery of each alert's notification, by alert id. The function reads the instances that send the notifications. These
+ * instances belong to the tenant of the alerts. An alert has no delivery if it has no channel, or if the instance that sends its
+ * notification has not started.
  */
 async function deliveriesOf(env: EngineEnv, alerts: readonly AlertRow[]) {
   const noticed = new Map(alerts.flatMap(({ id, notice_at }) => (notice_at === null ? [] : [[id, notice_at] as const])));

@@ -13,15 +13,15 @@ type Answers = z.infer<typeof Answers>;
 
 export interface Doubted {
   readonly status: InstanceStatus;
-  /** The undo that runs on the instance, or has run. */
+  /** The action id of the instance's undo, running or complete; null without an undo. */
   readonly undo: string | null;
   /** True if the step belongs to an undo. */
   readonly takesBack: boolean;
   /** True if the effect has an `undo`. */
   readonly undoable: boolean;
-  /** True if no run would execute the effect again: see `nobodyRuns`. */
+  /** True if no run would execute the effect again. The function `nobodyRuns` determines this value. */
   readonly runsNoMore: boolean;
-  /** True if the effect is known to have happened, but its rows were refused. */
+  /** True if the effect happened, but the database refused its rows. */
   readonly hasHappened: boolean;
 }
 
@@ -64,7 +64,10 @@ function answersOf({ status, undo, takesBack, undoable, runsNoMore, hasHappened 
   };
 }
 
-/** How an undo treats each answer of an operator. A rejected effect is not executed in an undo: there is nothing to undo. */
+/**
+ * The consequence of each answer of an operator while an undo runs. An undo never executes a rejected effect, because a rejected effect
+ * needs no undo.
+ */
 function inUndo(undoable: boolean, status: InstanceStatus, returns: string): Answers {
   const back = undoable ? "is undone" : "remains, because it has no undo handler";
   const then = status === "errored" ? "a retry continues the undo" : status === "terminated" ? "the undo has ended" : "the undo continues";

@@ -73,8 +73,8 @@ function isLookedFor({ instance, state, workflow }: ApprovalFilter): boolean {
 }
 
 /**
- * Selects the index with the fewest rows: the index by instance, of open questions, or by tenant and time. The condition of the partial
- * index is literal text, because SQLite does not match it with a bound value.
+ * Selects the index with the fewest rows. The candidates are the index by instance, the index of open questions, and the index by tenant
+ * and time. The condition of the partial index is a literal, because SQLite does not match it with a bound value.
  */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
   if (instance !== undefined && state === "pending") {

@@ -16,7 +16,7 @@ import { aboutThese } from "./about.ts";
 
 const STATES = ["running", "complete", "stopped", "aborted"] as const;
 
-/** A bulk action: always matched = done + skipped + failed + left. */
+/** A bulk action. The fields always satisfy `matched` = `done` + `skipped` + `failed` + `left`. */
 export const BulkAction = z.object({
   id: z.string(),
   verb: z.string(),
@@ -57,7 +57,7 @@ const StoredBulk = BulkAction.extend({
   asked: z.unknown() as z.ZodType<BulkAsked>,
   looked: z.int(),
   stage: z.object({ from: z.int(), skipped: z.int(), failed: z.int() }),
-  /** The number of the instance that runs the bulk action; each resume starts another instance (`instance_id`). */
+  /** The ordinal number of the instance that runs the bulk action. Each resume starts a new instance (`instance_id`). */
   pass: z.int(),
   fingerprint: z.string(),
 });
@@ -135,8 +135,8 @@ export function shownBulk({ asked: _, looked: _l, stage: _s, pass: _p, fingerpri
 }
 
 /**
- * The results of a bulk action after item `behind`, in the order of its items; at most `limit` + 1, so that the caller detects a next page.
- * Errors: `bulk_action_not_found`.
+ * The results of a bulk action after item `behind`, in the order of its items. The list has at most `limit` + 1 results, so that the caller
+ * can detect a next page. Errors: `bulk_action_not_found`.
  */
 export async function listBulkItems(
   env: EngineEnv,

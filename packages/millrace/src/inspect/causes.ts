@@ -12,7 +12,7 @@ import { positionBy, rowPage } from "../store/d1/rows.ts";
 import { DeadLetterFilter, type DeadLetterReader, hideInErrors, seesUnattributed } from "./dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
-/** The fields of a cause: a group of failures with the same reason. */
+/** The fields of a cause. A cause is a group of failures with the same reason. */
 const common = {
   id: z.string().meta({ description: "A stable id: the same failure always has the same id. Use it as the filter `cause=` of lists." }),
   message_type: z.string().nullable(),
@@ -93,7 +93,10 @@ export function listInstanceCauses(
   });
 }
 
-/** The rows of causes with the id and error message of their newest samples. A sample's redaction also applies to its cause. */
+/**
+ * Returns the rows of causes, each with the id and the error message of its newest sample. The redaction of a sample also applies to the
+ * cause of the sample.
+ */
 async function causesOf(
   { DB }: EngineEnv,
   statements: readonly Statement[],

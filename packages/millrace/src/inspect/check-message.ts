@@ -16,7 +16,7 @@ export interface Draft {
 }
 
 export interface Checked {
-  /** Null for an event without a key; an event needs a key. */
+  /** Null for an event without a key. Without a key, the event would not be accepted. */
   readonly key: string | null;
   readonly subject: string;
   /**

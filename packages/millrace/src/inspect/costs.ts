@@ -16,7 +16,7 @@ export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost |
   return use && instanceCost(use);
 }
 
-/** The number of newest runs of the deployment that are read; at most `RECKONED` of them are priced per workflow. */
+/** Maximum number of the deployment's newest runs that are read. Of these runs, at most `RECKONED` per workflow are priced. */
 const LOOKED_AT = 2000;
 const RECKONED = 25;
 
@@ -25,8 +25,8 @@ interface Known {
 }
 
 /**
- * The cost of each workflow in the catalog, and of the deployment per month, from the newest runs of all tenants at the rate of the last
- * day. The result names no tenant.
+ * The cost of each workflow in the catalog, and the monthly cost of the deployment. Both follow from the newest runs of all tenants and the
+ * counts of the last day. The result contains no tenant's name.
  */
 export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<DeploymentCost> {
   const [newest, hour, day, week, stored] = await Promise.all([
@@ -44,7 +44,7 @@ export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Kn
   return deploymentCost(workflows, shardsOf(env), { retriedADay: day.retried, storedGb: stored });
 }
 
-/** The ids of the newest ended runs, some of each workflow. */
+/** The ids of the newest ended runs, with a limit per workflow. */
 async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   const rows = await query<{ id: string; workflow: string }>(
     DB,
@@ -55,7 +55,10 @@ async function newestRuns({ DB }: EngineEnv): Promise<string[]> {
   return [...Map.groupBy(rows, ({ workflow }) => workflow).values()].flatMap((runs) => runs.slice(0, RECKONED).map(({ id }) => id));
 }
 
-/** The number of ended runs by workflow, and of deliveries that returned to their queues. The counts of the last minute may be missing. */
+/**
+ * The count of ended runs by workflow, and the count of deliveries that returned to their queues. The counts of the last minute may be
+ * missing.
+ */
 async function countedSince(
   { DB }: EngineEnv,
   span: Exclude<Span, "ever">,

@@ -9,7 +9,9 @@ export interface LettersOfType {
   readonly open: number;
 }
 
-/** The dead letters of the last day, of all tenants, by queue and type. A type that `isKnown` rejects counts as `unknown`. */
+/**
+ * The dead letters of the last day, of all tenants, by queue and type. A type for which `isKnown` returns false is counted as `unknown`.
+ */
 export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean): Promise<LettersOfType[]> {
   const rows = await namedBatch(env.DB, {
     open: selectRecentLetters("open"),

@@ -106,7 +106,8 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
   const readers = seesUnattributed(by) ? [by.tenantId, null] : [by.tenantId];
   return rowPage(DeadLetterRow, filter, positionBy("captured_at", "id"), async (before, limit) => {
     const end = isLookedFor(filter) ? await endOfLook(env, readers, filter, before) : undefined;
-    // One statement per tenant reads its index in order; one statement with OR would sort the rows of both.
+    // A separate statement for each tenant reads the index in order. A common statement with OR would have to sort the rows of both
+    // tenants.
     const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM millrace_dead_letters ${whereLettersAre(filter)} AND tenant_id IS ${tenantId}
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
@@ -131,7 +132,10 @@ function isInEscalated({ state = "open", cause, escalated }: DeadLetterFilter): 
   return escalated === true && state === "open" && cause === undefined;
 }
 
-/** The last dead letter that this page scans, read from the index alone; undefined if fewer rows remain. */
+/**
+ * The last dead letter that this page scans, read from the index alone. The result is undefined if the page scans all remaining dead
+ * letters.
+ */
 async function endOfLook(
   { DB }: EngineEnv,
   readers: readonly (string | null)[],
@@ -182,13 +186,15 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
     sql`SELECT ${COLUMNS}, body FROM millrace_dead_letters WHERE id = ${id} AND ${visibleTo(by)}`,
   );
   if (found) return found;
-  // An invisible dead letter gets the same error as an unknown id, so that the error does not reveal its existence.
+  // A dead letter that the token may not read gets the error of an unknown id. Any other error would reveal that the dead letter exists.
   const beyond = seesUnattributed(by) ? "" : " that your token may read (a dead letter without a tenant requires the scope `unattributed`)";
   const said = `There is no dead letter ${beginning(id, 64)}${beyond}. List them with GET /v1/dead-letters.`;
   throw new MillraceError("dead_letter_not_found", said);
 }
 
-/** Length of the longest message that a list reads, in characters (SQLite's `length`). A longer message has its whole error redacted. */
+/**
+ * Length of the longest message that a list reads, in characters (SQLite's `length`). If a message is longer, its whole error is redacted.
+ */
 const MAX_READ_BYTES = 32 * 1024;
 
 /** Returns a function from a dead letter's id to a function that redacts the values of the message's sensitive fields in an error. */
@@ -203,7 +209,7 @@ export async function hideInErrors(
   return (id) => hides.get(id) ?? hideAll;
 }
 
-/** Like `hideInErrors`, for the ids of dead letters, instances and effects. */
+/** Like `hideInErrors`, but the ids can belong to dead letters, instances and effects. */
 export async function hideOfTargets(
   env: EngineEnv,
   by: DeadLetterReader,

@@ -4,7 +4,7 @@ import type { Failure } from "../pass/failure.ts";
 import { INSTANCE_STATUSES, type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { historyOf } from "./history.ts";
 
-/** The delivery of a notice to an external address. Its state is the state of the instance that sends it. */
+/** The delivery of a notice to an external address. The state of a delivery is the state of the instance that sends the notice. */
 export const Delivery = z
   .object({
     instance_id: z.string(),

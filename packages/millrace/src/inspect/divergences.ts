@@ -30,7 +30,10 @@ export const DivergenceRow = z
 
 export const DivergenceFilter = z.object({ state: z.enum(STATES).default("open"), kind: z.string().min(1).max(100).optional() });
 
-/** Conflicts in one state, newest first: of all tenants with the scope `observe`, otherwise of the tenant. */
+/**
+ * Conflicts in one state, newest first. With the scope `observe`, the list contains the conflicts of all tenants; otherwise only the
+ * conflicts of the caller's tenant.
+ */
 export function listDivergences(
   env: EngineEnv,
   by: Asker,

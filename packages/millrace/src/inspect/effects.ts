@@ -64,7 +64,7 @@ export type EffectRow = z.infer<typeof EffectRow>;
 export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), follows: Answers }).meta({ id: "Doubt" });
 export type Doubt = z.infer<typeof Doubt>;
 
-/** A guarded effect, as operator actions on its instance read it. */
+/** A guarded effect with the fields that operator actions on its instance need. */
 export interface Effect {
   /** The key of the effect in `POST /v1/effects/{key}/…`. */
   key: string;
@@ -75,16 +75,16 @@ export interface Effect {
   class: RecordedClass;
   state: EntryState;
   /**
-   * `undoable`: the code has an `undo` for the effect · `permanent`: the code has no `undo` · `undo_step`: a step that undid another
-   * effect.
+   * `undoable`: the code has an `undo` for the effect. `permanent`: the code has no `undo`. `undo_step`: the effect itself is a step that
+   * undid a different effect.
    */
   undo: "undoable" | "permanent" | "undo_step";
-  /** True if an operator skipped the effect: its step did not run, and the operator gave its output. */
+  /** True if an operator skipped the effect. Then the effect's step did not run, and the operator provided the output. */
   skipped: boolean;
   /** True if the effect was undone. A superseded effect that was not undone was executed again, and may have happened. */
   takenBack: boolean;
   epoch: number;
-  /** The sent input, cut to 4 KB; recorded for `lookup` and `once` effects only. */
+  /** The sent input, cut to 4 KB. The input is recorded only for `lookup` and `once` effects. */
   input: string | null;
   /** The recorded output as JSON, or the location of a large output. */
   output: string | null;
@@ -105,14 +105,14 @@ const EFFECT = fragment(
 );
 
 /**
- * The effects of an instance in the order of its steps, then the steps that undid them, in their order. Generations for which nothing was
- * sent are omitted.
+ * The effects of an instance in the order of its steps, then the steps that undid effects, in the order of the undo. Generations for which
+ * nothing was sent are omitted.
  */
 export function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`NOT ${IS_FREE}`);
 }
 
-/** Like `effectsOf`, and also returns the generations that a retry would begin, in the state `failed`. */
+/** Like `effectsOf`, and also returns the generations that a retry would begin. These generations have the state `failed`. */
 export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   return select(env, by, instanceId, sql`true`);
 }
@@ -156,7 +156,9 @@ export const DoubtFilter = z.object({
   step: z.string().optional().meta({ description: "The name of a step in the code, for all items and generations." }),
 });
 
-/** The tenant's effects in doubt, oldest first. The query reads the effects in doubt of all tenants, because they are few. */
+/**
+ * The tenant's effects in doubt, oldest first. The query reads the effects in doubt of all tenants, because only few effects are in doubt.
+ */
 export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<typeof DoubtFilter> & PageRequest): Promise<Page<Doubt>> {
   const size = Math.min(filter.limit ?? 50, 200);
   const { at, key } = behind(filter.cursor);
@@ -175,7 +177,7 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: z.infer<
   return { items, next: last === undefined ? null : `${Date.parse(last.updated_at)}.${last.key}` };
 }
 
-/** The effect of a cursor, after which the page starts; undefined for an invalid cursor. */
+/** The effect that a cursor names. The next page starts after this effect. Undefined for an invalid cursor. */
 export function doubtBehind(cursor: string): { at: number; key: EntryKey } | undefined {
   const [, at, name = ""] = /^(0|[1-9]\d{0,15})\.([A-Za-z0-9_-]{1,4000})$/.exec(cursor) ?? [];
   const key = parseEntryKey(name);

@@ -10,8 +10,8 @@ const TRUSTED_MS = 60_000;
 const trusted = new WeakMap<D1Database, number>();
 
 /**
- * Checks that the migrations of the engine and of the app are applied. Errors: `config_invalid` with the first missing migration; D1's
- * error if the database does not answer.
+ * Checks that the migrations of the engine and of the app are applied. Errors: `config_invalid` with the first missing migration; an error
+ * of D1 if the database does not answer.
  */
 export async function assertSchema({ DB }: Pick<EngineEnv, "DB">, own: Schema = {}): Promise<void> {
   const rows = await query<SchemaRow>(DB, sql`SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'index')`);

@@ -10,7 +10,7 @@ export interface Hold {
   readonly at: number;
 }
 
-/** Selects the last operator action on an instance if it pauses or stops the run; otherwise no row. */
+/** Selects the last operator action on an instance, if that action pauses or stops the run. Otherwise the statement selects no row. */
 export function selectHold(instanceId: string): Statement {
   return sql`
     SELECT verb, at FROM (
@@ -22,14 +22,15 @@ export function selectHold(instanceId: string): Statement {
     WHERE verb IN ('pause', 'cancel')`;
 }
 
-/** An attempt that began this long before the action may have read the action and ended after it, in milliseconds. */
+/** An attempt that began at most this many milliseconds before a hold may have detected the hold, if the attempt ended after the hold. */
 const HEARD_LATE_MS = 250;
 
 export type HeldState = "paused" | "stopped";
 
 /**
- * The state of a step that the platform shows as complete although a hold ended its attempt before it began. An effect has an inbox entry
- * (`entry`: the state of the last one). A read has no entry, so the times of its attempt decide.
+ * The state of a step that the platform shows as complete although a hold ended its attempt before the step's code was called. For an
+ * effect, the result depends on `entry`, the state of its last inbox entry. A read has no inbox entry, so the result depends on the times
+ * of its attempt.
  */
 export function heldState(step: StepRecord, entry: EntryState | undefined, hold: Hold | undefined): HeldState | undefined {
   const part = ownStep(step)?.part;
@@ -42,7 +43,7 @@ export function heldState(step: StepRecord, entry: EntryState | undefined, hold:
   return isBehind || entry !== undefined ? "stopped" : undefined;
 }
 
-/** The platform's steps of an instance's run, then the steps of its undo. The first `own` steps belong to the run. */
+/** The platform's steps of an instance's run, then the steps of its undo. The field `own` is the number of steps that belong to the run. */
 export async function runAndUndoOf(env: EngineEnv, instance: Parameters<typeof historyOf>[1]): Promise<History & { own: number }> {
   const { id, workflow, undo = null } = instance;
   const names = undo === null ? [id] : [id, platformId(id, undo)];

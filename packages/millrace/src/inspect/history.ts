@@ -24,19 +24,19 @@ interface AttemptRecord {
 export interface StepRecord {
   type: "do" | "sleep" | "waitForEvent";
   name: string;
-  /** The 1-based number of the call among calls with the same name. */
+  /** The position of the call among calls with the same name, starting at 1. */
   count: number;
   state: "running" | "retrying" | "sleeping" | "waiting" | "complete" | "errored" | "timed_out";
   startedAt: number;
   endedAt: number | null;
   attempts: AttemptRecord[];
-  /** The number of attempts: the first attempt and all retries that the step's options allow; null if unknown. */
+  /** Maximum number of attempts: the first attempt and all retries that the step's options allow. Null if unknown. */
   maxAttempts: number | null;
   /** True if the step is known to be a read without effects. */
   reads: boolean;
   /** The duration of a sleep, in milliseconds. */
   durationMs: number | null;
-  /** The end of a running sleep. */
+  /** When a running sleep ends, in milliseconds since the epoch. */
   until: number | null;
   /** The platform's name of the event that a wait expects. */
   eventType: string | null;
@@ -47,17 +47,25 @@ export interface History {
   truncated: boolean;
 }
 
-/** The platform streams past events, then new ones. A pause of this length in the stream means that all past events were received. */
+/**
+ * The platform streams past events, then new ones. If the stream sends nothing for this many milliseconds, all past events were received.
+ */
 const QUIET_MS = 50;
 const FIRST_EVENT_MS = 1000;
 const SHOWN_EVENTS = 500;
-/** More events than an instance can have: the platform allows 10,000 steps, and most steps have three or four events. */
+/**
+ * This limit exceeds the number of events of any usual instance. The platform allows 10,000 steps, and a step usually has three or four
+ * events.
+ */
 const ALL_EVENTS = 250_000;
 /** The platform's clock may be ahead of the Worker's clock by at most this much. */
 const CLOCKS_APART_MS = 250;
 const MAX_MESSAGE_CHARACTERS = 1000;
 
-/** The event types that are requested. Events with a step's output or with the message are omitted, because they are not shown. */
+/**
+ * The event types that are requested from the platform. Events that contain a step's output or the message are not requested, because the
+ * API does not show these events.
+ */
 const WANTED = [
   "step_started",
   "step_errored",
@@ -80,8 +88,8 @@ interface Remembered {
 }
 
 /**
- * The platform's steps of an instance, oldest first, then those of its undo. The list is empty for an instance that the platform has
- * removed, and for an unbound workflow. Of a long history only the beginning is returned.
+ * The platform's steps of an instance, oldest first, then the steps of the instance's undo. The list is empty for an instance that the
+ * platform has removed, and for a workflow without a binding. If the history is long, only the beginning is returned.
  */
 export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
   const names = undo === null ? [id] : [id, platformId(id, undo)];
@@ -119,7 +127,7 @@ async function partOf(
   let events = 0;
   const askedAt = Date.now();
   for await (const event of pastEvents(env, workflow, name, wanted)) {
-    // A busy instance always has a further event; the caller needs only the past events.
+    // A busy instance emits new events without end, but the caller needs only the past events.
     if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > most) break;
     if (event.type === "workflow_started") noteStart(event);
     else foldEvent(steps, event as StepEvent);
@@ -234,7 +242,7 @@ export function attemptError({ name, message }: { name: string; message: string 
   };
 }
 
-/** Splits the platform's step name into the step's name in the code and the number of the call. */
+/** Splits the platform's step name into the step's name in the code and the position of the call. */
 export function calledAs(stepName: string): { name: string; count: number } {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return { name, count: Number(count) };

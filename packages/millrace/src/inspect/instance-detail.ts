@@ -20,13 +20,13 @@ import { standingIn } from "./standing.ts";
 
 interface InstanceContent {
   schemaVersion: number;
-  /** The sent payload; null for a payload in R2, and for a row without a payload. */
+  /** The payload as it was sent; null for a payload in R2, and for a row without a payload. */
   payload: unknown;
   /** The location of a payload that is too large for a message: `r2://…`. */
   payloadRef: string | null;
   /** The result of a complete run; null for a run without a result, and if the platform has removed the result. */
   result: unknown;
-  /** A sentence about the changes that JSON made to the result; null if JSON changed nothing. */
+  /** A sentence about the values of the result that the conversion to JSON changed; null if JSON changed nothing. */
   resultChanged: string | null;
 }
 
@@ -37,9 +37,9 @@ interface CalledEnd {
 
 export interface Callback {
   url: string;
-  /** The end of the instance for which the callback address was last called; null before the first call. */
+  /** The latest end of the instance for which the callback address was called; null before the first call. */
   called: CalledEnd | null;
-  /** The end of the instance for which the callback address accepted a call; null before the first accepted call. */
+  /** The latest end of the instance for which the callback address accepted a call; null before the first accepted call. */
   told: CalledEnd | null;
   /** The last call of the callback address; null before the first call, and after retention has removed the call. */
   delivery: Delivery | null;
@@ -57,7 +57,7 @@ export interface InstanceDetail extends Instance, InstanceContent {
 }
 
 /**
- * An instance with its payload and result. For an instance that cannot start in this deployment, `error` has the reason. Errors:
+ * An instance with its payload and result. For an instance that cannot start in this deployment, `error` contains the reason. Errors:
  * `instance_not_found`, also for an instance of another tenant.
  */
 export async function describeInstance(
@@ -84,7 +84,7 @@ export async function describeInstance(
   if (!cost) throw unknownInstance(id);
   const returned = platformStatus === "complete" && instance.undo === null ? output : null;
   const sleeping = standing?.sleeping ?? null;
-  // A pause of the instance extends its sleep, and the new end is unknown.
+  // A pause of an instance extends the instance's sleep, and the new end of the sleep is unknown.
   if (sleeping && platformStatus === "paused" && (sleeping.until ?? 0) <= Date.now()) sleeping.until = null;
   return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
 }
@@ -101,7 +101,10 @@ function contentOf(envelope: Partial<Envelope>, output: unknown): InstanceConten
   return { schemaVersion, payload: payload_inline, payloadRef: payload_ref, result, resultChanged: changed };
 }
 
-/** The platform stores a result moments after the row has the end of the instance: repeat the query, at most this many times. */
+/**
+ * Maximum number of queries for a result. Several queries can be needed, because the platform stores the result moments after the row
+ * records the instance's end.
+ */
 const MAX_LOOKS = 8;
 const LOOK_PAUSE_MS = 30;
 
@@ -115,7 +118,7 @@ async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance
 
 const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
-/** The id of the callback's delivery is derived from the end of the instance, so it is read by primary key. */
+/** The callback's delivery is read by primary key, because its id is derived from the end of the instance. */
 async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string | undefined, column: unknown): Promise<Callback | null> {
   if (url === undefined) return null;
   const called = calledIn(column);

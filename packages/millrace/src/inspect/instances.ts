@@ -25,18 +25,21 @@ export interface Instance {
   correlationId: string;
   causationId: string;
   subject: string;
-  /** Deliveries of the instance's message. Deliveries after the first are duplicates, which changed nothing. */
+  /** The count of deliveries of the instance's message. Each delivery after the first delivery is a duplicate that changed nothing. */
   deliveries: number;
-  /** The guarded step that wrote last. `waitingFor` lists the instance's current waits. */
+  /** The guarded step that wrote the latest inbox entry. `waitingFor` lists the instance's current waits. */
   step: string | null;
-  /** Awaited events and answers, at most 20; empty for an ended instance. Sleeps are not included. */
+  /** The events and answers for which the instance waits, at most 20. The list contains no sleeps, and is empty for an ended instance. */
   waitingFor: AwaitedByInstance[];
-  /** The pause of the instance's workflow or queue that keeps it from starting, as text for operators; null if no pause does. */
+  /**
+   * The pause of a workflow or queue that keeps this instance from starting, as text for operators. Null if no pause keeps the instance
+   * from starting.
+   */
   held: string | null;
   /** The step that is being retried, and the current sleep, if known. */
   retrying: Retrying | null;
   sleeping: Sleeping | null;
-  /** When a delayed command is due: until then it is `accepted`. Null for a command without a delay. */
+  /** When a delayed command is due. Until then the instance has the status `accepted`. Null for a command without a delay. */
   dueAt: number | null;
   /** The deadline of the instance; null without a deadline. */
   mustEndBy: number | null;
@@ -47,17 +50,17 @@ export interface Instance {
   undo: string | null;
   /** True once the undo of the instance is complete. */
   undone: boolean;
-  /** The number of the instance's current run: 1, plus one for each retry or undo. */
+  /** The number of the instance's current run. The first run has the number 1, and each retry or undo adds 1. */
   run: number;
-  /** The tags of its command. */
+  /** The tags of the instance's command. */
   tags: string[];
-  /** The progress of its steps in this run, newest last. */
+  /** The progress that the instance's steps reported in the current run, newest last. */
   progress: StepProgress[];
   acceptedAt: number;
   updatedAt: number;
 }
 
-/** The last report of a step that reported its progress. A row stores the values in this order. */
+/** The last report of a step that reported its progress. The column stores the values in this order. */
 export const StepProgress = z
   .object({
     step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
@@ -102,11 +105,13 @@ export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, id
     ${WAITING_FOR.fragment}, ${HELD.fragment}`);
 
 /**
- * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. A filter for a
- * rare value gives short pages instead of a scan of all instances of a tenant.
+ * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. With this limit,
+ * a filter for a rare value gives short pages, and no page scans all instances of a tenant.
  */
 const LOOKED_AT = 50_000;
-/** Number of rows that are scanned first. A frequent workflow or subject fills a page from these rows. */
+/**
+ * Number of rows that a page scans before it scans up to `LOOKED_AT` rows. For a frequent workflow or subject, these rows fill the page.
+ */
 const LOOKED_AT_FIRST = 2_000;
 
 /** The tenant's instances, newest first. With a filter by workflow or subject, a page may be short or empty although a next page exists. */
@@ -158,7 +163,7 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
   );
 }
 
-/** Delayed commands, the next due first. The position has the negative due time. */
+/** Delayed commands in the order of their due times. The position of a page contains the negative due time. */
 function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   return keysetPage(
     filter,
@@ -207,7 +212,7 @@ function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: s
   );
 }
 
-/** For rows of `millrace_instances` that another index has selected. */
+/** The condition for a tag, for rows of `millrace_instances` that an index other than the index of tags has selected. */
 export function andTagged(tag: string | undefined): Statement {
   if (tag === undefined) return sql``;
   return sql`AND EXISTS (SELECT 1 FROM millrace_tags t WHERE t.tenant_id = millrace_instances.tenant_id AND t.tag = ${tag}
@@ -215,7 +220,8 @@ export function andTagged(tag: string | undefined): Statement {
 }
 
 /**
- * True if a filter has no index, so that rows are scanned by time. Most instances are complete, so the status `complete` needs no index.
+ * True if a filter has no index, so that rows are scanned by time. The status `complete` needs no index, because usually most instances are
+ * complete.
  */
 function isLookedFor({ correlation, cause, standing, status, workflow, subject }: InstanceFilter): boolean {
   const fromAll = [correlation, cause, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
@@ -240,9 +246,9 @@ async function endOfLook(
 }
 
 /**
- * Selects the index with the fewest rows: by job; of stopped instances and instances in need of an operator; of open instances of all
- * tenants; else by tenant and time. Conditions are literal text, because SQLite does not match a partial index with a bound value. The last
- * condition repeats the index's text, with a status that no row has.
+ * Selects the index with the fewest rows. Jobs, causes, and stopped instances with those that need an operator have an index each. All
+ * tenants' open instances share an index. Other filters use the index by tenant and time. Conditions are literals, because SQLite does not
+ * match a partial index with a bound value. The last condition repeats the text of the index, which includes a status that no row has.
  */
 export function whereInstancesAre({ correlation, cause, status, standing }: InstanceFilter): Statement {
   if (cause !== undefined && correlation !== undefined)
@@ -261,11 +267,14 @@ export interface StatusCount {
   more: boolean;
 }
 
-/** The maximum count of a status, and the rows that a count reads at most: the newest of one index. */
+/**
+ * `MOST_COUNTED`: the maximum count of a status. `COUNTED_FROM`: the maximum number of rows that a count reads, the newest rows of an
+ * index.
+ */
 const MOST_COUNTED = 1_000;
 const COUNTED_FROM = 2_000;
 
-/** The tenant's instances by status, each up to 1,000. Each index is read once. */
+/** Counts the tenant's instances by status, up to 1,000 per status. Each index is read once. */
 export async function countInstances(
   { DB }: EngineEnv,
   by: Operator,

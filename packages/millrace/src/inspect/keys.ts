@@ -91,8 +91,8 @@ export async function describeKey(env: Pick<EngineEnv, "DB">, { tenantId }: Oper
     letters: sql`
       SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key = ${key} ORDER BY captured_at DESC, id DESC LIMIT ${MOST_LETTERS + 1}`,
-    // The message of an event from outside has the event's id as its key. Each queue of the event has at most one dead letter of it, and
-    // one per replay.
+    // The message of an event from outside has the event's id as its key. Each queue has at most one dead letter of the original event, and
+    // at most one of each replay.
     lettersOfEvents: sql`
       SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
       WHERE tenant_id = ${tenantId} AND idempotency_key IN ${among([...events.keys()])} LIMIT ${MOST_LETTERS + 1}`,

@@ -49,7 +49,7 @@ export const LaneRow = z
   .meta({ id: "Lane" });
 export type LaneRow = z.infer<typeof LaneRow>;
 
-/** A listed lane: one that is stopped or has a backlog. */
+/** A lane in the list of lanes, which contains lanes that are stopped or have a backlog. */
 export const NotedLane = LaneRow.extend({ noted_at: timestamp }).meta({ id: "NotedLane" });
 export type NotedLane = z.infer<typeof NotedLane>;
 
@@ -123,11 +123,11 @@ const COUNTED = 10_000;
 const GROUPS = 50;
 
 /**
- * The tenant's lanes that are stopped or have a backlog, grouped by lane, state and cause; groups with the most keys first. `more`: the
- * tenant has more lanes than were grouped.
+ * The tenant's lanes that are stopped or have a backlog, grouped by lane, state and cause. The groups are in descending order of their
+ * number of keys. `more` is true if the tenant has more lanes than were grouped.
  */
 export async function groupLanes(env: EngineEnv, by: Operator): Promise<{ items: z.infer<typeof LaneGroup>[]; more: boolean }> {
-  // With a single min(), SQLite takes the other columns from the row of the minimum.
+  // In a query with a single min(), SQLite takes the values of plain columns from the row with the minimum.
   const items = await selectRows(
     env.DB,
     LaneGroup,

@@ -34,8 +34,8 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
 }
 
 /**
- * Like `messagesOf`, and also returns the number of emitted messages without a stored copy. The copies of one step are limited to 250,000
- * characters; every message was sent.
+ * Like `messagesOf`, and also returns the count of emitted messages without a stored copy. Every message was sent, but the stored copies of
+ * a step are limited to 250,000 characters.
  */
 export async function emittedBy(
   env: EngineEnv,

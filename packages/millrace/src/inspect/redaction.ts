@@ -15,8 +15,8 @@ export interface Redaction {
   /** Returns a payload, redacted by the definition of its message type. */
   payload(of: Typed, payload: unknown): unknown;
   /**
-   * Returns a function from an instance id to a function that redacts the instance's outputs and errors. It hides the sensitive values of
-   * the instance's message and of the events that it received.
+   * Returns a function from an instance id to a function that redacts the instance's outputs and errors. The returned function hides the
+   * sensitive values of the instance's message and of the events that the instance received.
    */
   ofInstances(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<(id: string) => Hide>;
   /** Returns a dead letter's redacted message, and a function that redacts the dead letter's error. */
@@ -85,7 +85,7 @@ function redactionBy(marks: Marks): Redaction {
   return {
     payload: (of, payload) => marks.payload(of, payload),
     ofInstances,
-    // Messages of a pull queue have no definition.
+    // Messages of a pull queue have no definition in the catalog.
     letter: (queue, body) => (pullIn(queue) === undefined ? marks.message(queue, body) : { body, hide: hideNothing }),
   };
 }

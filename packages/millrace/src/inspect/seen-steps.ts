@@ -8,7 +8,7 @@ import type { RecordedClass } from "../store/inbox/classes.ts";
 export const SEEN_INSTANCES = 200;
 const READ_ENTRIES = 50;
 
-/** Recent steps and messages of a workflow's instances. The steps of a workflow are unknown before its code has run. */
+/** Steps and messages of a workflow's newest instances. A workflow's steps are unknown until its code has run. */
 export interface Seen {
   readonly steps: { readonly name: string; readonly class: RecordedClass }[];
   readonly emits: { readonly kind: Envelope["kind"]; readonly type: string }[];

@@ -11,9 +11,10 @@ const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1000;
 
 /**
- * Waits until an instance does not continue by itself: it has ended, or it needs an operator's answer, resolution or resume. Questions of
- * an instance that is being undone do not count. Returns after `ms` at the latest, when `signal` aborts, and at once for an unknown
- * instance. The function reads the instance's row and its newest question every 50 ms at first, later every second: 35 reads in 30 s.
+ * Waits until an instance does not continue by itself. Then the instance has ended, or needs an operator's answer, resolution or resume.
+ * While an undo of the instance runs, a pending question does not end the wait. Returns after `ms` at the latest, when `signal` aborts, and
+ * at once for an unknown instance. The function reads the instance's row and its newest question every 50 ms at first, and every second
+ * later. A wait of 30 s takes 35 reads.
  */
 export async function untilSettled(env: EngineEnv, by: Operator, id: string, ms: number, signal?: AbortSignal): Promise<void> {
   const until = Date.now() + ms;

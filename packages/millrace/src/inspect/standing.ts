@@ -13,7 +13,7 @@ export interface Retrying {
   error: string;
 }
 
-/** The current sleep; both fields are null if only the platform knows the step and the end of the sleep. */
+/** The current sleep. Both fields are null if only the platform knows the step and the end of the sleep. */
 export interface Sleeping {
   step: string | null;
   until: number | null;
@@ -38,8 +38,8 @@ interface Row {
 }
 
 /**
- * The activity of an instance according to the database alone, for lists. A failed attempt is recorded for the classes `lookup` and `once`
- * only. A sleep is recorded once the keeper has queried the platform.
+ * The activity of an instance according to the database alone, for lists. The database records failed attempts only for the classes
+ * `lookup` and `once`. The database records a sleep only after the keeper has queried the platform.
  */
 export function standingInDatabase({ status, undo, waitingFor }: Row, last: LastEntry | null): Standing {
   const failed = ON_ITS_WAY.has(status) ? last?.failed : undefined;
@@ -66,7 +66,10 @@ export function andStands(standing: StandingName | undefined): Statement {
   return standing === undefined ? sql`` : STANDS[standing];
 }
 
-/** The activity of an instance according to the platform's history. Of several steps, the first one to continue counts. */
+/**
+ * The activity of an instance according to the platform's history. If several steps are being retried, the result contains the step that
+ * continues first. If several sleeps run, the result contains the sleep that ends first.
+ */
 export function standingIn(steps: readonly StepRecord[]): Standing {
   const retrying = steps.flatMap((step) => (step.state === "retrying" ? retryOf(step) : []));
   const sleeping = steps.flatMap(({ state, name, until }) => (state === "sleeping" && until !== null ? [{ step: name, until }] : []));

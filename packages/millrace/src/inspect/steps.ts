@@ -19,16 +19,20 @@ import type { Instance, StepProgress } from "./instances.ts";
 export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
   /**
    * The platform's state of the step, except where that state is misleading. The platform shows a step as complete if an operator must
-   * resolve its effect or resume its run, or if a stop held it. The platform shows a step as running if the run was ended during the step.
+   * resolve its effect or resume its run, or if a stop held the step. The platform shows a step as running if the run was ended during the
+   * step.
    */
   state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
-  /** The code's step to which a step of the engine belongs, and the purpose of the engine's step; null for a step of the code. */
+  /**
+   * For a step of the engine: the step of the code to which the engine's step belongs, and the purpose of the engine's step. Null for a
+   * step of the code.
+   */
   own: { of: string; part: OwnPart } | null;
-  /** `lean`: an inline step, which is not billed as a step. */
+  /** The value `lean` means an inline step, which the platform does not bill as a step. */
   mode: StepMode;
   /** True for an inline step of an earlier run whose cached output this run reuses. */
   kept: boolean;
-  /** When the step started; null if the platform has removed the history. The time of an inline step comes from the inbox. */
+  /** When the step started; null if the platform has removed the history. For an inline step, this time comes from the inbox. */
   startedAt: number | null;
   /** The subject of the event that the step awaits. */
   subject: string | null;
@@ -43,9 +47,9 @@ export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "rea
 type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run" | "progress">>;
 
 /**
- * An instance's steps with the code's names: from the platform, and from the inbox where the platform does not know them, as with inline
- * steps and steps removed by the platform's retention or by a retry. The engine's waits, and waits without a row, keep the platform's
- * names.
+ * An instance's steps with the code's names: from the platform, and from the inbox for steps that the platform does not know. These are
+ * inline steps, and steps that the platform's retention or a retry has removed. The engine's waits, and waits without a row, keep the
+ * platform's names.
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
   const [{ steps, truncated, own }, awaited, effects, begunAt, [hold]] = await Promise.all([
@@ -120,15 +124,15 @@ function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
 
 /** When the current run began, in milliseconds; 0 for the first run, and for a run whose start is unknown. */
 async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null, status }: Shown): Promise<number> {
-  // An undo reuses no output of the run, and a stop begins no run.
+  // An undo reuses no output of the run, and a stop does not begin a new run.
   if (run <= 1 || undo !== null || status === "terminated") return 0;
   const [row] = await query<{ at: number | null }>(env.DB, selectRunBegun(tenantId, id, run));
   return row?.at ?? 0;
 }
 
 /**
- * Inserts cached outputs of earlier runs in the code's order: after steps recorded earlier, and after waits that began earlier (`since` has
- * their times). Steps of an undo precede this run.
+ * Inserts cached outputs of earlier runs in the code's order. Each cached output follows the steps that were recorded earlier, and the
+ * waits that began earlier (`since` contains the times of waits). Steps of an undo precede this run.
  */
 function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], since: ReadonlyMap<string, number>): NamedStep[] {
   const rank = new Map(recorded.map((label, index) => [label, label.startsWith(UNDO_PREFIX) ? -1 : index]));
@@ -142,7 +146,7 @@ function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], s
   return placed;
 }
 
-/** For a step that began inline in a replay and continued on the platform, returns the step with the earlier start. */
+/** If a step began inline in a replay and continued on the platform, returns the step with the time of its inline start. */
 function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   const [first, ...others] = step.attempts;
   const beganAt = effect?.beganAt ?? Number.POSITIVE_INFINITY;
@@ -150,14 +154,14 @@ function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   return { ...step, startedAt: beganAt, attempts: [{ ...first, startedAt: beganAt }, ...others] };
 }
 
-/** Adds the error message to a step: the platform drops the message of an error that permits no retry, but the instance's row has it. */
+/** Adds the error message from the instance's row to a step, because the platform drops the message of an error that permits no retry. */
 function withCause(step: StepRecord, { error }: Shown): StepRecord {
   const last = step.attempts.at(-1);
   if (step.state !== "errored" || !last?.error || error?.step !== step.name) return step;
   return { ...step, attempts: step.attempts.with(-1, { ...last, error: { ...last.error, message: error.message } }) };
 }
 
-/** Adds the error to an attempt that ended in doubt: the platform shows it as successful, but the inbox entry has the error. */
+/** Adds the error from the inbox entry to an attempt that ended in doubt, because the platform shows such an attempt as successful. */
 function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
   const last = attempts.at(-1);
   if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;

@@ -12,15 +12,15 @@ export interface AwaitedByInstance {
   subject: string | null;
   /** The question's id; null for an event. */
   approvalId: string | null;
-  /** When the wait times out, in milliseconds since the epoch; null for a wait that began before this was recorded. */
+  /** When the wait times out, in milliseconds since the epoch; null for a wait that began before the engine recorded this time. */
   until: number | null;
 }
 
 const MOST = 20;
 
 /**
- * The column `waiting_for` of a row of `instances`: the awaited events and questions as JSON. NULL for an instance that has ended or is
- * being undone.
+ * The column `waiting_for` of a row of `instances`. The column contains the awaited events and questions as JSON. NULL for an instance that
+ * has ended or is being undone.
  */
 export const WAITING_FOR = fragment(`
   CASE WHEN undo IS NULL AND status IN ${BEGUN.fragment} THEN (
@@ -34,7 +34,8 @@ export const WAITING_FOR = fragment(`
       LIMIT ${MOST})) END AS waiting_for`);
 
 /**
- * The column `held` of a row of `instances`: the pause that keeps the instance from starting, as text for operators; NULL without a pause.
+ * The column `held` of a row of `instances`. The column contains the pause that keeps the instance from starting, as text for operators;
+ * NULL without a pause.
  */
 export const HELD = fragment(
   `CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment} END AS held`,

@@ -9,7 +9,7 @@ import type { Catalog } from "../topology/catalog.ts";
 
 type AnyWorkflow = Catalog["workflows"][number];
 
-/** Counts of instances cover only this many of the tenant's newest instances. */
+/** Maximum number of the tenant's newest instances that counts of instances cover. */
 export const COUNTED_INSTANCES = 10_000;
 
 /** A workflow of the catalog, with its pause and its instances by status. */
@@ -39,7 +39,10 @@ function thingsOf({ name, on }: AnyWorkflow): Thing[] {
   return [["workflow", name], ...(on.kind === "command" ? queuesOf(on.queue).map((queue): Thing => ["queue", queue]) : [])];
 }
 
-/** Finds the pause of a workflow or queue: for all tenants, or else for the tenant. */
+/**
+ * Returns a function that finds the pause of a workflow or queue. A pause for all tenants takes precedence over a pause for the tenant
+ * alone.
+ */
 export async function pausesOf(
   env: EngineEnv,
   { tenantId }: Operator,

@@ -9,13 +9,13 @@ export interface Consumer {
   handle(batch: MessageBatch, env: EngineEnv): Promise<unknown>;
 }
 
-/** A consumer that handles delivered messages. */
+/** A consumer that can determine the outcome of single delivered messages. */
 export interface Taker extends Consumer {
   /** Returns the outcome of each message. */
   handle(batch: MessageBatch, env: EngineEnv, triesOf?: TriesOf): Promise<Outcomes>;
 }
 
-/** The number of tries of a message, including this one. A lane counts tries; a queue reports only deliveries. */
+/** The number of tries of a message, including the present try. A lane counts tries, whereas a queue reports only deliveries. */
 export type TriesOf = (message: Message) => number;
 
 /** The context in which the messages of a batch are accepted. */
@@ -38,10 +38,10 @@ export type OnCaptured = (intake: Intake, letters: readonly DeadLetter[]) => Pro
  * The outcome of one message.
  * - `refused`: the error is final, because a repeat would fail again.
  * - `retried`: the message is redelivered.
- * - `kept`: the message's row needs no further delivery.
+ * - `kept`: the message needs no further delivery, because the keeper starts the instance or the instance runs.
  * - `settled`: an operator has already settled the message's dead letter.
  * - `unharmed`: the redelivery does not count as a try.
- * - `isRoutes`: a route's code threw the error, which counts as a try whatever its error code. Some errors of the engine do not count.
+ * - `isRoutes`: a route's code threw the error. Such an error always counts as a try, whereas some errors of the engine do not count.
  */
 export type Outcome =
   | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }

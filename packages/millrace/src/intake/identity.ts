@@ -1,6 +1,6 @@
 import type { Identity } from "../store/instances/keys.ts";
 
-/** A map by id and fingerprint. A message with a known id and another payload is not found. */
+/** A map by id and fingerprint. The map does not find a message whose id is in the map with a different fingerprint. */
 export interface ByIdentity<T> {
   get(one: Identity): T | undefined;
   has(one: Identity): boolean;
@@ -15,7 +15,9 @@ export function byIdentity<T extends Identity>(rows: readonly T[]): ByIdentity<T
   return { get, has: (one) => get(one) !== undefined };
 }
 
-/** The first message of each set of equal messages, in the order of the batch. The database also accepts the first one. */
+/**
+ * Returns the first message of each set of equal messages, in the order of the batch. The database accepts the same message of each set.
+ */
 export function firstOf<T extends Identity>(all: readonly T[]): T[] {
   const seen = new Map<string, string[]>();
   return all.filter(({ id, fingerprint }) => {

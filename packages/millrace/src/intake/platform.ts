@@ -5,7 +5,8 @@ import { within } from "../contract/within.ts";
 
 export interface PlatformAnswer {
   /**
-   * Cloudflare's status of the instance; `unknown` when the platform has no such instance, `unreachable` when the platform does not answer.
+   * Cloudflare's status of the instance; `unknown` when the platform has no such instance, `unreachable` when the platform does not answer
+   * in time.
    */
   status: InstanceStatus["status"] | "unreachable";
   error: string | null;
@@ -16,8 +17,8 @@ export interface PlatformAnswer {
 }
 
 /**
- * Wakes a run on the local platform, which continues a run of a killed process only after an event. No wait uses this event type. In
- * production the platform wakes such a run itself.
+ * Wakes a run on the local platform by an event, because the local platform continues a run of a killed process only after an event. No
+ * wait of the engine waits for this event type. In production the platform wakes such a run itself.
  */
 export async function nudge(instance: WorkflowInstance): Promise<void> {
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} }));
@@ -25,7 +26,7 @@ export async function nudge(instance: WorkflowInstance): Promise<void> {
 
 /**
  * Restarts an instance on the platform from a step, or from the beginning. A step that failed before its first attempt is unknown to the
- * platform: then the run restarts from the beginning, and guarded steps return their recorded results.
+ * platform. Then the run restarts from the beginning, and the guarded steps return the recorded results.
  */
 export async function restartFrom(
   instance: WorkflowInstance,
@@ -35,8 +36,8 @@ export async function restartFrom(
 }
 
 /**
- * The platform's status of an instance. Only the error "no such instance" means that the instance is lost; other errors give no
- * information.
+ * The platform's status of an instance. Only the error "no such instance" means that the instance is lost. All other errors do not show
+ * whether the instance exists.
  */
 export async function askPlatform(env: object, workflow: string, id: string): Promise<PlatformAnswer> {
   try {

@@ -34,13 +34,13 @@ const MAX_BYTES = 900_000;
 const CREATE_LIMIT_MS = 10_000;
 
 /**
- * Pauses between creations, in milliseconds. The platform creates 100 instances of a workflow per second, and refuses more. A consumer
- * retries with these pauses; then the keeper creates the instances.
+ * Pauses between a consumer's attempts to create instances, in milliseconds. The platform creates 100 instances of a workflow per second,
+ * and refuses further instances. After the last pause, the keeper creates the remaining instances.
  */
 const TURN_PAUSES_MS = [400, 800, 1600, 3200];
 const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
 
-/** The results of a creation by instance id. Instances that are in no field were created now. */
+/** The results of a creation, by instance id. An instance that is in none of the fields was created by this call. */
 interface Started {
   /** The platform's error for each instance that it did not create. */
   failed: Map<string, string>;
@@ -95,7 +95,7 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
     const again = await startInstances(env, refused, "first");
     for (const { id } of refused) started.failed.delete(id);
     for (const [id, error] of again.failed) started.failed.set(id, error);
-    // An instance that exists was created by the previous call, although that call returned an error.
+    // If an instance exists now, the previous call created the instance, although that call returned an error.
   }
   if (started.failed.size > 0) {
     logLine("warn", { log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] });

@@ -1,12 +1,12 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { within } from "../contract/within.ts";
 
-/** The send time that stands for the backlog of a queue that cannot report it: the earliest possible time. */
+/** The send time that is used for a queue that cannot report its backlog. The value is the earliest possible time. */
 export const UNKNOWN = 0;
 
 /**
- * The send time of the oldest message in each queue's backlog, in milliseconds. Empty queues are absent, and `UNKNOWN` is the value of a
- * queue that cannot report its backlog.
+ * The send time of the oldest message in each queue's backlog, in milliseconds. Empty queues are not in the result. A queue that cannot
+ * report its backlog has the value `UNKNOWN`.
  */
 export async function oldestWaiting(env: object, queues: readonly string[]): Promise<Map<string, number>> {
   const oldest = new Map<string, number>();

@@ -7,7 +7,7 @@ import { MAX_COUNTED } from "../store/health.ts";
 import { insertPause, pauseId, pauseOf } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
-/** The name of the engine as the actor of its own pauses in the audit. */
+/** The name that the audit records as the actor when the engine itself pauses a workflow. */
 const ENGINE = "millrace";
 
 const worded = (within: Duration) => (typeof within === "number" ? `${within} ms` : within);
@@ -24,7 +24,7 @@ interface Tripped {
 
 /**
  * Pauses a workflow for a tenant after too many instances failed with the same cause. The function counts the newest failures since the
- * last resume; a tenant's failures never pause the workflow for another. Returns the number of pauses.
+ * last resume. A tenant's failures never pause the workflow for a different tenant. Returns the number of pauses.
  */
 export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows"]): Promise<number> {
   const breakers = workflows.flatMap(({ name, breaker }) =>

@@ -31,7 +31,7 @@ import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 
 /** Maximum number of instances checked in one portion. */
 const ROWS = 200;
-/** Maximum time of an accepted command in a backlog, before the keeper starts it without the queue. */
+/** Maximum time in milliseconds that an accepted command waits in a backlog. Afterwards the keeper starts the command without the queue. */
 const MAX_QUEUED_MS = 900_000;
 
 /**
@@ -42,7 +42,7 @@ const MAX_QUEUED_MS = 900_000;
  * - `settled`: the instance needs no further check
  * - `held`: the instance must not start, because its workflow or queue is paused
  * - `lives`: the row has an end status, but the run is in progress
- * - `restarted`: the platform ended the run with its own error, and the keeper restarted the run
+ * - `restarted`: the platform ended the run because of an infrastructure error, and the keeper restarted the run
  */
 type Finding =
   | "leave"
@@ -58,23 +58,23 @@ type Finding =
   | Pick<End, "status" | "error" | "cause">;
 
 /**
- * Starts accepted instances whose message or process was lost before their start. The check also detects by a recorded step that an
- * instance is running; other instances in progress are not checked.
+ * Starts accepted instances whose message or process was lost before their start. The check also detects running instances that have
+ * recorded a step. The function does not check other instances in progress.
  */
 export async function startUnseen(env: EngineEnv, elsewhere: Elsewhere, local: boolean, standsStill: StandsStill): Promise<Portion> {
   const { did, more, isRefused } = await look(env, elsewhere, "unseen", (row, backlog) => {
     if (row.status === "accepted") return row.early_ms > 0 || stillInQueue(row, backlog, standsStill) ? "leave" : "start";
     return row.status === "queued" ? ask(env, row, local) : "seen";
   });
-  // Starts released instances after all other instances, so that a large number of them delays no repair.
+  // Instances that a resume released are started after all other instances, so that many released instances do not delay a repair.
   if (more || isRefused) return { did, more };
   const [released = []] = await atomically(env.DB, [releaseHeld(ROWS), forgetResumed]);
   return { did, more: released.length > 0 };
 }
 
 /**
- * Checks instances that have been in progress for a while: starts instances that the platform has lost, and records ends that the database
- * missed.
+ * Checks instances that have been in progress for a while. The function starts instances that the platform has lost, and records ends that
+ * the database missed.
  */
 export function checkInstances(env: EngineEnv, elsewhere: Elsewhere, local: boolean): Promise<Portion> {
   return look(env, elsewhere, "seen", (row) => ask(env, row, local));
@@ -106,7 +106,8 @@ async function look(
   const started = having("start").filter(({ id }) => !failed.has(id));
   const untold = await tellAgain(
     env,
-    // A restart discards events sent to the earlier run. For an instance with an open operator action, the action sends them again.
+    // A restart discards events sent to the earlier run. For an instance with an unapplied operator action, the operator action sends these
+    // events again.
     rows.filter((row) => !row.promised).map((row) => row.id),
   );
   await atomically(env.DB, [
@@ -141,7 +142,8 @@ async function look(
     logEnd(env, namedBy(row), finding.status, failure);
   }
   const idle = found.filter(({ finding }) => IDLE.has(finding));
-  // No further portion follows while the platform refuses new instances, because it would refuse them again.
+  // No further portion follows while the platform refuses new instances, because the platform would also refuse the instances of that
+  // portion.
   const isRefused = failed.size > 0;
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && !isRefused, isRefused };
 }
@@ -153,7 +155,7 @@ function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): Lo
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };
 }
 
-/** True if an instance must be checked in this round: its row has an end status, or its check is long overdue. */
+/** True if an instance must be checked in this round, because its row has an end status or its check is long overdue. */
 function isOwed(row: Open): boolean {
   return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
@@ -162,8 +164,8 @@ function isOwed(row: Open): boolean {
 type StandsStill = (queue: string, oldest: number) => boolean;
 
 /**
- * True if the message still waits in a queue that delivers, because the queue's oldest message is older. A queue that cannot report its
- * backlog counts as empty: a needless start is harmless, because an instance is created only once.
+ * True if the command's message still waits in a queue that delivers. This is certain if the queue's oldest message is older. A queue that
+ * cannot report its backlog counts as empty. An unnecessary start is harmless, because an instance is created only once.
  */
 function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>, standsStill: StandsStill): boolean {
   const queue = row.queue ?? "";
@@ -177,13 +179,15 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
     case "unreachable":
       return "leave";
     case "unknown":
-      // The instance is not recreated: that would repeat an effect with an unknown outcome, because the record of that effect is gone.
+      // The instance is not recreated, because the new run could repeat an effect with an unknown outcome. The record of that effect is
+      // lost.
       if (row.undoubted) return failure(row, DOUBT_GONE, "in_doubt");
       // Ended and skipped instances are never recreated.
       return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
       if (row.undo !== null) return { status: "terminated", error: null };
-      // An older backup of the database has lost the run's rows and messages, and only another run restores them.
+      // The database was restored from an older backup, without the run's rows and messages. Only a new run of the instance writes these
+      // rows and messages again.
       if (await findSetBack(env, row)) return failure(row, SET_BACK, "database_set_back");
       return { status: "complete", error: null };
     case "terminated":
@@ -201,8 +205,8 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
 }
 
 /**
- * Handles a run that the platform reports as errored, and that has recorded no failure. An infrastructure error of the platform is no
- * failure of the run: the run is restarted at the step where its replay ended, a limited number of times.
+ * Handles a run that the platform reports as errored, and that has recorded no failure. An infrastructure error of the platform is not a
+ * failure of the run. Therefore the run is restarted at the step where its replay ended, a limited number of times.
  */
 async function errored(row: Open, instance: WorkflowInstance | null, error: string | null): Promise<Finding> {
   const said = beginning(error ?? "The platform ended the run.", 1000);
@@ -213,8 +217,8 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
     const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with its own error, and no step failed.`;
     return failure(row, beginning(`${tries} Retry it when the platform works again. The last error: ${said}`, 1000));
   }
-  // An errored status without an error text means that a restart is in progress: the platform has removed the error, but not yet the
-  // status.
+  // An errored status without an error text means that a restart is in progress. The platform has already removed the error text, but has
+  // not changed the status yet.
   if (error === null) return "restarted";
   try {
     await restartFrom(instance, at);
@@ -265,8 +269,8 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
 }
 
 /**
- * Local only: a killed process loses the timers of its sleeping instances. A new keeper makes all their checks due, because checks of
- * sleeping instances are otherwise far apart.
+ * Only for the local platform, where a killed process loses the timers of its sleeping instances. A new keeper makes the checks of all
+ * sleeping instances due, because these checks are otherwise far apart.
  */
 export async function wakeSleepers(env: EngineEnv): Promise<void> {
   await atomically(env.DB, [lookAtAll()]);

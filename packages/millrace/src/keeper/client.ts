@@ -49,7 +49,7 @@ export async function metricsOf(env: EngineEnv): Promise<Pick<Seen, "ever" | "sa
   return { ever, samples: [...samples, gauge("keeper_age_seconds", {}, Math.max(0, Date.now() - at) / 1000)] };
 }
 
-/** The counters and gauges of `metricsOf`, and also the counts of each of the last minutes. */
+/** The counters and gauges of `metricsOf`, and also the counts per minute of the last minutes. */
 export async function vitalsOf(env: EngineEnv): Promise<Seen> {
   return (await keeperOf(env).vitals()) as unknown as Seen;
 }

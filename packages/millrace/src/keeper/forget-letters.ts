@@ -26,8 +26,8 @@ interface OldLetter {
 
 /**
  * Removes open dead letters after their retention time, together with the messages of the catalog's `onSkipped`. The dead letter of a
- * command that never started is removed with the command's instance, because the command could not be replayed without its dead letter. The
- * query reads only the old part of an index.
+ * command that never started is removed together with the row of the command's instance. Without the dead letter, the command could not be
+ * replayed. The query reads only the old rows of an index.
  */
 export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
   const old = await query<OldLetter>(
@@ -58,8 +58,8 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
 }
 
 /**
- * Returns the messages about a removed dead letter; no messages for a dead letter without a tenant. Returns undefined when `onSkipped`
- * fails, so that the dead letter remains.
+ * Returns the messages about a removed dead letter. For a dead letter without a tenant, the function returns no messages. Returns undefined
+ * when `onSkipped` fails, so that the dead letter remains.
  */
 async function saidOf(
   env: EngineEnv,

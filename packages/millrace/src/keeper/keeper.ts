@@ -26,29 +26,29 @@ import type { Retention } from "./rule.ts";
 import { Standstill } from "./standstill.ts";
 import { sweep } from "./sweep.ts";
 
-/** Milliseconds from the start of one round to the start of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
+/** Milliseconds from the start of one round to the start of the next round. `KEEPER_PERIOD_MS` in the env overrides this default. */
 const PERIOD_MS = 10_000;
 /**
- * Time limit for starting due schedules, so that a hanging start does not delay the next. Two starts of one command have the same key, so
- * the command runs once.
+ * Time limit for starting due schedules, so that a hanging start does not delay the next start. If a command is started twice, both starts
+ * have the same key, so that the command runs once.
  */
 const START_LIMIT_MS = 20_000;
 /** Time limit for due callbacks, in milliseconds, so that a hanging call does not delay later calls. */
 const CALL_LIMIT_MS = 10_000;
-/** The pause before the next round in milliseconds, when this round did not complete its work. */
+/** The pause before the next round in milliseconds, if the present round did not complete its work. */
 const BREATH_MS = 500;
 
 /**
- * The keeper starts all repairs: it is a single Durable Object with an alarm that survives every crash. Each round completes the work of
- * crashed processes: accepted instances that were not started, operator actions not yet applied, committed messages not yet confirmed, lost
- * instances, unnoticed ends.
+ * The keeper starts all repairs. The keeper is a single Durable Object with an alarm that survives every crash. Each round completes the
+ * work of crashed processes. It starts accepted instances, applies operator actions, sends unconfirmed messages, recreates lost instances,
+ * and records unnoticed ends.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
   protected readonly duties: Duties = {};
   protected readonly alertRules: readonly AlertRule[] = ALERT_RULES;
-  /** Serializes starts of due schedules: the platform's cron triggers them too. */
+  /** Serializes starts of due schedules, because the platform's cron also triggers such starts. */
   #starting: Promise<number> = Promise.resolve(0);
-  /** Serializes callbacks: at most one is in progress and one queued. Further callers share the queued callback run. */
+  /** Serializes runs of callbacks. At most one run is in progress, and at most one run is queued. Further callers share the queued run. */
   #calling: Promise<unknown> = Promise.resolve();
   #callingNext: Promise<void> | undefined;
   #beganAt: number | undefined;
@@ -57,8 +57,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   readonly #standstill = new Standstill();
 
   /**
-   * Sets the alarm if it is missing: the platform drops an alarm that failed six times or ran out of memory. The call also corrects an
-   * alarm that was set while the machine's clock was ahead.
+   * Sets the alarm if the alarm is missing, because the platform drops an alarm that failed six times or ran out of memory. The call also
+   * corrects an alarm that was set while the machine's clock was ahead.
    */
   async arm(): Promise<void> {
     const alarmAt = await this.ctx.storage.getAlarm();
@@ -71,7 +71,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#startDue();
   }
 
-  /** Makes the due callbacks now. A run calls this method when it ends. */
+  /** Executes the due callbacks now. A run calls this method at the end of the run. */
   callBack(): Promise<void> {
     this.#callingNext ??= this.#calling
       .catch(() => undefined)
@@ -85,7 +85,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   /**
-   * Milliseconds since the last round started, from memory or from the alarm; null when the alarm was lost, in which case it is set again.
+   * Milliseconds since the last round started, from memory or from the alarm; null if the alarm was lost. In this case, the call sets the
+   * alarm again.
    */
   async age(): Promise<number | null> {
     const alarmAt = await this.ctx.storage.getAlarm();
@@ -101,12 +102,12 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return { ever, samples, at };
   }
 
-  /** The counters and gauges of `metrics`, and also the counts of each of the last minutes. */
+  /** The counters and gauges of `metrics`, and also the counts per minute of the last minutes. */
   vitals(): Promise<Seen> {
     return this.#ownVitals().seen();
   }
 
-  /** Reads gauges and counters at once, and imports the tallies that recorders have written. */
+  /** Reads gauges and counters immediately, and imports the counts that recorders have written. */
   async readVitals(): Promise<void> {
     await this.#ownVitals().readAtOnce();
   }
@@ -136,7 +137,10 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return round;
   }
 
-  /** The duties of a round, the most urgent first. Their time budgets add up to one period, so that the first duty runs once per period. */
+  /**
+   * The duties of a round, the most urgent duty first. The time budgets of all duties add up to one period, so that the first duty runs
+   * once per period.
+   */
   #dutiesByUrgency(lateMs: number): Duty[] {
     const { env } = this;
     const { catalog } = this.duties;
@@ -167,7 +171,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return startUnseen(this.env, this.#elsewhere(), await this.#local(), standsStill);
   }
 
-  /** Reads the gauges. The reading does not count as work, so that the round's log line does not contain it. */
+  /** Reads the gauges. The reading does not count as work, so that the round's log line does not mention the reading. */
   async #gauge(): Promise<{ did: number; more: boolean }> {
     await this.#ownVitals().read();
     return { did: 0, more: false };
@@ -190,8 +194,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   }
 
   /**
-   * True on the local platform. The value is determined once per object, and again while the database does not answer. A local keeper makes
-   * the checks of all sleeping instances due.
+   * True on the local platform. The value is determined once per object. If the database does not answer, the next call tries again. A
+   * local keeper makes the checks of all sleeping instances due.
    */
   async #local(): Promise<boolean> {
     if (this.#isLocal === undefined) {
@@ -209,7 +213,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#starting;
   }
 
-  /** True if the alarm is set later than any regular pause ends. */
+  /** True if the alarm is set for a time after the end of the longest regular pause. */
   #isAstray(alarmAt: number): boolean {
     return alarmAt > Date.now() + 2 * this.#period();
   }
@@ -229,7 +233,10 @@ export interface Duties {
   retention?: readonly Retention[];
   /** The app's catalog; required for schedules and for the metrics of queues. */
   catalog?: Catalog;
-  /** Your gauges, for `/metrics` and alerts. Each round reads them, so read by index. Use no tenant's texts in labels. */
+  /**
+   * Your gauges, for `/metrics` and alerts. Each round reads all gauges, so each query should use an index. Labels must not contain strings
+   * from tenants.
+   */
   gauges?: AppGauges;
   /** Changes to the rules of alerts. Default: the engine's rules. */
   alerts?: AlertChanges;
@@ -238,8 +245,8 @@ export interface Duties {
 }
 
 /**
- * The keeper of an app: `export class Keeper extends keeper({ catalog, retention, checks }) {}`. Errors: `config_invalid` for invalid
- * alerts.
+ * Creates the keeper class of an app: `export class Keeper extends keeper({ catalog, retention, checks }) {}`. Errors: `config_invalid` for
+ * invalid alerts.
  */
 export function keeper(duties: Duties): typeof Keeper {
   const alertRules = changedRules(ALERT_RULES, duties.alerts);

@@ -9,12 +9,16 @@ import { turnsOf } from "../lanes/turns-stub.ts";
 import { query } from "../store/d1/retry.ts";
 import type { Open } from "./open-instances.ts";
 
-/** The state of an accepted command in its lane: the command waits for its turn, or its turn began and no start was recorded. */
+/**
+ * The state of an accepted command in its lane. `in lane`: the command waits for its turn. `start`: the turn of the command began, but no
+ * start was recorded. `leave`: the lane did not answer.
+ */
 type TurnFinding = "in lane" | "start" | "leave";
 
 /**
- * The states of the accepted lane commands among these rows. Each command is sent to its lane again, which deduplicates by id. A command is
- * started only if its turn has begun, which preserves the order. Never throws: a command whose lane does not answer is left unchanged.
+ * The states of the accepted lane commands among these rows. Each command is sent to its lane again, and the lane ignores duplicates by id.
+ * A command is started only if its turn has begun, which preserves the order. The function never throws. If a lane does not answer, its
+ * commands are left unchanged.
  */
 export async function turnsAmong(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, TurnFinding>> {
   const waiting = rows.filter((row) => row.status === "accepted" && !row.promised && laneIn(row.queue) !== undefined);
@@ -49,7 +53,10 @@ async function turnsIn(env: EngineEnv, group: readonly Open[], envelopes: Readon
 
 const LONGEST_MS = 3_600_000;
 
-/** The pause before the next check of a command in a lane, which stores it durably: half its age, up to an hour. */
+/**
+ * The pause before the next check of a command in a lane: half the command's age, up to an hour. The check can wait, because the lane
+ * stores the command durably.
+ */
 export function laneMs({ age_ms }: Pick<Open, "age_ms">): number {
   return Math.round(Math.min(Math.max(age_ms / 2, KEEPER_PATIENCE_MS), LONGEST_MS));
 }

@@ -24,7 +24,7 @@ export interface Open {
   age_ms: number;
   /** Milliseconds since the last change of the instance's status. */
   since_ms: number;
-  /** 1 when an accepted operator action is not yet applied on the platform: the action has precedence over the keeper. */
+  /** 1 when an accepted operator action is not yet applied on the platform. Then the keeper does not change the instance. */
   promised: number;
   /** The keeper's restarts of the present run after infrastructure errors of the platform. */
   broken_off: number;
@@ -38,7 +38,10 @@ export interface Open {
   early_ms: number;
 }
 
-/** Due instances of one of the keeper's two groups, the longest overdue first: instances never seen started, or all other instances. */
+/**
+ * Due instances of one of the keeper's two groups, the longest overdue instance first. The groups are the instances without a recorded
+ * start, and all other instances.
+ */
 export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflows }: Elsewhere, limit: number): Promise<Open[]> {
   return query<Open>(
     env.DB,
@@ -68,7 +71,8 @@ const DAY_MS = 86_400_000;
  * - In progress for more than ten minutes: a twentieth of its age, at most 5 minutes, or an hour while it waits for an event or an
  *   operator.
  * - A delayed command: until it is due.
- * - Asleep according to the platform: as long as the instance has slept, up to a day. Each wake-up requests a check.
+ * - Asleep according to the platform: the time for which the instance has slept, up to a day. When an instance wakes up, its run requests a
+ *   check.
  */
 export function pauseMs({ age_ms, since_ms, status, early_ms }: Open, hibernates: boolean): number {
   const waits = AT_REST.has(status);

@@ -6,13 +6,13 @@ import { removeStatedEvents } from "../store/stated-events.ts";
 import { removeTombstones } from "../store/tombstones.ts";
 import type { Slice } from "./rule.ts";
 
-/** Number of rows scanned in one slice; the rows are small. */
+/** Number of rows scanned in one slice. The number is large, because the rows are small. */
 const ROWS = 5000;
 const DAY_MS = 86_400_000;
 
 /**
- * The position at which a slice ended. The scan follows the primary key, a hash: an index by time would make each table half as large
- * again.
+ * The position at which a slice ended. The scan follows the primary key, which is a hash. An index by time would make each table 50 %
+ * larger.
  */
 interface Walked {
   last: string;

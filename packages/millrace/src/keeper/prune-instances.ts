@@ -11,7 +11,10 @@ import { bury } from "../store/tombstones.ts";
 import { removeWaits } from "../store/waits.ts";
 import type { Slice } from "./rule.ts";
 
-/** Maximum number of instances scanned and removed in one slice. With their inbox entries, a slice writes a few thousand rows. */
+/**
+ * Maximum number of instances that one slice scans and removes. Together with the instances' inbox entries, a slice writes a few thousand
+ * rows.
+ */
 const ROWS = 250;
 
 interface Walked {
@@ -23,8 +26,8 @@ interface Walked {
 
 /**
  * Removes old instances with the given statuses, with their entries, waits and approvals. Each removed instance leaves a tombstone, so that
- * its key never runs again, even after a skip. Rows are numbered by acceptance: the scan goes from the oldest to the first young row,
- * without an index, and reads only removed rows and older rows still in progress.
+ * its key never runs again, even after a skip. Rows are numbered in the order of acceptance. The scan goes from the oldest row to the first
+ * young row, without an index. The scan reads only rows that are removed, and older rows that are still in progress.
  */
 export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: number, from: string | null) => Promise<Slice> {
   return async (env, keepMs, from) => {

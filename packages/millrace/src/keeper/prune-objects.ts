@@ -8,7 +8,7 @@ const OBJECTS = 1000;
 
 /**
  * Removes old payloads and outputs that no row references, such as objects of removed instances, and of commands that were never committed.
- * The function scans the bucket by name, two operations for 1,000 objects, and looks up only old objects in the database.
+ * The function scans the bucket by name, which takes two operations for 1,000 objects. Only old objects are searched in the database.
  *
  * `keepMs` must cover references that no table contains: a message in a queue (14 days) and in its dead-letter queue (14 more).
  */
@@ -35,8 +35,8 @@ async function unreferred(env: EngineEnv, prefix: string, keys: readonly string[
 const refOf = (key: string) => `r2://${key}`;
 
 /**
- * The instance id of `outputs/<tenant>/<instance>/…`. An output of any attempt remains while the instance has a row: the platform may read
- * it in any later replay.
+ * The instance id of `outputs/<tenant>/<instance>/…`. The output of each attempt remains while the instance has a row, because the platform
+ * may read the output in any later replay.
  */
 const instanceOf = (key: string) => key.split("/")[2] ?? "";
 

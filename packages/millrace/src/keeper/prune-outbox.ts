@@ -9,13 +9,13 @@ import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { isStuck, MAX_PAUSE_MS, removeStuck } from "../store/outbox.ts";
 
 const ROWS = 100;
-/** Number of pauses before the first tries of a row that are shorter than the maximum pause. */
+/** Number of pauses between a row's early tries that are shorter than the maximum pause. */
 const SHORT_PAUSES = 6;
 
 /**
- * Messages that no queue has accepted within the retention time become dead letters, and leave the outbox in the same write. Their age is
- * counted in tries, one per maximum pause. Messages that a queue accepted and no consumer confirmed remain and are sent again. The query
- * reads the whole outbox, which contains only unconfirmed messages.
+ * Messages that no queue has accepted within the retention time become dead letters. The same write removes these messages from the outbox.
+ * The function measures a message's age in tries, one try per maximum pause. Messages that a queue accepted but no consumer confirmed
+ * remain in the outbox, and are sent again. The query reads the whole outbox, which contains only unconfirmed messages.
  */
 export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<number> {
   const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;
@@ -24,7 +24,7 @@ export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<numb
     sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM millrace_outbox WHERE ${isStuck(tries)} LIMIT ${ROWS}`,
   );
   if (stuck.length === 0) return 0;
-  // Only rows that are still in the outbox become dead letters, because a consumer may have confirmed rows meanwhile.
+  // Only rows that are still in the outbox become dead letters, because a consumer may have confirmed some rows in the meantime.
   const letters = stuck.map((row) => ({ ...letterOf(row), outboxId: row.id }));
   const written = await namedBatch(env.DB, {
     letters: rowChunks(letters).map((chunk) =>

@@ -35,7 +35,7 @@ export const pruneMinutes = slices((keepMs, limit) => removeCounts("minute", kee
 export const pruneHours = slices((keepMs, limit) => removeCounts("hour", keepMs, limit));
 export const pruneScheduleRuns = slices(removeRuns);
 
-/** Removes old actions. The audit is opened for removal only when there are old actions, because opening it is a write. */
+/** Removes old actions. The table of actions is opened for removal only if old actions exist, because opening the table is a write. */
 export async function pruneActions(env: EngineEnv, keepMs: number): Promise<number> {
   const old = await query<{ id: string }>(env.DB, selectOldActions(keepMs, ROWS));
   if (old.length > 0) await atomically(env.DB, auditOpened([removeActions(old.map(({ id }) => id))]));
@@ -51,7 +51,7 @@ export async function pruneBulkActions(env: EngineEnv, keepMs: number): Promise<
   return 0;
 }
 
-/** Removes events that are too old for any wait. Each slice is short, and the table is scanned once a day. */
+/** Removes events that are too old for any wait. Each slice is short. The whole table is scanned once a day. */
 export async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   const walked = await query<{ id: string; free: number }>(
     env.DB,

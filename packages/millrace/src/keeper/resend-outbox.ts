@@ -9,7 +9,7 @@ import { atomically, query } from "../store/d1/retry.ts";
 import { noteResent, type Outgoing, removeInLane, SENT_AT } from "../store/outbox.ts";
 import { oldestWaiting } from "./backlog.ts";
 
-/** Maximum number of rows in one round, oldest first, so that a round ends. */
+/** Maximum number of rows that one round sends, so that each round ends. The oldest rows are sent first. */
 const ROWS = 500;
 
 interface OutboxRow {
@@ -23,9 +23,9 @@ interface OutboxRow {
 }
 
 /**
- * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row without a working queue does not
- * delay the others. A message that may still wait in a long queue is not sent again. Messages for the queue of another Worker are sent by
- * the keeper of that Worker.
+ * Sends committed messages that no consumer has confirmed. Each row has its own backoff, so that a row whose queue does not work does not
+ * delay the other rows. A message that may still wait in a long queue is not sent again. Messages for the queue of another Worker are sent
+ * by the keeper of that Worker.
  */
 export async function resendOutbox(env: EngineEnv, { queues }: Elsewhere): Promise<Portion> {
   const rows = await query<OutboxRow>(
@@ -38,7 +38,7 @@ export async function resendOutbox(env: EngineEnv, { queues }: Elsewhere): Promi
     env,
     rows.filter((row) => laneIn(row.queue) === undefined).map((row) => row.queue),
   );
-  // A queue that cannot report its backlog (UNKNOWN is 0) counts as empty: a repeated message is harmless.
+  // A queue that cannot report its backlog (UNKNOWN is 0) counts as empty, because a repeated message is harmless.
   const lost = rows.filter((row) => row.error !== null || row.sent_at < (oldest.get(row.queue) || Number.POSITIVE_INFINITY));
   const failures = await relay(
     env,

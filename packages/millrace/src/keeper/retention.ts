@@ -27,29 +27,30 @@ import type { Retention, Slice } from "./rule.ts";
 export const OPEN_LETTER_DAYS = 90;
 
 /**
- * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) has a maximum age. A
- * key would run again after its instance and its tombstone are removed: by then no stored message can repeat it. The catalog's `onSkipped`
- * provides messages about removed open dead letters. See docs/retention.md, which a test compares with this table.
+ * The engine's retention rules. All data except instances in progress (accepted, queued, running, waiting or in doubt) has a maximum age.
+ * After the removal of an instance and its tombstone, a message with the same key would start a new instance. By that time, no queue or
+ * outbox can still contain such a message. The catalog's `onSkipped` provides messages about removed open dead letters. See
+ * docs/retention.md, which a test compares with this table.
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
-  // A queue keeps a message for 14 days at most, and its dead-letter queue for 14 more.
+  // A queue keeps a message for at most 14 days, and the dead-letter queue keeps the message for at most 14 further days.
   rule({ name: "instances ended", keepDays: ENDED_DAYS, prune: pruneInstances(SETTLED) }),
   rule({ name: "instances failed", keepDays: FAILED_DAYS, prune: pruneInstances(FAILED) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
-  // Tombstones remain longer than senders with their own outbox keep messages and may send them again. This retention starts after the
-  // instance's own 30 days.
+  // A sender with its own outbox keeps messages, and may send a message again. Tombstones remain for a longer time than such senders keep
+  // messages. The retention of a tombstone starts when the retention of the instance ends, after 30 days.
   rule({ name: "tombstones", keepDays: TOMBSTONE_DAYS, everyHours: 24 * 7, prune: pruneTombstones }),
-  // The records of events' keys are kept as long as an instance and its tombstone together: repeats of events are detected as long as
-  // repeats of commands.
+  // The record of an event's key is kept as long as an instance and its tombstone together. Therefore repeats of events are detected for
+  // the same time as repeats of commands.
   rule({ name: "stated events", keepDays: STATED_DAYS, everyHours: 24 * 7, prune: pruneStated }),
   // After the removal of a stream, the sender's next message counts as a gap.
   rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
-  // Rates need the last day by minute; a workflow's monthly cost needs the last month by hour.
+  // Rates need the counts per minute of the last day. A workflow's monthly cost needs the counts per hour of the last month.
   rule({ name: "counts of minutes", keepDays: 2, prune: pruneMinutes }),
   rule({ name: "counts of hours", keepDays: 35, prune: pruneHours }),
-  // The rules below read a whole table, or list a whole bucket: an index would cost more than one scan a day.
+  // Each of the following rules reads a whole table or lists a whole bucket, because an index would cost more than one scan a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
   rule({ name: "bulk actions ended", keepDays: 90, everyHours: 24, prune: pruneBulkActions }),

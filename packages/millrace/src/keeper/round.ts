@@ -14,7 +14,7 @@ export interface Duty {
 /** The count of each duty in one round. */
 export interface Round {
   readonly did: Readonly<Record<string, number>>;
-  /** True when the round's time ended before all due work was done: then the next round follows at once. */
+  /** True when the round's time ended before all due work was done. Then the next round follows at once. */
   readonly more: boolean;
 }
 
@@ -22,8 +22,8 @@ export interface Round {
 const PORTION_TIMEOUT_MS = 30_000;
 
 /**
- * Runs one round: the duties in their order, portion by portion, while due work and time remain. A duty that fails or hangs is logged, and
- * the next duty runs.
+ * Runs the duties of one round in order. Each duty runs portion by portion, while the duty has due work and time remains. If a duty fails
+ * or hangs, this is logged, and the next duty runs.
  */
 export async function runRound(duties: readonly Duty[]): Promise<Round> {
   const did: Record<string, number> = {};

@@ -1,13 +1,16 @@
 export interface Retention {
-  /** The rule's name in the log: a table or a bucket. The name is unique, because the keeper stores the position of the scan under it. */
+  /**
+   * The rule's name in the log: a table or a bucket. The name is unique, because the keeper stores the position of the scan under this
+   * name.
+   */
   readonly name: string;
   readonly keepDays: number;
-  /** Hours from the end of one scan to the start of the next. Default 1; longer for a rule that must read all rows. */
+  /** Hours from the end of one scan to the start of the next. Default: 1. The interval is longer for a rule that must read all rows. */
   readonly everyHours?: number;
   /**
-   * Removes one slice of rows older than `keepMs`, small enough not to block the database. Returns the number of removed rows, or 0 when no
-   * old row remains. A rule that scans returns the start of its next slice, which is passed as `from` (null: the beginning). The call is
-   * safe to repeat from any position.
+   * Removes one slice of rows older than `keepMs`, which is small enough not to block the database. Returns the number of removed rows, or
+   * 0 when no old row remains. A rule that scans returns the start of its next slice. The next call gets this start as `from`; null means
+   * the beginning. A call can be repeated safely from any position.
    */
   readonly prune: (env: Cloudflare.Env, keepMs: number, from: string | null) => Promise<number | Slice>;
 }

@@ -1,4 +1,4 @@
-/** Deliveries are counted once a minute, so a queue that delivers has a higher count within this time, in milliseconds. */
+/** Time in milliseconds within which the delivery count of a queue that delivers must increase. Deliveries are counted once a minute. */
 const STILL_MS = 120_000;
 
 interface Stand {
@@ -8,13 +8,16 @@ interface Stand {
 }
 
 /**
- * Detects queues that have stopped delivering although messages wait in them. The backlog alone does not distinguish such a queue from a
- * long one. The readings are only in memory.
+ * Detects queues that have stopped delivering although messages wait in them. The backlog alone does not show whether a queue has stopped
+ * or is merely long. The readings are stored only in memory.
  */
 export class Standstill {
   readonly #stands = new Map<string, Stand>();
 
-  /** Records one reading of a queue. Returns whether its oldest message and its delivery count have been the same for two minutes. */
+  /**
+   * Records one reading of a queue. Returns true if the queue's oldest message and the queue's delivery count have not changed for two
+   * minutes.
+   */
   note(queue: string, oldest: number, delivered: number, at = Date.now()): boolean {
     const before = this.#stands.get(queue);
     if (before?.oldest === oldest && before.delivered === delivered && before.since <= at) return at - before.since >= STILL_MS;

@@ -19,8 +19,8 @@ interface Turn {
 }
 
 /**
- * Removes old data by retention rules, the longest waiting rule first, slice by slice. The failure of a rule is logged, and the rule
- * continues an hour later. Returns the number of removed rows.
+ * Removes old data by retention rules, slice by slice. The rule that has waited longest runs first. If a rule fails, this is logged, and
+ * the rule continues an hour later. Returns the number of removed rows.
  */
 export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, rules: readonly Retention[]): Promise<number> {
   const turns = (await storage.get<Record<string, Turn>>("retention")) ?? {};

@@ -14,7 +14,7 @@ export interface Kept {
 interface ChunkRow extends Record<string, SqlStorageValue> {
   first: number;
   count: number;
-  /** The first half of the chunk's message ids; the second half is the message's position in the chunk. */
+  /** The common first half of the ids of the chunk's messages. The second half of an id is the message's position in the chunk. */
   mark: string;
   sent_at: number;
   messages: string;
@@ -28,14 +28,20 @@ interface Chunk {
   messages: Kept[];
 }
 
-/** Largest row of a new chunk, in characters. The whole row is parsed at once; a value is limited to 2 MB. */
+/**
+ * Maximum size of the row of a new chunk, in characters. The limit exists because the whole row is parsed at once, and because the platform
+ * limits a value to 2 MB.
+ */
 const MAX_CHUNK_CHARACTERS = 256 * 1024;
-/** A last chunk below this size, in characters, is extended by the next message, which saves an insert and a delete of a row. */
+/**
+ * If the last chunk is below this size in characters, the next message is appended to this chunk. This saves the insert and the delete of a
+ * row.
+ */
 const MAX_APPENDED_CHARACTERS = 4 * 1024;
 
 /**
- * The waiting messages of a lane, by an increasing number. The first number is the present time, because an empty lane stores no last
- * number.
+ * The waiting messages of a lane. Each message has a number, and the numbers increase. In an empty lane the numbers start at the present
+ * time, because an empty lane does not store its last number.
  */
 export class Backlog {
   readonly #sql: SqlStorage;
@@ -64,7 +70,10 @@ export class Backlog {
     return this.next - this.first;
   }
 
-  /** Appends messages and returns their ids. Chunks before `closedTo` are not extended: the handler may already have their messages. */
+  /**
+   * Appends messages and returns their ids. Messages are not appended to chunks before `closedTo`, because the handler may already have the
+   * messages of these chunks.
+   */
   add(posts: readonly Posted[], closedTo: number, now: number): string[] {
     if (this.depth === 0) this.first = this.next = Math.max(this.next, now * 1000);
     const ids: string[] = [];

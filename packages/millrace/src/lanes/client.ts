@@ -15,18 +15,19 @@ export interface LaneClient<Body> {
   /** Appends a message. The message is stored when the promise resolves. Errors: as `sendBatch`. */
   send(body: Body, options?: LaneSendOptions): Promise<LaneSent>;
   /**
-   * Appends messages in this order, all or none, by one call and one write per 256 KB. Errors: `payload_too_large` for a body above 128 KB,
-   * or 16 MB in all; `invalid_payload`; `config_invalid` if the object has no such lane.
+   * Appends messages in the given order, by one call and with one write per 256 KB. Either all messages are stored or no message. Errors:
+   * `payload_too_large` for a body above 128 KB, or for a call above 16 MB in total; `invalid_payload`; `config_invalid` if the lane's
+   * object does not know this lane.
    */
   sendBatch(messages: readonly LaneMessage<Body>[]): Promise<LaneSent[]>;
 }
 
 interface LaneOptions {
-  /** The tenant of the lane: the same key of two tenants is two lanes. Default: a lane without a tenant. */
+  /** The tenant of the lane. If two tenants use the same key, each tenant has a separate lane. Default: a lane without a tenant. */
   tenant?: string | undefined;
 }
 
-/** Largest total of one call, in characters of JSON. The RPC limit is 32 MiB. */
+/** Maximum total size of the messages of one call, in characters of JSON. The RPC limit is 32 MiB. */
 const MAX_CALL_CHARACTERS = 16 * 1024 * 1024;
 
 /** Returns the client of one key's lane. */

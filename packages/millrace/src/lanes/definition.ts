@@ -13,16 +13,16 @@ export interface LaneRetries {
   limit?: number;
   /** Delay before the first retry. The delay doubles with each further retry, plus up to 10 % at random. Default: 1 second. */
   initial?: Duration;
-  /** Longest delay, at most 12 hours. Default: 30 seconds. */
+  /** Maximum delay before a retry. The setting can be at most 12 hours. Default: 30 seconds. */
   max?: Duration;
 }
 
-/** A dead letter of a lane: a message that the lane no longer tries. */
+/** A dead letter of a lane. The lane no longer tries to deliver its message. */
 export interface LaneLetter<Body = unknown> {
   lane: string;
   key: string;
   tenant: string | null;
-  /** The id that the message had in its deliveries. */
+  /** The id of the message, as in the message's deliveries. */
   id: string;
   body: Body;
   idempotencyKey: string | null;
@@ -37,42 +37,48 @@ export interface LaneLetter<Body = unknown> {
 }
 
 /**
- * An ordered queue per key: messages of one key are handled one after another in the order of arrival, and messages of different keys in
- * parallel.
+ * An ordered queue per key: messages with the same key are handled in sequence, in the order of arrival. Messages with different keys are
+ * handled in parallel.
  */
 export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
-  /** The lane's name: at most 63 lower case letters, digits and dashes; the first character is a letter. */
+  /** The lane's name. The name has at most 63 lower case letters, digits and dashes, and starts with a letter. */
   name: string;
   /** The handler, with the signature of a Cloudflare queue handler. The handler runs inside the lane's object. */
   queue: ExportedHandlerQueueHandler<E, Body>;
   onFailure: OnFailure;
   retries?: LaneRetries;
   batch?: {
-    /** Most messages per call of the handler, 1 to 100. Default: 10. */
+    /** Maximum number of messages per call of the handler, 1 to 100. Default: 10. */
     size?: number;
   };
   /**
-   * Longest time for one call of the handler. A call that takes longer has failed, and its later acknowledgements are ignored.
-   * Default: 60 seconds.
+   * Maximum time for one call of the handler. A call that takes longer has failed, and its later acknowledgements are ignored. Default: 60
+   * seconds.
    */
   deadline?: Duration;
-  /** The lane of a key refuses messages when its object stores more bytes than this. Default: 8 GB; the platform's limit is 10 GB. */
+  /**
+   * Maximum size of the storage of a lane's object, in bytes. Above this size the lane refuses messages. Default: 8 GB, because the
+   * platform's limit is 10 GB.
+   */
   maxBytes?: number;
-  /** Shortest time for which an idempotency key is remembered after its message is done. Default: 1 day. */
+  /** Minimum time for which the lane stores an idempotency key after its message is done. Default: 1 day. */
   remember?: Duration;
   /**
-   * A handler that gets each dead letter of the lane. Failed calls are retried with their own back-off; after success the lane deletes the
-   * dead letter. Without this handler dead letters remain in the lane until an operator removes them.
+   * A handler that gets each dead letter of the lane. A failed call is retried with a back-off that does not affect the lane. After a
+   * successful call the lane deletes the dead letter. Without this handler dead letters remain in the lane until an operator removes them.
    */
   onDeadLetter?: (letter: LaneLetter<Body>, env: E) => unknown;
 }
 
-/** A lane with any type of body, for lists of lanes. */
+/** A lane with any type of message body, for lists of lanes with different types. */
 export type AnyLane = LaneDefinition<never, never>;
 
 const DEFAULT_LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const satisfies Required<LaneRetries>;
 const DEFAULT_LANE_BATCH_SIZE = 10;
-/** Default time limit of a handler's call, because an object stays in memory for at least 70 seconds while its own work is in progress. */
+/**
+ * Default time limit of a handler's call. The limit is below 70 seconds, the minimum time for which an object stays in memory while its own
+ * work is in progress.
+ */
 const DEFAULT_LANE_DEADLINE = "60 seconds";
 const DEFAULT_LANE_MEMORY = "1 day";
 const DEFAULT_LANE_BYTES = 8e9;
@@ -98,7 +104,8 @@ export interface Plan {
 }
 
 /**
- * The definitions of lanes with all defaults, by name. Errors: `config_invalid` for an invalid definition, or for two lanes of one name.
+ * The definitions of lanes with all defaults, by name. Errors: `config_invalid` for an invalid definition, or for two lanes with the same
+ * name.
  */
 export function plansOf(lanes: readonly AnyLane[]): ReadonlyMap<string, Plan> {
   const plans = new Map(lanes.map((lane) => [lane.name, planOf(lane)]));

@@ -17,10 +17,10 @@ interface Around {
   lane: LaneStorage;
   object: DurableObjectState;
   env: unknown;
-  /** Returns the plan of the lane with this name; undefined if the lane's code is not deployed. */
+  /** Returns the plan of the lane with this name; undefined if the lane's code is not deployed in this Worker. */
   planOf: (name: string) => Plan | undefined;
   gate: () => Gate | undefined;
-  /** The running handler of an erased lane of this object. No message is handed out until that handler has ended. */
+  /** The handler call that was running when this object's lane was erased. No message is handed out until that call has ended. */
   before?: Promise<void> | undefined;
 }
 
@@ -32,9 +32,9 @@ export class Dispatch {
   readonly #lane: LaneStorage;
   readonly #around: Around;
   readonly #waker: Waker;
-  /** True until the head that the object found at its start is handed out. */
+  /** True from the start of the object until the object hands out a head. */
   #woken: boolean;
-  /** The messages that the handler has. */
+  /** The messages that the handler is processing. */
   #handed: readonly Kept[] = [];
   #running = false;
   #draining: Promise<void> | undefined;
@@ -51,7 +51,7 @@ export class Dispatch {
     return this.#handed.length;
   }
 
-  /** The number after the last message that the handler has. */
+  /** The number that follows the number of the last message that the handler is processing. */
   get closedTo(): number {
     return (this.#handed.at(-1)?.sequence ?? -1) + 1;
   }
@@ -69,14 +69,17 @@ export class Dispatch {
     return hadKeys && !this.#lane.knowsKeys;
   }
 
-  /** Detaches an erased lane: later settlements of its handler are ignored. The promise resolves when the handler has ended. */
+  /**
+   * Stops the dispatch of an erased lane. Later settlements by the lane's handler are ignored. The promise resolves when the handler has
+   * ended.
+   */
   stop(): Promise<void> | undefined {
     this.#stopped = true;
     this.#waker.stop();
     return this.#draining;
   }
 
-  /** Starts all due work of the lane, and schedules later work by the alarm. */
+  /** Starts all due work of the lane, and schedules later work. */
   go(): void {
     const plan = this.plan;
     if (plan && !this.#running) {
@@ -132,8 +135,8 @@ export class Dispatch {
     const { progress } = this.#lane;
     const sequences = batch.map(({ sequence }) => sequence);
     if (this.#woken) {
-      // This head was already being tried when the object last ended. Such a head counts as failed, so that a message cannot end the object
-      // repeatedly without limit.
+      // A delivery of this head was in progress when the object last ended. This delivery counts as failed, so that a message cannot end
+      // the object repeatedly without limit.
       if (progress.trying === progress.head) return this.#settle(plan, batch, { ...ENDED, sequences });
       this.#woken = false;
       this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
@@ -156,7 +159,7 @@ export class Dispatch {
 
   #settle(plan: Plan, batch: readonly Kept[], outcome: Outcome): void {
     const now = Date.now();
-    // An operator may have paused the lane since, so the lane's progress is read again.
+    // The lane's progress is read again, because an operator may have paused the lane during the handler's call.
     const { progress, done, parks } = follow(this.#lane.progress, outcome, plan, now);
     if (parks) this.park(progress, "exhausted");
     else this.#lane.advance(progress, now, () => this.#gate?.done(batch.slice(0, done)));
@@ -190,8 +193,8 @@ export class Dispatch {
   }
 
   /**
-   * Schedules the next wake-up, from one reading of the clock. A head that is due and that no handler has is handed out now. After a failed
-   * hand-out the head is left to the alarm.
+   * Schedules the next wake-up, from one reading of the clock. If the head is due and no handler has the head, the head is handed out now.
+   * After a failed hand-out, the alarm hands out the head later.
    */
   #setWaker(failed = false): void {
     if (this.#stopped) return;
@@ -225,8 +228,8 @@ const ENDED: Omit<Outcome, "sequences"> = {
 };
 
 /**
- * Logs a message that used up its retries. The line has no payload, no key and no error text, which may quote both. `laneObjectOf` finds
- * the lane by the object's id.
+ * Logs a message that used up its retries. The log line contains no payload and no key. The log line also contains no error text, because
+ * an error text may quote a payload or a key. An operator can find the lane by the object's id with `laneObjectOf`.
  */
 function logGivenUp({ name, onFailure }: Plan, said: Record<string, unknown>): void {
   logLine("warn", { log: "lane_gave_up", lane: name, on_failure: onFailure, ...said });

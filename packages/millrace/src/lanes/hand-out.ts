@@ -9,7 +9,10 @@ export interface CameBack {
   thrown: unknown;
 }
 
-/** Calls the lane's handler with a batch and returns how each message was settled. The call ends at the deadline at the latest. */
+/**
+ * Calls the lane's handler with a batch, and returns for each message how the message was settled. The call ends no later than at the
+ * deadline.
+ */
 export async function handOut(
   plan: Plan,
   messages: readonly Handed[],

@@ -8,8 +8,8 @@ interface Waiting {
 }
 
 /**
- * Combines concurrent sends into few writes: while one write is flushed to disk, the next write collects messages. A single sender never
- * waits.
+ * Combines concurrent sends into few writes. While one write is flushed to disk, the next write collects messages. If no write is in
+ * progress, a send does not wait.
  */
 export class Intake {
   readonly #storage: DurableObjectStorage;
@@ -29,7 +29,7 @@ export class Intake {
     this.#isWriting = true;
     this.#storage.sync().then(
       () => this.#written(),
-      // A failed write resets the object, and all waiting calls fail.
+      // A failed write resets the object, so that all waiting calls fail. Therefore this error needs no handler.
       () => undefined,
     );
     return sent;

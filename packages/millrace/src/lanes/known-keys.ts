@@ -1,7 +1,7 @@
-/** Which of the two tables gets new keys, and the time from which the other table can be dropped. */
+/** The table, of the two tables of keys, that gets new keys, and the time from which the other table can be dropped. */
 interface Turn {
   to: "even" | "odd";
-  /** Keys of the messages before this number are in the other table. */
+  /** The keys of messages before this number are in the table that gets no new keys. */
   from: number;
   /** The time when all messages before `from` were done; null while one of these messages waits. */
   doneAt: number | null;
@@ -12,7 +12,8 @@ const ODD = "CREATE TABLE IF NOT EXISTS odd_keys (key TEXT PRIMARY KEY, id TEXT 
 
 /**
  * The idempotency keys of a lane, each with its message id. A key costs one written row. Two tables alternate, because a dropped table
- * costs no written row and a deleted key costs one. A key is kept for at least the promised time, and at most twice as long.
+ * costs no written row, whereas a deleted key costs one written row. A key is stored for at least the configured time, and for at most
+ * twice this time.
  */
 export class KnownKeys {
   readonly #storage: DurableObjectStorage;
@@ -55,7 +56,7 @@ export class KnownKeys {
     return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
   }
 
-  /** Deletes the keys of messages that have been done for `rememberMs`. `next` is the number of the next message. */
+  /** Deletes the keys of messages that have been done for `rememberMs`. `next` is the number that the next message will get. */
   forget(rememberMs: number, { head, next, now }: { head: number; next: number; now: number }): void {
     const turn = this.#turn;
     const at = this.forgetsAt(rememberMs);

@@ -10,7 +10,7 @@ export interface LaneName {
   key: string;
 }
 
-/** Longest key of a lane, in characters. */
+/** Maximum length of a lane's key, in characters. */
 const MAX_LANE_KEY_CHARACTERS = 500;
 
 export function objectName({ lane, tenant, key }: LaneName): string {
@@ -23,7 +23,10 @@ export function parseObjectName(name: string | undefined): LaneName | undefined 
   return typeof lane === "string" && tenant !== undefined && typeof key === "string" ? { lane, tenant, key } : undefined;
 }
 
-/** Returns the name of the lane if its key and its tenant are valid. Errors: `invalid_payload`, which names the invalid part. */
+/**
+ * Returns the name of the lane if its key and its tenant are valid. Errors: `invalid_payload`, whose message says whether the key or the
+ * tenant is invalid.
+ */
 export function checkedName(name: LaneName): LaneName {
   assertPart(name, "key");
   if (name.tenant !== null) assertPart(name, "tenant");

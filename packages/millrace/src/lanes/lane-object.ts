@@ -12,18 +12,18 @@ import type { Posted } from "./message.ts";
 import { triedNow } from "./progress.ts";
 import { type LaneSent, LaneStorage } from "./storage.ts";
 
-/** The stored messages of a send, or the reason why no message was stored: an unknown lane, or a full object. */
+/** The stored messages of a send, or the reason why no message was stored. The reason is either an unknown lane or a full object. */
 export type SendAnswer = { sent: LaneSent[] } | { unknownLane: string; didYouMean: string | undefined } | { fullAtBytes: number };
 
-/** The result of an operator's action, with the reason if the action was not done. */
+/** The result of an operator's action. If the action was not executed, the result contains the reason. */
 export type Steered = { done: true } | { done: false; reason: string };
 
 /** Maximum number of messages or dead letters in one page. The RPC limit is 32 MiB. */
 const MAX_PAGE = 100;
 
 /**
- * One lane of one key. Messages are on disk before their sender gets a response, and the handler runs in this Durable Object. State in
- * memory can be lost at any time; the alarm continues from the state on disk.
+ * One lane of one key. Messages are on disk before their sender gets a response, and the handler runs in this Durable Object. The state in
+ * memory can be lost at any time. Then the alarm starts the object again, and the object continues from the state on disk.
  */
 export class LaneObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, Plan> = new Map();
@@ -38,7 +38,7 @@ export class LaneObject extends DurableObject {
     if (this.#lane.name) queueMicrotask(() => this.#dispatch.go());
   }
 
-  /** Appends messages in the order of the call: either all messages are stored or no message. */
+  /** Appends messages in the order of the call. Either all messages are stored or no message. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const name = this.laneName();
     const plan = this.plans.get(name.lane);
@@ -57,17 +57,17 @@ export class LaneObject extends DurableObject {
     return undefined;
   }
 
-  /** An operator's action through the HTTP API. For this class the call has no effect. */
+  /** An operator's action through the HTTP API. In this class, the method has no effect. */
   async steer(_request: object): Promise<object | undefined> {
     return undefined;
   }
 
-  /** Returns waiting messages in order, after a position; at most 100. */
+  /** Returns at most 100 waiting messages in order, starting after a position. */
   messages({ after, limit = MAX_PAGE }: { after?: number; limit?: number } = {}): WaitingMessage[] {
     return waiting(this.#lane, after, Math.min(limit, MAX_PAGE));
   }
 
-  /** Returns dead letters of this lane in order, after an id; at most 100. */
+  /** Returns at most 100 dead letters of this lane in order, starting after an id. */
   letters({ after, limit = MAX_PAGE }: { after?: string; limit?: number } = {}): KeptLetter[] {
     return this.#lane.letters?.list(after, Math.min(limit, MAX_PAGE)) ?? [];
   }
@@ -96,7 +96,7 @@ export class LaneObject extends DurableObject {
     return letter ? { done: true } : noLetter(id);
   }
 
-  /** Hands out no messages until `resume`. The current call of the handler is settled as usual. */
+  /** Hands out no messages until `resume`. A call of the handler that is in progress is settled as usual. */
   pause(): Steered {
     if (this.#lane.progress.paused) return { done: false, reason: "The lane is paused already." };
     this.#lane.make(this.laneName());
@@ -116,8 +116,8 @@ export class LaneObject extends DurableObject {
   }
 
   /**
-   * Tries the head at once, without its delay. A held lane is held again if the try fails. With an id, the call does nothing unless that
-   * message is the head.
+   * Tries to deliver the head at once, without the head's delay. If the try fails in a held lane, the lane is held again. With an id, the
+   * call does nothing unless that message is the head.
    */
   retryHead(id?: string): Steered {
     const refused =
@@ -143,7 +143,8 @@ export class LaneObject extends DurableObject {
   async erase(): Promise<boolean> {
     const had = this.#lane.name !== undefined;
     const before = this.#dispatch.stop();
-    // Both calls start in the same turn of the event loop: messages that are sent meanwhile are stored after the deletion and survive it.
+    // Both calls start in the same turn of the event loop. Therefore messages that are sent during the deletion are stored after the
+    // deletion, and remain.
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#lane = new LaneStorage(this.ctx.storage);
     this.#dispatch = this.#dispatchOf(this.#lane, before);
@@ -155,7 +156,7 @@ export class LaneObject extends DurableObject {
     if (this.#dispatch.rang() && this.isSpent()) await this.erase();
   }
 
-  /** True if the lane has nothing to store but its name: no messages, no keys, no dead letters. */
+  /** True if the lane stores only its name, and no messages, keys or dead letters. */
   protected isSpent(): boolean {
     const { depth, letters, progress } = this.#lane;
     return depth === 0 && letters?.count === 0 && !progress.paused && !progress.held;
@@ -201,8 +202,8 @@ function noLetter(id: string): Steered {
 }
 
 /**
- * Creates the object class of the given lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, which names
- * the necessary change.
+ * Creates the object class of the given lanes: `export class Lanes extends laneObject([orders]) {}`. Errors: `config_invalid`, whose
+ * message says what to change.
  */
 export function laneObject(lanes: readonly AnyLane[]): typeof LaneObject {
   const plans = plansOf(lanes);

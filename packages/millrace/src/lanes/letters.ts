@@ -7,7 +7,7 @@ export interface KeptLetter extends LaneLetter {
   tries: number;
   /** When the next hand-off of the dead letter is due, if the lane has a handler for dead letters. */
   dueAt: number;
-  /** The error of the last hand-off; null if the hand-off did not fail. */
+  /** The error of the last hand-off; null if no hand-off has failed. */
   handOffError: string | null;
 }
 
@@ -19,8 +19,8 @@ interface LetterRow extends Record<string, SqlStorageValue> {
 }
 
 /**
- * The dead letters of one lane. Each dead letter remains until its hand-off succeeds or an operator removes it. The lane does not wait for
- * its dead letters.
+ * The dead letters of one lane. Each dead letter remains until its hand-off succeeds or an operator removes it. The lane delivers messages
+ * independently of its dead letters.
  */
 export class Letters {
   readonly #sql: SqlStorage;

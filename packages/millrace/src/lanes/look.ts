@@ -14,7 +14,7 @@ export interface LaneLook extends LaneName {
   head: LaneHead | null;
   /** Number of dead letters. */
   letters: number;
-  /** Size of the lane's storage in bytes. At `maxBytes` the lane refuses messages. */
+  /** Size of the lane's storage in bytes. When the size exceeds `maxBytes`, the lane refuses messages. */
   bytes: number;
 }
 
@@ -27,12 +27,12 @@ export interface LaneHead {
   /** The number of failures that this message itself caused. */
   failures: number;
   error: string | null;
-  /** When the message is tried next; null for at once, or when an operator must decide. */
+  /** When the next delivery of the message is due. Null if the delivery is due at once, or if an operator must decide. */
   nextAt: number | null;
 }
 
 export interface WaitingMessage {
-  /** The message's position: the value of `after` for the next page. */
+  /** The message's position in the lane. The position of the last message on a page is the value of `after` for the next page. */
   sequence: number;
   id: string;
   idempotencyKey: string | null;
@@ -46,7 +46,7 @@ export interface WaitingMessage {
 interface Around {
   /** True if the object has code for the lane. */
   isKnown: boolean;
-  /** Number of messages that the handler has. */
+  /** The count of messages that the handler is processing. */
   handed: number;
 }
 

@@ -6,15 +6,18 @@ import { characterCount } from "../contract/text.ts";
 
 export interface LaneSendOptions {
   /**
-   * The key that identifies the message: a message that is sent again while it waits, or while the lane remembers its key, is a duplicate.
-   * A key has at most 500 characters.
+   * The key that identifies the message, at most 500 characters. If the lane still stores the key of an earlier message, a new message with
+   * the same key is a duplicate and is ignored.
    */
   idempotencyKey?: string | undefined;
-  /** The earliest delivery, in seconds from now. Later messages of the key wait too. The delay is at most 12 hours. Default: 0. */
+  /**
+   * The earliest delivery of the message, in seconds from now. Later messages of the same lane wait too. The delay is at most 12 hours.
+   * Default: 0.
+   */
   delaySeconds?: number | undefined;
 }
 
-/** A message as it is sent to its lane's object. */
+/** A message in the form in which the sender passes it to the lane's object. */
 export interface Posted {
   /** The body as JSON. */
   text: string;
@@ -22,13 +25,13 @@ export interface Posted {
   delayMs: number;
 }
 
-/** Largest body of a message, in bytes of JSON. A platform queue has the same limit. */
+/** Maximum size of a message's body, in bytes of JSON. A platform queue has the same limit. */
 const MAX_LANE_BODY_BYTES = 128 * 1024;
 const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
 
 /**
- * Checks and serialises a message. Errors: `payload_too_large`; `invalid_payload` for a body that has no JSON form or with more than 64
- * levels or 50,000 keys and items, and for an invalid key or delay.
+ * Checks and serialises a message. Errors: `payload_too_large`; `invalid_payload` for a body that has no JSON form, more than 64 levels, or
+ * more than 50,000 keys and items; `invalid_payload` also for an invalid key or delay.
  */
 export function posted(lane: string, body: unknown, { idempotencyKey, delaySeconds = 0 }: LaneSendOptions = {}): Posted {
   const { text, why } = jsonOf(body);
@@ -51,7 +54,10 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
   return { text, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };
 }
 
-/** The size of a text in bytes. UTF-8 needs at most three bytes per UTF-16 unit, so the function need not measure short texts. */
+/**
+ * The size of a string in bytes. For a short string, the function returns the length in UTF-16 units. Such a string is within the limit,
+ * because UTF-8 needs at most three bytes per unit.
+ */
 function bytesOf(text: string): number {
   return text.length * 3 <= MAX_LANE_BODY_BYTES ? text.length : new TextEncoder().encode(text).length;
 }

@@ -2,10 +2,10 @@ import { backoffMs } from "../contract/duration.ts";
 import type { Plan } from "./definition.ts";
 import type { Settled } from "./settlement.ts";
 
-/** The deliveries of a message that is not done: the number of attempts, and when the next attempt is due. */
+/** For a message that is not done: the message's number, the count of its delivery attempts, and the due time of the next attempt. */
 export type Delivered = [sequence: number, attempts: number, dueAt: number];
 
-/** The progress of a lane: its head, and the deliveries of messages that are not done. */
+/** The progress of a lane: the lane's head, and the delivery attempts of messages that are not done. */
 export interface Progress {
   /** The number of the first message that is not done. */
   head: number;
@@ -13,7 +13,7 @@ export interface Progress {
   failures: number;
   /** The head's earliest delivery in milliseconds since 1970; 0 for at once. */
   dueAt: number;
-  /** Messages up to this one are handed out one at a time, so that a failure counts for the message that caused it. */
+  /** Messages up to this number are handed out one at a time, so that each failure counts for the message that caused the failure. */
   aloneTo: number;
   delivered: Delivered[];
   /** The error of the head's last failure. */
@@ -23,8 +23,8 @@ export interface Progress {
   /** True if an operator has paused the lane. */
   paused: boolean;
   /**
-   * The number of the head that was handed out first after the object started. If the next start finds the same head, that message may have
-   * ended the object.
+   * The number of the first head that was handed out after the start of the object. If this message is still the head at the next start,
+   * the message may have ended the object.
    */
   trying: number;
 }
@@ -58,7 +58,10 @@ export interface Step {
   parks: boolean;
 }
 
-/** Computes the progress after a batch: its first messages are done, and the next message failed or was part of a failed batch. */
+/**
+ * Computes the progress after a batch. The first messages of the batch, if any, are done. The next message failed or was part of a failed
+ * batch.
+ */
 export function follow(before: Progress, { sequences, settled, error }: Outcome, plan: Plan, now: number, random?: () => number): Step {
   const firstBad = settled.each.findIndex((one) => one !== "ack");
   const done = firstBad === -1 ? sequences.length : firstBad;
@@ -72,7 +75,8 @@ export function follow(before: Progress, { sequences, settled, error }: Outcome,
   const moved = advanced(before, head, delivered);
   if (firstBad === -1) return { progress: moved, done, parks: false };
 
-  // It is unknown which of several messages made the whole batch fail: each one is tried alone, and no failure is counted yet.
+  // If several messages failed as a whole batch, the message that caused the failure is unknown. Therefore each message is tried alone, and
+  // no failure is counted yet.
   const open = settled.each.filter((one) => one === "failed").length;
   const isBlamed = settled.each[done] === "retry" || open === 1;
   const failures = (done > 0 ? 0 : before.failures) + (isBlamed ? 1 : 0);
@@ -88,7 +92,7 @@ export function follow(before: Progress, { sequences, settled, error }: Outcome,
   return { progress: { ...failed, dueAt: now + waitMs }, done, parks: false };
 }
 
-/** The progress with a new head: the former head's failures, error and delays are cleared. */
+/** The progress with a new head. The failures, the error and the delays of the previous head are cleared. */
 export function advanced(before: Progress, head: number, delivered = before.delivered): Progress {
   if (head === before.head) return { ...before, delivered, trying: 0 };
   const kept = delivered.filter(([sequence]) => sequence >= head);
@@ -102,12 +106,12 @@ export function attemptsOf({ delivered }: Progress, sequence: number): number {
 
 /** The earliest time at which a message could be handed out as the head; 0 for at once. */
 export function dueAtOf({ head, dueAt, delivered }: Progress, message: { sequence: number; dueAt: number }): number {
-  // The head's latest delay takes precedence: its back-off, or an operator's retry.
+  // The due time of the head in the progress takes precedence. This time comes from the back-off or from an operator's retry.
   if (message.sequence === head && dueAt > 0) return dueAt;
   return Math.max(message.dueAt, delivered.find(([sequence]) => sequence === message.sequence)?.[2] ?? 0);
 }
 
-/** The progress after an operator's retry: the head is due at once. */
+/** The progress after an operator has requested a retry. The head is due at once. */
 export function triedNow(before: Progress): Progress {
   return { ...before, dueAt: 1, held: false };
 }

@@ -14,17 +14,20 @@ interface Outgoing {
   readonly body: string;
 }
 
-/** The lane of a message: one for each subject of a tenant. */
+/** Returns the lane of a message. Each subject of a tenant has a separate lane. */
 export function laneOfMessage(queue: string, { tenant_id: tenant, subject: key }: Pick<Envelope, "tenant_id" | "subject">): LaneName {
   return { lane: laneIn(queue) ?? queue, tenant, key };
 }
 
-/** Delay before a failed send to a lane is repeated, in milliseconds. A first failure often means that the platform moves the object. */
+/**
+ * Delay in milliseconds before a failed send to a lane is repeated. A single failure often means only that the platform is moving the
+ * object.
+ */
 const PAUSE_MS = 50;
 
 /**
- * Sends messages to their lanes in order; the messages of one lane are stored together or not at all. Duplicates within a day are not
- * stored again. Never throws: returns the messages that were certainly not stored, with the error.
+ * Sends messages to their lanes in order. The messages of one lane are stored together or not at all. A duplicate within a day is not
+ * stored again. The function never throws, but returns the messages that were certainly not stored, each with the error.
  */
 export async function sendInLanes(env: object, queue: string, messages: readonly Outgoing[]): Promise<{ id: string; error: string }[]> {
   const failed = await sendOnce(env, queue, messages);
@@ -72,7 +75,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
   return errors;
 }
 
-/** The form in which a lane stores a message. The message's key is the name under which its consumer confirms it. */
+/** The form in which a lane stores a message. The key of the stored message is the id by which the consumer confirms the message. */
 export function inLane(queue: string, envelope: Envelope, delaySeconds = 0): LaneKeyMessage<Envelope> {
   const { key, tenant } = laneOfMessage(queue, envelope);
   return { key, tenant: tenant ?? undefined, body: envelope, idempotencyKey: outboxId(envelope), delaySeconds };

@@ -6,11 +6,11 @@ export interface Handed {
   id: string;
   sentAt: number;
   body: unknown;
-  /** The number of the present delivery, from 1. */
+  /** The number of the present delivery, starting at 1. */
   attempts: number;
 }
 
-/** How a batch was settled, in the order of its messages. */
+/** The settlement of a batch, with one entry per message in the order of the batch. */
 export interface Settled {
   /**
    * `ack`: the message is done; `retry`: the handler called the message's `retry`; `failed`: the handler called the batch's `retry`, or
@@ -24,8 +24,8 @@ export interface Settled {
 type Said = { ack: true } | { ack: false; delayMs: number | undefined };
 
 /**
- * The settlements of one batch, with the rules of a Cloudflare queue: the first call for a message wins, and the first call for the batch
- * applies to messages without a call. Calls after `close` are ignored.
+ * The settlements of one batch, with the rules of a Cloudflare queue: only the first call for a message has an effect. The first call for
+ * the batch applies to messages without a call of their own. Calls after `close` are ignored.
  */
 export class Settlement {
   readonly #messages: readonly Handed[];

@@ -5,7 +5,7 @@ import { Letters } from "./letters.ts";
 import type { Posted } from "./message.ts";
 import { BEGINNING, type Progress } from "./progress.ts";
 
-/** The result of a send: the message id, and whether its idempotency key was known, so that no new message was stored. */
+/** The result of a send: the message's id, and whether the message is a duplicate. For a duplicate, no new message was stored. */
 export interface LaneSent {
   id: string;
   duplicate: boolean;
@@ -23,8 +23,8 @@ interface Open {
 }
 
 /**
- * The storage of a lane. The lane's tables are created at the first write, so a lane that is only read stores nothing. Each change is one
- * transaction; if it fails, the state in memory is read from disk again.
+ * The storage of a lane. The lane's tables are created at the first write, so that a lane that is only read stores nothing. Each change is
+ * one transaction. If a transaction fails, the state in memory is read from disk again.
  */
 export class LaneStorage {
   readonly #storage: DurableObjectStorage;
@@ -62,7 +62,8 @@ export class LaneStorage {
   }
 
   /**
-   * Appends the messages without a known key. Chunks before `closedTo` are not extended, because the handler already has their messages.
+   * Appends messages, except messages whose key is already stored. No message is appended to a chunk before `closedTo`, because the handler
+   * may already have the messages of such a chunk.
    */
   keep(posts: readonly Posted[], closedTo: number, now: number): LaneSent[] {
     return this.#change(({ backlog, keys, progress, ...open }) => {
@@ -93,7 +94,7 @@ export class LaneStorage {
     return this.#open !== undefined && (this.#open.backlog.has(id) || this.#open.letters.has(id));
   }
 
-  /** Removes all messages before the new head and stores the progress. The call writes one row, or two after a failure. */
+  /** Removes all messages before the new head and stores the progress. The call writes one row, or two rows after a failure. */
   advance(progress: Progress, now: number, also?: (letters: Letters) => void): void {
     this.#change((open) => {
       also?.(open.letters);

@@ -15,8 +15,9 @@ export type LaneStub = {
 type DurableObjectBase = import("cloudflare:workers").DurableObject;
 
 /**
- * The object of a lane, for sending, reading and operating. A lane that was addressed without a tenant has `tenant: null`. `{ object }`
- * takes the id from a log line (`lane_gave_up`); its `look()` returns the lane's name, tenant and key.
+ * The object of a lane. Callers use the object to send messages, to read the lane, and to operate the lane. A lane without a tenant has
+ * `tenant: null`. The form `{ object }` takes an object's id from a log line (`lane_gave_up`). The `look()` of that object returns the
+ * lane's name, tenant and key.
  */
 export function laneObjectOf(env: LaneEnv, name: LaneName | { readonly object: string }): LaneStub {
   const lanes = objectBinding<LaneObject>(env, "LANES");

@@ -9,18 +9,18 @@ import { type Posted, posted } from "./message.ts";
 import { inLane, laneOfMessage } from "./relay.ts";
 import { laneObjectOf } from "./stub.ts";
 
-/** How a run ended. `skipped`: an operator has closed the instance. */
+/** The end of a run. The status `skipped` means that an operator has closed the instance. */
 export interface RunEnd {
   readonly status: "complete" | "errored" | "terminated" | "skipped";
   readonly error: string | null;
 }
 
-/** Where a message is: `waits` in its lane, or its turn was `given`. */
+/** The state of a message of a lane. `waits`: the message waits in its lane. `given`: the turn of the message has begun. */
 export type Turn = "waits" | "given";
 
-/** The state of a lane whose messages start instances. `LaneRow` describes the fields; times are in milliseconds. */
+/** The state of a lane whose messages start instances. The schema `LaneRow` describes the fields. Times are in milliseconds. */
 export interface LaneStanding extends Omit<LaneLook, "state" | "head" | "oldestAt"> {
-  /** A state of any lane, or `waiting`: the lane waits for running instances. */
+  /** The state of the lane, as for any lane. The additional state `waiting` means that the lane waits for running instances. */
   state: LaneLook["state"] | "waiting";
   oldest_at: number | null;
   head: {
@@ -42,7 +42,7 @@ export type LaneVerb = (typeof LANE_VERBS)[number];
 
 export interface SteerRequest {
   readonly verb: LaneVerb;
-  /** The id of the expected head or instance; default: the present head. */
+  /** The id of the head or the instance that the operator expects. Default: the present head. */
   readonly id?: string | undefined;
   readonly actionId: string;
   readonly actor: string;
@@ -51,16 +51,19 @@ export interface SteerRequest {
   readonly reason: string;
 }
 
-/** The result of an operator's action: the affected message and instances, or the reason why the action was not done. */
+/** The result of an operator's action: the affected message and instances, or the reason why the action was not executed. */
 export type SteerAnswer = { done: true; messageId: string | null; instanceIds: string[] } | { done: false; reason: string; state: string };
 
 /** The methods of a lane's object that the engine calls. */
 export interface LaneTurns {
-  /** Records the end of a run, which frees its place. */
+  /** Records the end of a run, so that the lane can start the next message. */
   ended(instanceId: string, end: RunEnd): void;
-  /** Returns for each message whether it waits or its turn was given. Messages that the lane has never had are stored now. */
+  /**
+   * Returns for each message whether the message waits or the message's turn has begun. The call stores messages that the lane has never
+   * stored.
+   */
   turnsOf(posts: readonly Posted[]): Promise<Turn[]>;
-  /** The lane's state; undefined if the deployment has no such lane. */
+  /** Returns the lane's state; undefined if the deployment has no such lane. */
   stand(): Promise<LaneStanding | undefined>;
   /** Executes an operator's action on the lane; undefined if the deployment has no such lane. */
   steer(request: SteerRequest): Promise<SteerAnswer | undefined>;
@@ -76,7 +79,7 @@ export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
   return laneObjectOf(env, name) as unknown as TurnsStub;
 }
 
-/** Time limit for notifying a lane of a run's end. The lane reads a missed end from the database. */
+/** Time limit for notifying a lane of a run's end, in milliseconds. If the notification fails, the lane reads the end from the database. */
 const TELL_LIMIT_MS = 2000;
 
 /** Notifies the lane of a workflow that a run has ended. The call throws the errors of the lane's object, and the time-out. */
@@ -84,7 +87,7 @@ export async function tellEnded(env: object, queue: string, envelope: Envelope, 
   await within(turnsObjectOf(env, laneOfMessage(queue, envelope)).ended(instanceId, end), TELL_LIMIT_MS);
 }
 
-/** Notifies the lane like `tellEnded`, but never throws. The lane reads a missed end from the database. */
+/** Notifies the lane like `tellEnded`, but never throws. If the notification fails, the lane reads the end from the database. */
 export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promise<void> {
   const [, , , instanceId] = told;
   try {
@@ -95,8 +98,8 @@ export async function tellTurnOver(...told: Parameters<typeof tellEnded>): Promi
 }
 
 /**
- * Returns for each message of one lane whether it waits or its turn was given. The call throws the errors of the lane's object, and the
- * time-out.
+ * Returns for each message of one lane whether the message waits or the message's turn has begun. The call throws the errors of the lane's
+ * object, and the time-out.
  */
 export async function turnsOf(env: object, queue: string, envelopes: readonly [Envelope, ...Envelope[]]): Promise<Turn[]> {
   const posts = envelopes.map((envelope) => {

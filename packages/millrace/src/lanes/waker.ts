@@ -1,9 +1,12 @@
-/** A lane with due work has an alarm within this many milliseconds, because timers in memory can be lost at any time. */
+/**
+ * Maximum time in milliseconds from the due time of work to the object's alarm. The alarm is needed because a timer in memory can be lost
+ * at any time.
+ */
 const FALLBACK_MS = 10_000;
 
 /**
- * Wakes an object when work is due: by its alarm always, and by a timer if the work is due within 10 s and the object is in memory. Setting
- * an alarm costs a written row, so an alarm that is early enough is kept.
+ * Wakes an object when work is due. The object always has an alarm for the work. If the work is due within 10 s, the object also has a
+ * timer in memory. Setting an alarm costs a written row, so that an alarm that is early enough is not changed.
  */
 export class Waker {
   readonly #storage: DurableObjectStorage;
@@ -17,8 +20,8 @@ export class Waker {
   }
 
   /**
-   * Schedules the wake-up for the given due times. Work that is due by now is in progress already. The timer is set for the next due time,
-   * the alarm for all due times.
+   * Schedules the wake-up for the given due times. Work that is already due needs no timer, because this work is already in progress. The
+   * timer is set for the next due time, and the alarm for the earliest of all due times.
    */
   set(times: readonly number[], now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
@@ -29,7 +32,7 @@ export class Waker {
     const at = first - now <= FALLBACK_MS ? now + FALLBACK_MS : first;
     if (this.#alarmAt !== undefined && this.#alarmAt <= at) return;
     this.#alarmAt = at;
-    // A failed write resets the object, and the response that waits for it fails.
+    // If the write of the alarm fails, the object is reset, and the response that waits for the write fails.
     void this.#storage.setAlarm(at);
   }
 

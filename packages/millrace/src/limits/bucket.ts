@@ -1,11 +1,11 @@
-/** A token bucket: at most `burst` calls at once; the bucket is refilled evenly by `refill` tokens per `periodMs`. */
+/** A token bucket, which allows at most `burst` calls at once. The bucket is refilled evenly by `refill` tokens per `periodMs`. */
 export interface TokenBucket {
   burst: number;
   refill: number;
   periodMs: number;
 }
 
-/** The fill level of a bucket. All tokens were taken at `at` or earlier. */
+/** The fill level of a bucket. `at` is the time of the latest take. */
 export interface Level {
   tokens: number;
   at: number;
@@ -15,32 +15,35 @@ export function full({ burst }: TokenBucket): Level {
   return { tokens: burst, at: 0 };
 }
 
-/** The earliest time from `at` on at which the bucket holds `cost` tokens. */
+/** Returns the earliest time, not before `at`, at which the bucket contains `cost` tokens. */
 export function earliestIn(bucket: TokenBucket, level: Level, { cost, at }: { cost: number; at: number }): number {
   const from = Math.max(at, level.at);
   const missing = cost - tokensAt(bucket, level, from);
   return missing <= 0 ? from : from + Math.ceil(missing * (bucket.periodMs / bucket.refill));
 }
 
-/** The level after `cost` tokens are taken at `at`, which is not before the last take. */
+/** Returns the level after a take of `cost` tokens at `at`, which must not be before the latest take. */
 export function taken(bucket: TokenBucket, level: Level, { cost, at }: { cost: number; at: number }): Level {
   return { tokens: tokensAt(bucket, level, at) - cost, at };
 }
 
 /**
- * The level after the return of `cost` tokens taken at `at`. After a later take no tokens are returned, because the bucket might have been
- * full before that.
+ * Returns the level after the return of `cost` tokens that were taken at `at`. If a later take exists, no tokens are returned, because the
+ * bucket may have been full before that later take.
  */
 export function returned(bucket: TokenBucket, level: Level, { cost, at }: { cost: number; at: number }): Level {
   return at !== level.at ? level : { ...level, tokens: Math.min(bucket.burst, level.tokens + cost) };
 }
 
-/** The level if takes after `cutAt` are not used. The level at `cutAt` is unknown, so the bucket counts as empty then. */
+/**
+ * Returns the level without the takes after `cutAt`. If such takes exist, the level at `cutAt` is unknown, so the bucket counts as empty at
+ * `cutAt`.
+ */
 export function cutLevel(level: Level, cutAt: number): Level {
   return level.at <= cutAt ? level : { tokens: 0, at: cutAt };
 }
 
-/** The tokens in a bucket at a time that is not before the last take. */
+/** Returns the tokens in a bucket at a time that is not before the latest take. */
 export function tokensAt({ burst, refill, periodMs }: TokenBucket, { tokens, at }: Level, time: number): number {
   return Math.min(burst, tokens + (time - at) * (refill / periodMs));
 }

@@ -10,38 +10,41 @@ import { UNNAMED_PAUSE_MS, type UpstreamAnswer, type Word, wordOf } from "./upst
 export type LimitEnv = object & { RATE_LIMIT?: DurableObjectNamespace<RateLimit> };
 
 export interface LimitOptions {
-  /** Longest wait of a take, in milliseconds. Default: 20 seconds, well below the 60 seconds of a step's attempt. */
+  /** Maximum wait of `take`, in milliseconds. Default: 20 seconds, which is far below the 60 seconds of a step's attempt. */
   patienceMs?: number;
   /**
-   * Longest time from the grant of a call to its arrival, in milliseconds, within which the upstream never gets more than a window's limit.
-   * Default: 1 second. The margin lengthens the period: 100 per 10 s becomes 100 per 11 s. A token bucket ignores the margin.
+   * Maximum time in milliseconds from the grant of a call to the arrival of the call at the upstream. If no call takes longer, the upstream
+   * never gets more calls than a window allows. Default: 1 second. The margin lengthens the window's period, so that 100 calls per 10 s
+   * become 100 calls per 11 s. A token bucket ignores the margin.
    */
   marginMs?: number;
   /**
-   * The tenant whose tokens can read the limit (`GET /v1/limits`). All callers that use the name share one limit across tenants:
-   * for a limit per tenant, put the tenant into the name. Default: not visible.
+   * The tenant whose tokens can read the limit (`GET /v1/limits`). All callers that use the same name share one limit, even across tenants.
+   * For a limit per tenant, the name must contain the tenant. Default: no tenant's tokens can read the limit.
    */
   tenantId?: string;
 }
 
 export interface Limit {
   /**
-   * Waits until the limit allows `cost` more calls (default 1), in the order of the requests, for at most `patienceMs`. A caller that
-   * reaches its slot later than half of `marginMs` asks again, queued behind the waiting callers. Errors: `retry_after`, with the wait, if
-   * the wait would exceed `patienceMs`; `config_invalid` if `cost` exceeds the limit; `unavailable` if this isolate is too slow to use a
-   * slot, or the limiter does not respond.
+   * Waits for at most `patienceMs` until the limit allows `cost` further calls (default 1). Callers proceed in the order of their requests.
+   * A caller that is late for its slot by more than half of `marginMs` requests a new slot, behind all waiting callers. Errors:
+   * `retry_after`, with the wait, if the wait would exceed `patienceMs`; `config_invalid` if `cost` exceeds the limit; `unavailable` if
+   * this isolate is too slow to use a slot, or the limiter does not respond.
    */
   take(cost?: number, options?: Pick<LimitOptions, "patienceMs">): Promise<void>;
   /**
-   * Takes `cost` permits now (default 1), or takes nothing and returns the milliseconds until enough permits are free. `remaining`: the
-   * permits that can be taken at once after this call. Errors: `config_invalid`, `unavailable`.
+   * Takes `cost` permits now (default 1). If fewer permits are free, the method takes no permits and returns the milliseconds until enough
+   * permits are free. `remaining` is the count of permits that can be taken at once after this call. Errors: `config_invalid`,
+   * `unavailable`.
    */
   tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number; remaining: number }>;
   /**
-   * Reads the upstream's response. A 429, or a 503 with `Retry-After`, stops all callers for the time it names. Then the limit spaces calls
-   * evenly at half the rate, which recovers within 30 seconds without a further refusal. If the response's fields report a low remainder,
-   * only that many calls go before the reset. Other responses cause no call to the limiter. Returns the milliseconds for which the upstream
-   * wants no calls, for `retryAfter`; 0 if it did not refuse. Errors: `unavailable`.
+   * Reads the upstream's response. A 429, or a 503 with `Retry-After`, stops all callers for the time that the response contains. Then the
+   * limit spaces calls evenly at half the rate. Without a further refusal the full rate returns within 30 seconds. If the response's header
+   * fields report a low count of remaining calls, only that many calls are allowed before the reset. Other responses cause no call to the
+   * limiter. Returns the milliseconds for which the upstream accepts no calls, as an argument for `retryAfter`; 0 if the upstream did not
+   * refuse the call. Errors: `unavailable`.
    */
   heed(answer: UpstreamAnswer): Promise<number>;
   /** Stops all callers for this many milliseconds, at most a month. Errors: `config_invalid`. */
@@ -50,22 +53,22 @@ export interface Limit {
 
 const PATIENCE_MS = 20_000;
 const MARGIN_MS = 1_000;
-/** The longest patience and margin, in milliseconds. A timer can wait at most 24 days. */
+/** Maximum of `patienceMs` and of `marginMs`, in milliseconds. A timer can wait at most 24 days. */
 const DAY_MS = 86_400_000;
-/** The longest pause that a caller can request, in milliseconds. */
+/** Maximum length of a pause that a caller can request, in milliseconds. */
 const MONTH_MS = 31 * DAY_MS;
 /**
- * Delays before an unresponsive limiter is asked again, in milliseconds. A grant whose response was lost is unused; the same grant is never
- * made twice.
+ * Delays before a request to an unresponsive limiter is repeated, in milliseconds. If the response with a grant is lost, the grant remains
+ * unused, and the repeated request gets a new grant.
  */
 const AGAIN_AFTER_MS = [50, 200, 800];
-/** Slots that may expire unused before `take` fails because the machine is too busy. */
+/** Maximum number of slots that may expire unused. After that, `take` fails because the machine is too busy. */
 const MAX_MISSED_SLOTS = 5;
 
 /**
- * The limit of this name, with one or several rules: a window `{ limit, periodMs }`, a token bucket `{ burst, refill, periodMs }`. Each
- * request carries the rules of the caller's configuration, so changed rules apply at once; all callers of a name must pass the same rules.
- * Errors: `config_invalid` for an invalid rule; `invalid_payload` for a name beyond 1,024 bytes.
+ * Returns the limit with this name. Each rule is a window `{ limit, periodMs }` or a token bucket `{ burst, refill, periodMs }`. Each
+ * request contains the caller's rules, so that changed rules apply at once. All callers that use the same name must pass the same rules.
+ * Errors: `config_invalid` for an invalid rule; `invalid_payload` for a name longer than 1,024 bytes.
  */
 export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS, tenantId } = options;
@@ -104,9 +107,8 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
         const { go, at, waitMs, revision, asksAgain } = await ask((object) => object.take(wanted));
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no capacity for ${Math.ceil(waitMs / 1000)} s. The call was not made.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-        // Half of the margin covers the latency of the limiter's response, late timers and clock differences. The other half covers the
-        // latency of the call to the
-        // upstream.
+        // Half of the margin covers the latency of the limiter's response, late timers and differences between clocks. The other half of
+        // the margin covers the latency of the call to the upstream.
         const isLate = Date.now() - at > marginMs / 2;
         if (!isLate && !asksAgain) return;
         held = { at, revision, isLate };

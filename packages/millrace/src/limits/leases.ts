@@ -13,31 +13,37 @@ interface Known {
   permits: number;
   permitsUntil: number;
   refusedUntil: number;
-  /** The permits that the limiter reported at `leftAt`, less the permits used in this isolate since. */
+  /** The permits that the limiter reported at `leftAt`, minus the permits that this isolate has used since `leftAt`. */
   left: number;
   leftAt: number;
   isAsking: boolean;
 }
 
-/** Share of a period's limit that an isolate uses without a call to the limiter, so that a caller far below its limit costs no call. */
+/**
+ * Share of a period's limit that an isolate may use without a call to the limiter. Therefore a caller far below the limit costs no call to
+ * the limiter.
+ */
 const FREE_SHARE = 1 / 20;
-/** Share of the limit that a lease takes in advance, and share of the period within which the lease must be used. */
+/**
+ * `LEASE_SHARE`: the share of the limit that a lease takes in advance. `LEASE_TIME_SHARE`: the share of the period within which the lease
+ * must be used.
+ */
 const LEASE_SHARE = 1 / 40;
 const LEASE_TIME_SHARE = 1 / 10;
-/** Maximum number of limits' names that an isolate remembers; the oldest names are removed first. */
+/** Maximum number of names of limits that an isolate stores. Above this number, the oldest names are removed. */
 const MOST_NAMES = 10_000;
 
 /**
- * Rate limits for counting requests in an isolate. An isolate asks the limiter for several permits at once, and makes no call while a
- * caller is far below its limit or is known to be refused. Per period, each isolate can exceed the limit by a twentieth, and can leave a
- * fortieth of it unused. Otherwise the limit is exact.
+ * Rate limits for an isolate that counts many requests. An isolate requests several permits at once from the limiter. The isolate makes no
+ * call to the limiter while a caller is far below the limit, or while an earlier refusal of the caller lasts. Per period, each isolate can
+ * exceed the limit by a twentieth, and can leave a fortieth of the limit unused. Otherwise the limit is exact.
  */
 export class Leases {
   readonly #known = new Map<string, Known>();
 
   /**
-   * Uses one permit. Returns 0, or the milliseconds until a permit is free. The function makes at most one call to the limiter; if that
-   * call fails, it returns 0.
+   * Uses one permit. Returns 0, or the milliseconds until a permit is free. The function makes at most one call to the limiter. If that
+   * call fails, the function returns 0.
    */
   async spend(env: LimitEnv, name: string, window: Window): Promise<number> {
     const known = this.#knownAs(name);
@@ -58,7 +64,10 @@ export class Leases {
     return this.#ask(env, name, window, known);
   }
 
-  /** The permits that remain, without the uses of other isolates since the last call to the limiter; undefined for a name without a use. */
+  /**
+   * Returns the remaining permits; undefined for a name that this isolate has not used. The result ignores what other isolates have used
+   * since this isolate's last call to the limiter.
+   */
   leftOf(name: string): number | undefined {
     return this.#known.get(name)?.left;
   }
@@ -69,7 +78,8 @@ export class Leases {
   }
 
   async #ask(env: LimitEnv, name: string, window: Window, known: Known): Promise<number> {
-    // While one request fetches a lease, the other requests take only one permit each, so that together they do not take too many.
+    // While one request fetches a lease, the other requests take only one permit each, so that all requests together do not take too many
+    // permits.
     const isFirst = !known.isAsking;
     const most = isFirst ? Math.max(1, Math.floor(window.limit * LEASE_SHARE)) : 1;
     const forMs = Math.ceil(window.periodMs * LEASE_TIME_SHARE);

@@ -3,7 +3,7 @@ import { shareAt } from "./narrowing.ts";
 import { isBucket, levelOf, type Rule, type State, waitingAt } from "./plan.ts";
 import { cutCounts, room, type Window } from "./windows.ts";
 
-/** The state of a limit, with times in milliseconds: `LimitRow` describes the fields. */
+/** The state of a limit. The schema `LimitRow` describes the fields. Times are in milliseconds. */
 export interface LimitSeen {
   rules: { limit: number; refill: number | null; period_seconds: number; used: number }[];
   waiting: number;
@@ -39,7 +39,10 @@ function usedOfWindow({ counts }: State, window: Window, now: number): number {
   return window.limit - room({ window, counts: begun, marginMs: 0 }, now);
 }
 
-/** The used part of a bucket, including slots granted ahead of time, because a bucket stores only its level after these slots. */
+/**
+ * Returns the used tokens of a bucket. The result includes slots that are granted for later, because a bucket stores only the level after
+ * these slots.
+ */
 function usedOfBucket(state: State, bucket: TokenBucket, now: number): number {
   const level = levelOf(state, bucket);
   return bucket.burst - tokensAt(bucket, level, Math.max(now, level.at));

@@ -8,33 +8,36 @@ export type Rule = Window | TokenBucket;
 
 /** The limiter's state. A take writes one row for any number of rules, because the state is one value. */
 export interface State {
-  /** The last granted slot. Later requests get later slots, so callers proceed in the order of their requests. */
+  /** The time of the latest granted slot. Later requests get later slots, so that callers proceed in the order of their requests. */
   lastAt: number;
   pausedUntil: number;
   /** The rules of the last request, for display. */
   rules?: readonly Rule[];
-  /** The counts of the windows by period, so that a changed limit keeps its counts. */
+  /** The counts of the windows, with the period as key, so that a window keeps its counts when its limit is changed. */
   counts: Record<string, Counts>;
   /** The fill levels of the buckets by period. */
   levels?: Record<string, Level>;
   narrowing?: Narrowing | undefined;
-  /** The remaining calls that the upstream reported, one number for each reset of its quotas. */
+  /** The counts of remaining calls that the upstream reported, each with the time until which the count applies. */
   lefts?: readonly { count: number; until: number }[];
-  /** The number of slots granted ahead, by part of time. */
+  /** The count of permits granted for later, for each part of time. */
   ahead?: Record<string, number>;
-  /** How many times granted slots were revoked. */
+  /** The number of times that granted slots were revoked. */
   revision?: number;
-  /** Until this time, the callers with revoked slots ask again; new callers get later slots. */
+  /** The callers with revoked slots request new slots until this time. New callers get later slots. */
   lineUntil?: number;
 }
 
 export const NOTHING: State = { lastAt: 0, pausedUntil: 0, counts: {} };
 
-/** A granted slot, with the revision at its grant. */
+/** A granted slot, with the limiter's revision at the time of the grant. */
 export interface Held {
   at: number;
   revision: number;
-  /** True if the slot's owner was too late: the slot is returned, and the search for another slot starts from now. */
+  /**
+   * True if the slot's owner was too late for the slot. Then the slot is returned, and the search for a new slot starts at the present
+   * time.
+   */
   isLate?: boolean;
 }
 
@@ -42,7 +45,7 @@ export interface Ask {
   rules: readonly Rule[];
   /** The number of requested permits. */
   cost: number;
-  /** The longest wait that is worth a reservation, in milliseconds. */
+  /** Maximum wait in milliseconds. A slot with a longer wait is not reserved. */
   patienceMs: number;
   /** The margin that lengthens a window's period, in milliseconds. */
   marginMs: number;
@@ -52,18 +55,24 @@ export interface Ask {
   seenBy?: LimitName | undefined;
 }
 
-/** `go`: the slot `at` is reserved, `waitMs` from now. Without `go`, no slot was reserved, and no slot is free before `at`. */
+/**
+ * If `go` is true, the slot at the time `at` is reserved, and `waitMs` is the time until `at`. If `go` is false, no slot is reserved, and
+ * no slot is free before `at`.
+ */
 export interface Answer {
   go: boolean;
   /** Milliseconds since 1970, by the limiter's clock. */
   at: number;
   waitMs: number;
   revision: number;
-  /** True if the slot's owner must ask again at the time of the slot. */
+  /** True if the slot's owner must confirm the slot by a new request at the time of the slot. */
   asksAgain: boolean;
 }
 
-/** The permits that every rule allows at this moment; 0 while calls are paused, spaced, or reserved ahead. */
+/**
+ * Returns the count of permits that every rule allows at this moment. The result is 0 while calls are paused, spaced, or reserved for
+ * later.
+ */
 export function remainingOf(state: State, { rules, marginMs }: Pick<Ask, "rules" | "marginMs">, now: number): number {
   if (Math.max(state.pausedUntil, state.lastAt, state.lineUntil ?? 0, spaced(state.narrowing, now)) > now) return 0;
   const rooms = rules.map((rule) =>
@@ -73,14 +82,20 @@ export function remainingOf(state: State, { rules, marginMs }: Pick<Ask, "rules"
   return Math.max(0, Math.floor(Math.min(...rooms, ...lefts)));
 }
 
-/** A caller that waits longer than this, in milliseconds, asks again at its slot, because the slot may have been revoked. */
+/**
+ * A caller that waits longer than this many milliseconds must confirm its slot by a new request, because the slot may have been revoked.
+ */
 export const ASK_AGAIN_MS = 1_000;
 /**
- * The longest wait that is accepted from an upstream's response, in milliseconds, so that a wrong header has an effect for at most an hour.
+ * Maximum wait that the limiter accepts from an upstream's response, in milliseconds. Therefore a wrong header has an effect for at most an
+ * hour.
  */
 export const LONGEST_PAUSE_MS = 3_600_000;
 
-/** Grants a slot if the caller is willing to wait for it. Returns the state after the grant, or the same object if nothing changed. */
+/**
+ * Grants a slot if the wait for the slot does not exceed the caller's `patienceMs`. Returns the state after the grant, or the same object
+ * if nothing changed.
+ */
 export function give(before: State, { rules, cost, patienceMs, marginMs, held }: Ask, now: number): { answer: Answer; state: State } {
   const revision = before.revision ?? 0;
   const isGood = held?.revision === revision;
@@ -103,15 +118,21 @@ function reserved(at: number, revision: number, now: number): Answer {
   return { go: true, at, waitMs, revision, asksAgain: waitMs > ASK_AGAIN_MS };
 }
 
-/** A caller in the line may ask again this late, in milliseconds (timer and network), and still gets a slot before new callers. */
+/**
+ * Tolerance in milliseconds for delays of timers and the network. A waiting caller that repeats its request within this tolerance gets a
+ * slot before new callers.
+ */
 const LINE_GRACE_MS = 100;
 /**
- * The interval at which new callers behind waiting callers ask again, in milliseconds; shorter if the rules allow a higher rate. The
- * interval keeps the callers in order.
+ * Interval in milliseconds between the times at which queued new callers repeat their requests. The interval is shorter if the rules allow
+ * a higher rate. The interval preserves the order of the callers.
  */
 const LINE_STEP_MS = 25;
 
-/** Queues a new caller behind the callers with revoked slots: no slot is reserved, and the caller asks again after all of them. */
+/**
+ * Queues a new caller behind the callers with revoked slots. No slot is reserved for the new caller, which repeats its request after the
+ * requests of all those callers.
+ */
 function lined(before: State, { rules, cost, patienceMs, marginMs }: Ask, now: number): { answer: Answer; state: State } {
   const stepMs = Math.min(LINE_STEP_MS, cost / fastestRate(rules));
   const lineUntil = Math.max(before.lineUntil ?? 0, now) + stepMs;
@@ -129,8 +150,8 @@ export function paused(state: State, ms: number, now: number): State {
 }
 
 /**
- * The state after an upstream's response: a refusal pauses the limit and reduces its rate; a low remainder limits the calls until the
- * quota's reset.
+ * Returns the state after an upstream's response. A refusal pauses the limit and reduces the rate. A low count of remaining calls limits
+ * the calls until the quota's reset.
  */
 export function heeded(state: State, { refusedForMs, left }: Word, now: number): State {
   if (refusedForMs !== undefined) {
@@ -143,51 +164,57 @@ export function heeded(state: State, { refusedForMs, left }: Word, now: number):
 
 type Lefts = NonNullable<State["lefts"]>;
 
-/** Maximum number of reported remainders that are stored; the largest remainders are removed first. */
+/**
+ * Maximum number of stored remainders, which are counts of remaining calls that an upstream reported. The largest remainders are removed
+ * first.
+ */
 const MOST_RESETS = 8;
 
-/** Adds a remainder to the known remainders. */
+/** Adds a reported remainder to the stored remainders. */
 function toldOf(state: State, known: Lefts, { count, forMs }: { count: number; forMs: number }, now: number): Lefts {
   const until = now + Math.min(forMs, LONGEST_PAUSE_MS);
-  // Responses can arrive out of order: of several remainders for one reset, the lowest is the latest.
+  // Responses can arrive out of order. Of several remainders for the same reset, the lowest remainder is the latest.
   if (known.some((one) => one.until > now && one.count <= count && one.until >= until - ASK_AGAIN_MS)) return known;
-  // Slots within the next second are still used, so they reduce the remainder.
+  // The slots within the next second will still be used, so that these slots reduce the remainder.
   const told = { count: Math.max(0, count - soonGiven(state, now)), until };
   const others = known.filter((one) => one.until > now && !(one.count >= told.count && one.until <= until + ASK_AGAIN_MS));
   return [...others, told].toSorted((one, other) => one.count - other.count).slice(0, MOST_RESETS);
 }
 
-/** Permits granted for the next second that are not revoked. */
+/** Returns the count of permits that are granted for the next second and not revoked. */
 function soonGiven({ ahead = {} }: State, now: number): number {
   const soon = Object.entries(ahead).filter(([part]) => (Number(part) + 1) * PART_MS > now && Number(part) * PART_MS <= now + ASK_AGAIN_MS);
   return soon.reduce((sum, [, cost]) => sum + cost, 0);
 }
 
-/** Permits granted for later than now. */
+/** Returns the count of permits that are granted for a time after now. */
 export function waitingAt({ ahead = {} }: State, now: number): number {
   return Object.entries(ahead).reduce((sum, [part, cost]) => (Number(part) * PART_MS > now ? sum + cost : sum), 0);
 }
 
-/** Adds a take to the permits granted ahead. */
+/** Adds a take to the counts of permits granted for later. */
 function aheadOf(known: Record<string, number> = {}, { cost, at }: Take, now: number): Record<string, number> {
   const kept = Object.entries(known).filter(([part]) => (Number(part) + 1) * PART_MS > now);
   const part = Math.floor(at / PART_MS);
   return { ...Object.fromEntries(kept), ...(at > now && { [part]: (known[part] ?? 0) + cost }) };
 }
 
-/** Length of the parts of time by which permits granted ahead are counted, in milliseconds. */
+/** Length in milliseconds of the parts of time for which permits granted for later are counted. */
 const PART_MS = 250;
 
-/** Permits of a window that are granted at once: at most as many as requested. */
+/** The permits of a window that one request gets, at most as many as requested. */
 export interface Lease {
   given: number;
   /** The permits of the window that remain after the lease. */
   left: number;
-  /** If no permit was granted: the milliseconds until a permit is free. */
+  /** The milliseconds until a permit is free, if no permit was granted. */
   waitMs: number;
 }
 
-/** A request for permits to use within `forMs`. `used`: permits that the isolate used before without a call to the limiter. */
+/**
+ * A request for permits that the isolate will use within `forMs`. `used` is the count of permits that the isolate has already used without
+ * a call to the limiter.
+ */
 export interface LeaseAsk {
   window: Window;
   most: number;
@@ -227,7 +254,7 @@ function grantedIn(state: State, window: Window, marginMs: number): Granted {
   return { window, counts: state.counts[window.periodMs] ?? [], marginMs };
 }
 
-/** The first time from `at` on, after all granted slots, at which every rule allows the call. */
+/** Returns the earliest time, not before `at` and after all granted slots, at which every rule allows the call. */
 function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Take, marginMs: number): number {
   let at = from;
   for (let before = -1; before !== at; ) {
@@ -241,7 +268,7 @@ function firstAfter(state: State, rules: readonly Rule[], { cost, at: from }: Ta
   return at;
 }
 
-/** True if `cost` more permits at `at` exceed no rule, with the later slots that are already granted. */
+/** True if `cost` further permits at `at` exceed no rule. The check includes later slots that are already granted. */
 function fitsBetween(state: State, rules: readonly Rule[], take: Take, marginMs: number): boolean {
   if (spaced(state.narrowing, take.at) > take.at) return false;
   if (state.lefts?.some(({ count, until }) => take.at < until && count < take.cost)) return false;
@@ -269,7 +296,7 @@ function granted(state: State, rules: readonly Rule[], take: Take, marginMs: num
   };
 }
 
-/** Returns the state without an unused take. The spacing and the upstream's remainders are unchanged. */
+/** Returns the state without a take that was not used. The spacing and the upstream's remainders are not changed. */
 function without(state: State, rules: readonly Rule[], take: Take, marginMs: number, now: number): State {
   const counts = { ...state.counts };
   const levels = { ...state.levels };
@@ -292,12 +319,12 @@ function revoked(state: State, now: number): State {
   return { ...state, lastAt: cutAt, counts: Object.fromEntries(counts), levels: Object.fromEntries(levels), ahead, revision, lineUntil };
 }
 
-/** The sustained rate of all rules together, per millisecond. */
+/** The sustained rate that all rules together allow, in permits per millisecond. */
 export function slowestRate(rules: readonly Rule[]): number {
   return Math.min(...rules.map(rateOf));
 }
 
-/** The sustained rate of the fastest rule, per millisecond. */
+/** The sustained rate of the fastest rule, in permits per millisecond. */
 function fastestRate(rules: readonly Rule[]): number {
   return Math.max(...rules.map(rateOf));
 }

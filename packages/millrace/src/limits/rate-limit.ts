@@ -22,10 +22,10 @@ import {
 import type { Word } from "./upstream.ts";
 
 /**
- * A limit that many callers share: sliding windows and token buckets, several at once. The object grants each call a slot: a time at which
- * it is allowed. A slot is on disk before its owner gets the response, so no eviction or crash grants it twice. The slot of a caller that
- * dies before is unused; a late caller returns its slot. The size of the stored state depends on the rules and the patience, not on the
- * traffic.
+ * A limit that many callers share. The limit can combine several sliding windows and token buckets. The object grants each call a slot,
+ * which is the time at which the call is allowed. A slot is on disk before its owner gets the response, so that no eviction or crash of the
+ * object grants the slot twice. If a caller dies before its slot, the slot remains unused. A late caller returns its slot. The size of the
+ * stored state depends on the rules and on `patienceMs`, not on the traffic.
  */
 export class RateLimit extends DurableObject<{ DB?: D1Database }> {
   /** The state on disk, or the state that is written before the next response. */
@@ -35,10 +35,13 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     await this.ctx.storage.sync();
   });
 
-  /** The time at which the next refused caller should return. The value is only in memory, because it only spreads the callers. */
+  /**
+   * The time at which the next refused caller should repeat its request. The value is stored only in memory, because its only purpose is to
+   * spread the callers.
+   */
   #backAt = 0;
 
-  /** Tenants that have the limit in their list. The set is only in memory, because listing it twice has no effect. */
+  /** Tenants that have the limit in their list. The set is stored only in memory, because a repeated addition to the list has no effect. */
   readonly #listedFor = new Set<string>();
 
   async take(ask: Ask): Promise<Answer & { remaining: number }> {
@@ -52,7 +55,10 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return { ...(answer.go || !comesBack ? answer : this.#later(answer, ask)), remaining };
   }
 
-  /** Gives each refused caller a different time to return, spaced by the rate. Callers that return at the same time would collide again. */
+  /**
+   * Gives each refused caller a different time for the next request, spaced by the rate. Callers that repeat their requests at the same
+   * time would collide again.
+   */
   #later(answer: Answer, { cost, rules }: Ask): Answer {
     const now = answer.at - answer.waitMs;
     const at = Math.max(answer.at, Math.min(this.#backAt, now + LONGEST_PAUSE_MS));
@@ -65,7 +71,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return this.#change((state, now) => lease(state, ask, now));
   }
 
-  /** Grants no slot for `ms` milliseconds, and revokes granted slots. A shorter pause does not end a longer one. */
+  /** Grants no slot for `ms` milliseconds, and revokes granted slots. A shorter pause does not end a longer pause. */
   pause(ms: number): Promise<void> {
     return this.#change((state, now) => ({ answer: undefined, state: paused(state, ms, now) }));
   }
@@ -81,7 +87,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     return seen;
   }
 
-  /** Adds the limit to the tenant's list in the database. If the database does not respond, the next take tries again. */
+  /** Adds the limit to the tenant's list in the database. If the database does not respond, the next take repeats the addition. */
   #list(by: LimitName): void {
     const { DB } = this.env;
     if (!DB || this.#listedFor.has(by.tenantId)) return;
@@ -97,7 +103,7 @@ export class RateLimit extends DurableObject<{ DB?: D1Database }> {
     const before = this.#now();
     const { answer, state } = step(before, Date.now());
     this.#state = state;
-    // If the write fails, the grant remains in memory: no caller got the slot, and the slot is not granted twice.
+    // If the write fails, the grant remains in memory. Then no caller got the slot, and the slot is not granted again.
     if (state !== before) await this.#disk.done();
     return answer;
   }

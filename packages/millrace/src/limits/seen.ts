@@ -34,8 +34,8 @@ export const LimitRow = z
 export type LimitRow = z.infer<typeof LimitRow>;
 
 /**
- * The limits that were used under a tenant's name within the last day, by name, with the state from their Durable Objects. `after`: the
- * last name of the previous page.
+ * The limits that callers used with a tenant's id as `tenantId` within the last day, in the order of their names. The states come from the
+ * limits' Durable Objects. `after` is the last name on the previous page.
  */
 export async function listLimits(
   env: LimitEnv & { DB: D1Database },

@@ -1,8 +1,8 @@
 import { retryAfterMs } from "../contract/retry-after.ts";
 
-/** The limit that an upstream reports: a refused call, or the remaining calls and the time of the reset. */
+/** The limit that an upstream reports. The report is either a refusal, or the count of remaining calls and the time until the reset. */
 export interface Word {
-  /** The milliseconds for which the upstream refused calls; null if the upstream named no time, or less than `UNNAMED_PAUSE_MS`. */
+  /** The milliseconds for which the upstream refused calls; null if the upstream reported no time, or a time below `UNNAMED_PAUSE_MS`. */
   refusedForMs?: number | null;
   /** The remaining calls of each quota that is nearly used up, and the milliseconds to the quota's reset. */
   left?: readonly { count: number; forMs: number }[];
@@ -14,17 +14,18 @@ export interface UpstreamAnswer {
   headers: Headers | Readonly<Record<string, string>>;
 }
 
-/** The shortest pause after a refusal, in milliseconds, and the pause after a refusal without a time. */
+/** Minimum pause after a refusal, in milliseconds. This is also the pause after a refusal without a time. */
 export const UNNAMED_PAUSE_MS = 1_000;
-/** Remainders above this share of a quota are not reported to the limit. */
+/** A count of remaining calls above this share of the quota is not reported to the limit. */
 const LOW_SHARE = 0.1;
-/** A remainder up to this count is low, if the upstream does not report the size of its quota. */
+/** Maximum count of remaining calls that is low, if the upstream does not report the size of the quota. */
 const LOW_COUNT = 5;
 
 /**
- * Reads the upstream's limit from a response: a 429, or a 503 with `Retry-After` in seconds or as a date; otherwise the remainder in the
- * fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), or in `X-RateLimit-Remaining`, `-Reset` and `-Limit` in
- * their common spellings. Returns undefined if the response reports no limit, or a large remainder.
+ * Reads the upstream's limit from a response. A refusal is a 429, or a 503 with `Retry-After` in seconds or as a date. For other responses,
+ * the function reads the count of remaining calls. The header fields are `RateLimit` and `RateLimit-Policy`
+ * (draft-ietf-httpapi-ratelimit-headers), or the common spellings of `X-RateLimit-Remaining`, `-Reset` and `-Limit`. Returns undefined if
+ * the response reports no limit, or a high count of remaining calls.
  */
 export function wordOf({ status, headers }: UpstreamAnswer, now = Date.now()): Word | undefined {
   const fields = headers instanceof Headers ? headers : new Headers(headers);
@@ -60,7 +61,10 @@ function shareOf({ count, quota }: Left): number {
   return quota === undefined ? count / (LOW_COUNT / LOW_SHARE) : count / Math.max(quota, 1);
 }
 
-/** `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`, with the quotas of the same names in `RateLimit-Policy`. */
+/**
+ * Parses fields such as `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`. The size of each quota comes from the item with the same name in
+ * `RateLimit-Policy`.
+ */
 function leftInField(fields: Headers): Left[] | undefined {
   const limits = fields.get("ratelimit");
   if (limits === null) return undefined;
@@ -70,7 +74,7 @@ function leftInField(fields: Headers): Left[] | undefined {
   );
 }
 
-/** The items of a structured list, each a name with whole-number parameters. Other parameters are ignored. */
+/** Parses the items of a structured list. Each item is a name with whole-number parameters; all other parameters are ignored. */
 function itemsOf(list: string): { name: string; values: Record<string, number> }[] {
   const items = list.matchAll(
     /(?:^|,)\s*("(?:[^"\\]|\\.)*"|[A-Za-z*][^\s;,="]*)((?:\s*;\s*[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[^;,"\s]*))?)*)/g,
@@ -87,7 +91,10 @@ function wholeOf(field: string | null): number | undefined {
   return field !== null && /^\s*\d{1,15}\s*$/.test(field) ? Number(field) : undefined;
 }
 
-/** Milliseconds until a reset. The header gives seconds from now; a large value is a time since 1970 in seconds or milliseconds. */
+/**
+ * Returns the milliseconds until a reset. Usually the header contains seconds from now. A large value is a time since 1970, in seconds or
+ * in milliseconds.
+ */
 function fromReset(reset: number, now: number): number {
   if (reset < 1e9) return reset * 1000;
   return Math.max((reset < 1e12 ? reset * 1000 : reset) - now, 0);

@@ -1,17 +1,20 @@
-/** A sliding window: at most `limit` calls within any period of `periodMs`. */
+/** A sliding window, which allows at most `limit` calls within any period of `periodMs`. */
 export interface Window {
   limit: number;
   periodMs: number;
 }
 
-/** The grants of one window: the count of each short interval of time, oldest first. */
+/** The grants of one window, counted per short interval of time. The oldest interval is first. */
 export type Counts = [bucket: number, count: number][];
 
 /** A window with its grants. */
 export interface Granted {
   window: Window;
   counts: Counts;
-  /** Milliseconds by which the period is lengthened, because calls do not arrive in the order and distance of their grants. */
+  /**
+   * Milliseconds by which the period is lengthened, because the upstream may get calls in a different order and at different intervals than
+   * granted.
+   */
   marginMs: number;
 }
 
@@ -21,10 +24,14 @@ export interface Take {
   at: number;
 }
 
-/** The number of intervals per period. Grants leave the window in steps of a fortieth of the period, never early. */
+/**
+ * The number of intervals per period. All grants of an interval leave the window together, at least one period after each of these grants.
+ */
 const BUCKETS = 40;
 
-/** The earliest time from `at` on at which the window allows `cost` more permits. All counts must be at or before `at`. */
+/**
+ * Returns the earliest time, not before `at`, at which the window allows `cost` further permits. All counts must be for times up to `at`.
+ */
 export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Take): number {
   const width = widthOf(window);
   const span = window.periodMs + marginMs;
@@ -39,11 +46,11 @@ export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Ta
   return time;
 }
 
-/** True if the window allows `cost` more permits at `at`, with the grants before `at` and the slots after it. */
+/** True if the window allows `cost` further permits at `at`. The check includes the grants before `at` and the slots after `at`. */
 export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take): boolean {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
-  // Two intervals with a smaller distance can have grants within one period.
+  // Two intervals with at most this distance can contain grants within the same period.
   const reach = Math.ceil((window.periodMs + marginMs) / width);
   const near = counts.filter(([each]) => Math.abs(each - bucket) <= reach);
   const starts = [bucket, ...near.map(([each]) => each)].filter((each) => each <= bucket);
@@ -53,19 +60,25 @@ export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take):
   });
 }
 
-/** The number of permits that the window still allows at `at`, with all counts at or before it; negative if too many were counted. */
+/**
+ * Returns the number of permits that the window still allows at `at`; negative if too many permits were counted. All counts must be for
+ * times up to `at`.
+ */
 export function room({ window, counts, marginMs }: Granted, at: number): number {
   const width = widthOf(window);
   const used = counts.reduce((sum, [bucket, count]) => ((bucket + 1) * width + window.periodMs + marginMs > at ? sum + count : sum), 0);
   return window.limit - used;
 }
 
-/** The counts of one period's length, without the intervals that start after `cutAt`. */
+/** Returns the counts for one period's length, without the intervals that start after `cutAt`. */
 export function cutCounts(counts: Counts, periodMs: number, cutAt: number): Counts {
   return counts.filter(([bucket]) => bucket * widthOf({ periodMs }) <= cutAt);
 }
 
-/** The counts with `cost` more permits at `at` (fewer if `cost` is negative), without the counts that no request after `now` can need. */
+/**
+ * Returns the counts after the addition of `cost` permits at `at`; a negative `cost` reduces the counts. Counts that no request after `now`
+ * can need are removed.
+ */
 export function counted({ window, counts, marginMs }: Granted, { cost, at }: Take, now: number): Counts {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);

@@ -14,13 +14,16 @@ import type { Lock, Turn, Wanted } from "./lock.ts";
 export type LockEnv = object & { LOCK?: DurableObjectNamespace<Lock> };
 
 export interface LockOptions {
-  /** How long the lock remains after its last renewal; a live holder renews it. 1 second to 1 day. Default: 30 seconds. */
+  /**
+   * Time from the last renewal of the lock to its expiry, 1 second to 1 day. The holder renews the lock while `run` is in progress.
+   * Default: 30 seconds.
+   */
   ttl?: Duration;
-  /** Longest wait for the lock, 0 to 10 minutes. Default: 10 seconds. */
+  /** Maximum wait for the lock, 0 to 10 minutes. Default: 10 seconds. */
   wait?: Duration;
   /**
    * The tenant of the lock, whose tokens can read and break the lock over HTTP. Locks of different tenants are independent. Default: the
-   * deployment itself.
+   * lock belongs to the deployment and not to a tenant.
    */
   tenantId?: string;
   /** A label of the holder for display, at most 100 characters. Default: none. */
@@ -29,11 +32,13 @@ export interface LockOptions {
 
 /** The argument of the function that runs under the lock. */
 export interface Held {
-  /** The fencing token: higher than all earlier tokens of this lock, also after its state was deleted. */
+  /** The fencing token. The token is higher than all earlier tokens of this lock, even if the lock's state was deleted in the meantime. */
   readonly token: number;
-  /** Aborts when the lock is lost, with the error `lock_lost` as reason. */
+  /** A signal that aborts when the lock is lost. The reason is the error `lock_lost`. */
   readonly signal: AbortSignal;
-  /** A statement for the holder's batch: D1 refuses the whole batch if a later holder has written. */
+  /**
+   * A statement that the holder adds to its batch. With this statement, D1 refuses the whole batch if a later holder has already written.
+   */
   readonly fence: Statement;
 }
 
@@ -42,17 +47,23 @@ const WAIT: Duration = "10 seconds";
 const BOUNDS_MS = { leastTtl: 1_000, mostTtl: 86_400_000, mostWait: 600_000 };
 const NAME_CHARACTERS = 200;
 const HOLDER_CHARACTERS = 100;
-/** Longest interval between renewals, in milliseconds (otherwise a third of the ttl), so that the object soon detects a long hold. */
+/**
+ * Maximum interval between renewals, in milliseconds. Below this maximum, the interval is a third of the ttl. The maximum exists so that
+ * the object soon detects a long hold.
+ */
 const RENEW_MS = 10_000;
-/** Longest response time beyond the wait, and longest time of retries while the object restarts, in milliseconds. */
+/** Maximum response time after the end of the wait, and maximum time of retries while the object restarts, in milliseconds. */
 const ANSWER_MS = 5_000;
-/** Longest delay before a retry, in milliseconds: far shorter than the time for which a restarted object keeps a caller's place. */
+/**
+ * Maximum delay before a retry, in milliseconds. The delay is far shorter than the time for which a restarted object keeps a caller's
+ * position in the queue.
+ */
 const MOST_PAUSE_MS = 500;
 
 /**
- * Runs a function while no other caller holds the lock of this name, in the order of the requests. Returns the result of `run`. Errors:
- * `lock_held` if the lock was not free within `wait`, and nothing was run; `lock_lost` if the lock was lost before `run` was done, or D1
- * refused its `fence`; `config_invalid`; errors of `run`.
+ * Runs a function while no other caller holds the lock with this name. Callers get the lock in the order of their requests. Returns the
+ * result of `run`. Errors: `lock_held` if the lock was not free within `wait`, so that `run` was not called; `lock_lost` if the lock was
+ * lost before `run` was done, or D1 refused its `fence`; `config_invalid`; errors of `run`.
  */
 export async function withLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<T> {
   const wanted = wantedOf(name, options);
@@ -61,15 +72,18 @@ export async function withLock<T>(env: LockEnv, name: string, options: LockOptio
   return runHeld(env, wanted, turn.token, run);
 }
 
-/** The result of `tryLock`: the output of `run`, or the present holder. */
+/** The result of `tryLock`: the output of `run`, or the present holder of the lock. */
 export type Tried<T> =
   | { ran: true; result: T }
-  /** `leftMs`: time until the lock expires if its holder does not renew it. `waiting`: callers that were queued before this one. */
+  /**
+   * `leftMs`: the time until the lock expires, if its holder does not renew the lock. `waiting`: the number of callers that were queued
+   * before this caller.
+   */
   | { ran: false; holder: string; leftMs: number; waiting: number };
 
 /**
- * Runs a function like `withLock`, but a held lock is a result and not an error, and `wait` is 0 by default. Use `tryLock` for work that
- * another caller may do already. Errors: as `withLock`, without `lock_held`.
+ * Runs a function like `withLock`. If the lock is held, this is a result and not an error. The default of `wait` is 0. Use `tryLock` for
+ * work that a different caller may already be doing. Errors: the errors of `withLock`, except `lock_held`.
  */
 export async function tryLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<Tried<T>> {
   const wanted = wantedOf(name, { ...options, wait: options.wait ?? 0 });
@@ -85,7 +99,7 @@ async function runHeld<T>(env: LockEnv, wanted: Wanted, token: number, run: (hel
   const giveBack = (): Promise<boolean> => {
     const isInTime = stop();
     const release = () => object().release(wanted.id);
-    // If two release calls fail, the lock ends with its ttl.
+    // If two release calls fail, the lock expires at the end of its ttl.
     return release().catch(() => release().catch(() => isInTime));
   };
   let result: T;
@@ -101,7 +115,7 @@ async function runHeld<T>(env: LockEnv, wanted: Wanted, token: number, run: (hel
   return result;
 }
 
-/** The called methods of a lock. The type is written out, because the mapped types of Workers RPC lose the class. */
+/** The methods of a lock's object that this file calls. The type is written out, because the mapped types of Workers RPC lose the class. */
 export type LockObject = {
   acquire(wanted: Wanted): Promise<Turn>;
   renew(id: string, ttlMs: number): Promise<boolean>;
@@ -113,7 +127,7 @@ export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenan
   return objectBinding<Lock>(env, "LOCK").getByName(checkedObjectName(`${tenantId}/${name}`, "name"), placed(env)) as unknown as LockObject;
 }
 
-/** Waits for the lock. A restarting object is called again, and has kept the caller's place. */
+/** Waits for the lock. While the lock's object restarts, the call is repeated. The object keeps the caller's position in the queue. */
 async function acquire(env: LockEnv, wanted: Wanted): Promise<Turn> {
   // A missing binding is an error of the configuration, not of a restarting object.
   objectBinding(env, "LOCK");
@@ -138,8 +152,8 @@ async function acquire(env: LockEnv, wanted: Wanted): Promise<Turn> {
 }
 
 /**
- * Renews a lock until `stop` is called or the lock is lost, which aborts the signal. `stop` returns whether the ttl is still running, by
- * the holder's clock.
+ * Renews a lock until `stop` is called or the lock is lost. The loss of the lock aborts the signal. `stop` returns true if the ttl has not
+ * ended yet, according to the holder's clock.
  */
 function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { signal: AbortSignal; stop: () => boolean } {
   const controller = new AbortController();
@@ -149,7 +163,7 @@ function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { sig
   let isStopped = false;
   const look = async () => {
     const askedAt = Date.now();
-    // Without a response the lock is held until its ttl ends.
+    // Without a response to a renewal, the lock counts as held until its ttl ends.
     const isHeld = await within(object().renew(id, ttlMs), Math.max(1, validUntil - askedAt)).catch(() => undefined);
     if (isStopped) return;
     if (isHeld) validUntil = askedAt + ttlMs;

@@ -13,16 +13,16 @@ export interface Wanted extends LockName {
   waitMs: number;
 }
 
-/** The lock was acquired (`token`), or another caller still holds it. */
+/** The result of a request for a lock. Either the caller got the lock (`token`), or a different caller still holds the lock. */
 export type Turn = { token: number } | { token: null; heldBy: string; sinceMs: number; leftMs: number; before: number };
 
-/** A held lock, with its number of waiting callers. */
+/** A held lock, with the number of callers that wait for the lock. */
 export interface LockSeen extends Pick<Holder, "token" | "since" | "until"> {
   holder: string;
   waiting: number;
 }
 
-/** A break of a lock that is not in the audit yet. */
+/** A break of a lock by an operator whose audit entry is not written yet. */
 interface Owed {
   by: Operator;
   action: Action;
@@ -32,31 +32,37 @@ interface Owed {
 interface State extends Turns {
   lock?: LockName;
   owed?: readonly Owed[];
-  /** The id of the last released hold, because a caller whose response was lost repeats its release. */
+  /** The id of the last released hold. The id is needed because a caller repeats its release if the response was lost. */
   released?: string;
-  /** When the alarm deletes the lock's state, or checks again whether the lock is unused. */
+  /** When the alarm next runs. The alarm deletes the lock's state if the lock is unused. */
   alarmAt?: number;
   usedAt?: number;
 }
 
-/** Locks that are held longer than this are listed, in milliseconds. */
+/** The minimum hold time in milliseconds of the locks in the list of locks. */
 const LISTED_AFTER_MS = 10_000;
-/** Time in which callers that waited at an eviction can return to their places, in milliseconds. */
+/**
+ * Time in milliseconds after the object's start in which callers that waited before an eviction can return to their positions in the queue.
+ */
 const COME_BACK_MS = 2_000;
-/** The state of a lock that is unused for this long is deleted. No clock is that far behind, so fencing tokens cannot repeat. */
+/**
+ * Time in milliseconds after which the state of an unused lock is deleted. Afterwards fencing tokens start at the present time. Tokens
+ * cannot repeat, because no clock is behind by this much time.
+ */
 const FORGET_MS = 86_400_000;
 const OWED_PAUSE_MS = 10_000;
 const ONE_LOOK_MS = 1_000;
 
-/** One lock with its holder and its queue. A change of the lock is on disk before the response. */
+/** One lock with its holder and its queue. Each change of the lock is on disk before the caller gets the response. */
 export class Lock extends DurableObject<{ DB?: D1Database }> {
-  /** The waiting callers with an open call, each with the function that notifies it. */
+  /** The waiting callers with an open call, each with the function that notifies the caller. */
   readonly #here = new Map<string, () => void>();
   readonly #awakeAt = Date.now();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /**
-   * Waits until the caller holds the lock, for at most `waitMs`. A repeated call with the same id keeps its place and gets the same result.
+   * Waits for at most `waitMs` until the caller holds the lock. A repeated call with the same id keeps its position in the queue and gets
+   * the same result.
    */
   async acquire({ id, who, ttlMs, waitMs, tenantId, name }: Wanted): Promise<Turn> {
     // A caller with a wait of 0 waits only for this check.
@@ -73,7 +79,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     }
     const { holder, waiting } = this.#state();
     const before = waiting.findIndex((one) => one.id === id);
-    // After a reconnection only the caller's later call is valid.
+    // If the caller has reconnected, only the caller's later call is valid.
     const isCurrent = this.#here.get(id) === tell;
     if (isCurrent) this.#here.delete(id);
     if (holder?.id === id) return { token: holder.token };
@@ -100,17 +106,17 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return true;
   }
 
-  /** Ends a hold or a wait. Returns whether the caller held the lock until then; a repeated call returns the same. */
+  /** Ends a caller's hold or wait. Returns true if the caller held the lock until this call. A repeated call returns the same value. */
   release(id: string): boolean {
     const { holder, waiting, released } = this.#state();
     const wasHeld = holder?.id === id;
-    // An erased lock must not be written again.
+    // A call without an effect writes nothing, because an erased lock must not be written again.
     if (!wasHeld && !waiting.some((one) => one.id === id)) return released === id;
     this.#change((now) => settled({ ...without(this.#state(), id), ...(wasHeld && { released: id }) }, now, this.#presence));
     return wasHeld;
   }
 
-  /** The current holder; null if there is none. */
+  /** The current holder; null if the lock is free. */
   look(): LockSeen | null {
     this.#change((now) => settled(this.#state(), now, this.#presence));
     const { holder, waiting } = this.#state();
@@ -120,8 +126,8 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
   }
 
   /**
-   * Takes the lock from its holder on an operator's request. The pending audit entry is stored in the same write. Returns true if the lock
-   * was held.
+   * Takes the lock from its holder on an operator's request. The same write stores the pending audit entry. Returns true if the lock was
+   * held.
    */
   async breakNow(lock: LockName, by: Operator, action: Action): Promise<boolean> {
     this.#change((now) => settled(this.#state(), now, this.#presence));
@@ -138,7 +144,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return holder !== null;
   }
 
-  /** Deletes the lock's state: the holder loses the lock, and waiting callers are notified. The deletion of a tenant uses this call. */
+  /** Deletes the lock's state. The holder loses the lock, and waiting callers are notified. The deletion of a tenant uses this call. */
   async erase(): Promise<void> {
     const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     for (const tell of this.#here.values()) tell();
@@ -166,7 +172,10 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     }
   }
 
-  /** When the alarm deletes the lock's state. At most one alarm per day is set, also for a lock that is taken often. */
+  /**
+   * Returns when the alarm next runs, and sets the alarm if no alarm is set. At most one alarm per day is set, even for a lock that is
+   * often acquired.
+   */
   #forgetAt(now: number): number {
     const { alarmAt = 0 } = this.#state();
     if (alarmAt > now) return alarmAt;
@@ -174,7 +183,7 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return now + FORGET_MS;
   }
 
-  /** Applies a change, notifies the next callers, and schedules a check for the end of the ttl. */
+  /** Applies a change, notifies a caller that now holds the lock, and schedules a check for the end of the ttl. */
   #change(step: (now: number) => State): void {
     const before = this.#state();
     const now = Date.now();

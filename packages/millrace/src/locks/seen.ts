@@ -7,7 +7,10 @@ import { query } from "../store/d1/retry.ts";
 import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
 import { type LockEnv, lockObject } from "./client.ts";
 
-/** The bindings for reading locks: the list of long-held locks, and their objects. A Worker without the LOCK binding sees no locks. */
+/**
+ * The bindings for reading locks: the database with the list of long-held locks, and the Durable Objects of locks. Without the LOCK
+ * binding, the result contains no locks.
+ */
 export type LocksEnv = LockEnv & { DB: D1Database };
 
 export const HeldLock = z
@@ -24,15 +27,15 @@ export const HeldLock = z
 export type HeldLock = z.infer<typeof HeldLock>;
 
 /**
- * A tenant's locks that are held for 10 s or more, by name. The state comes from the locks' Durable Objects, so a lock whose holder died is
- * listed no longer than its ttl. `after`: the last name of the previous page.
+ * A tenant's locks that have been held for at least 10 s, in the order of their names. The states come from the locks' Durable Objects.
+ * Therefore, after the death of a holder, the lock is listed only until the end of its ttl. `after` is the last name on the previous page.
  */
 export async function listLocks(
   env: LocksEnv,
   { tenantId }: Pick<Operator, "tenantId">,
   { after, limit }: { after: string; limit: number },
 ): Promise<{ items: HeldLock[]; next: string | null }> {
-  // Another Worker with the same database may hold the listed locks.
+  // The listed locks may belong to a different Worker with the same database.
   if (!objectsIn(env, "LOCK")) return { items: [], next: null };
   const rows = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, after, limit + 1));
   const page = rows.slice(0, limit);
@@ -46,7 +49,7 @@ export async function listLocks(
   return { items: seen.flat(), next: rows.length > limit ? (page.at(-1)?.name ?? null) : null };
 }
 
-/** A held lock, also if it is held for less than 10 s. Errors: `lock_not_found` if the lock is free. */
+/** Reads a held lock, even if the lock has been held for less than 10 s. Errors: `lock_not_found` if the lock is free. */
 export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenantId">, name: string): Promise<HeldLock> {
   const found = await lookAtLock(env, { tenantId, name });
   if (!found)
@@ -55,9 +58,9 @@ export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenan
 }
 
 /**
- * Takes a lock from its holder, with an audit entry; the next waiting caller gets the lock. The holder detects the loss at its next renewal
- * or at its end. The holder's writes with the old token are refused after the next holder's first write. `broken` is false if the lock was
- * free, and the audit records that too.
+ * Takes a lock from its holder, and writes an audit entry. The next waiting caller gets the lock. The previous holder detects the loss at
+ * its next renewal, or at its release of the lock. The previous holder's writes with the old token are refused after the first write of the
+ * next holder. `broken` is false if the lock was free. The audit also records the action in this case.
  */
 export async function breakLock(env: LocksEnv, by: Operator, name: string, reason: string): Promise<{ actionId: string; broken: boolean }> {
   const actionId = crypto.randomUUID();

@@ -1,8 +1,8 @@
 /** The holder of a lock. */
 export interface Holder {
-  /** The id of the call of `withLock`. */
+  /** The id of the call of `withLock` or `tryLock`. */
   id: string;
-  /** The label that the holder gave. */
+  /** The label that the holder gave to its call. */
   who: string;
   token: number;
   /** When the holder got the lock, in milliseconds since 1970. */
@@ -19,29 +19,32 @@ interface Waiting {
   until: number;
 }
 
-/** The stored state of a lock's turns. Each change keeps other fields of the object. */
+/** The stored state of a lock's turns. Each change preserves all further fields of the object. */
 export interface Turns {
-  /** The last token that was given. */
+  /** The token of the latest holder. */
   token: number;
   holder: Holder | null;
   /** The waiting callers in the order of arrival. */
   waiting: readonly Waiting[];
 }
 
-/** `here`: the caller has an open call; `awaited`: the caller may return; `gone`: the caller will not return. */
+/**
+ * `here`: the caller has an open call. `awaited`: the caller may call again after a restart of the object. `gone`: the caller will not call
+ * again.
+ */
 export type Presence = "here" | "awaited" | "gone";
 
 export const FREE: Turns = { token: 0, holder: null, waiting: [] };
 
-/** Appends a waiting caller; a caller that asks again keeps its place. */
+/** Appends a waiting caller. A caller that repeats its request keeps its position in the queue. */
 export function queued<T extends Turns>(turns: T, asker: Waiting): T {
   if (turns.holder?.id === asker.id || turns.waiting.some(({ id }) => id === asker.id)) return turns;
   return { ...turns, waiting: [...turns.waiting, asker] };
 }
 
 /**
- * Applies all due turns: an expired holder loses the lock, expired and absent callers are removed, and the first remaining caller gets the
- * lock. If that caller may still return, the lock remains free.
+ * Applies all due changes. An expired holder loses the lock, expired and absent callers are removed, and the first remaining caller gets
+ * the lock. If the first remaining caller has no open call but may call again, the lock remains free.
  */
 export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id: string) => Presence): T {
   const holder = turns.holder && turns.holder.until > now ? turns.holder : null;
@@ -56,7 +59,8 @@ export function settled<T extends Turns>(turns: T, now: number, presenceOf: (id:
 }
 
 /**
- * Extends the hold of a caller; null if that caller no longer holds the lock. An expired holder keeps the lock if no other caller took it.
+ * Extends the hold of a caller. Returns null if this caller no longer holds the lock. An expired holder keeps the lock if no other caller
+ * has acquired the lock.
  */
 export function renewed<T extends Turns>(turns: T, id: string, until: number): T | null {
   if (turns.holder?.id !== id) return null;

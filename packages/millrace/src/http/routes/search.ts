@@ -77,7 +77,7 @@ const show = createRoute({
   },
 });
 
-/** Builds the search by any id. `own` has the finders of the app. */
+/** Builds the route that searches by any id. The parameter `own` contains the finders of the app. */
 export function search(catalog: Catalog, own: readonly Finder[]) {
   const known = namesOf(catalog);
   return new Routes<HttpEnv>().openapi(show, async (context) => {
@@ -86,7 +86,7 @@ export function search(catalog: Catalog, own: readonly Finder[]) {
     const looked = { instances: lookedBack.instances, since: isoOrNull(lookedBack.since) };
     const asked = items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
     const hide = asked.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(context.env, context.var.caller, asked);
-    // The title of a question is text from a run, which may be sensitive; other titles consist of names.
+    // The title of a question is text from a run, which may be sensitive. All other titles consist of names.
     const titled = (one: (typeof items)[number]) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
     const shown = items.map((one) => ({ ...one, title: titled(one), at: isoOrNull(one.at) }));
     return context.json({ items: shown, more, looked_back: looked }, 200);

@@ -16,7 +16,7 @@ import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
 
-/** Size limit of a replay. A larger message could not be sent: queues limit a message to 128 KB. */
+/** Size limit of a replay in bytes. A larger message could not be sent, because queues limit a message to 128 KB. */
 const REPLAY_MAX_BYTES = 120_000;
 
 const ReplayedSchema = z

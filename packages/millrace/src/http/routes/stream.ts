@@ -26,7 +26,7 @@ import { createRoute, Routes } from "../router.ts";
 import { iso } from "../time.ts";
 import { instanceView } from "./instances.ts";
 
-/** Limit of events per poll of a stream. Of more events, only the newest are sent. */
+/** Maximum number of events per poll of a stream. If a poll finds more events, only the newest events are sent. */
 const TOLD_AT_ONCE = 100;
 
 const kinds = z
@@ -89,7 +89,7 @@ function followTenant(context: Context<HttpEnv>, catalog: Catalog, heard: Place,
   };
 }
 
-/** Events in the format of the lists. A row that has changed again in the meantime is sent by the next poll. */
+/** Returns events in the format of the API's lists. If a row has changed since its event, the next poll sends it. */
 async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: readonly Happened[]): Promise<StreamEvent[]> {
   if (happened.length === 0) return [];
   const { env, var: variables } = context;

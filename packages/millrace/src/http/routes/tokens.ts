@@ -63,7 +63,7 @@ const revoke = createRoute({
   },
 });
 
-/** Builds the routes of tokens. `own` has the scopes of the app. */
+/** Builds the routes of tokens. The parameter `own` contains the scopes of the app. */
 export function tokens(own: readonly string[]) {
   const { newTokenSchema, TokenSchema, MintedSchema } = schemasOf(own);
 

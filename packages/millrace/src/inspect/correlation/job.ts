@@ -9,20 +9,20 @@ import { instanceMember, letterMember, type Member, selectInstances, selectLette
 import type { JobNode } from "./node.ts";
 import { countInstances, countLetters, type JobSummary, summaryOf } from "./summary.ts";
 
-/** A page of a job's graph: messages and instances are the nodes, their causes are the edges. */
+/** A page of a job's graph. Messages, instances and dead letters are the nodes. The edges lead from causes to effects. */
 export interface JobPage {
   /** The summary of the job, on the first page only. */
   summary: JobSummary | undefined;
-  /** Nodes in order: causes before their effects, and each instance's messages directly after it. */
+  /** The nodes of the page, in an order in which causes precede their effects and each instance's messages follow the instance directly. */
   nodes: JobNode[];
-  /** Counts of the messages that have no node, for instances that emitted many messages. */
+  /** For instances that emitted many messages: counts of the messages without a node of their own. */
   collapsed: Collapsed[];
   next: string | null;
 }
 
 /**
- * A page of the tenant's members of a job, from causes to effects: instances in the order of acceptance, with their emitted messages, and
- * dead letters. The cost of a page does not depend on the size of the job. Errors: `correlation_not_found`.
+ * A page of the tenant's members of a job, from causes to effects. The page lists instances in the order of acceptance, each with its
+ * emitted messages, then dead letters. The cost of a page does not depend on the size of the job. Errors: `correlation_not_found`.
  */
 export async function readJob(
   env: Pick<EngineEnv, "DB">,

@@ -17,7 +17,10 @@ export interface Collapsed {
   count: number;
 }
 
-/** The nodes of a page, completed from other tables: messages in the outbox, started instances, removed causes. */
+/**
+ * The nodes of a page, completed with data from other tables: the outbox state of messages, the instances that messages started, and
+ * removed causes.
+ */
 export async function joined(
   env: Pick<EngineEnv, "DB">,
   tenantId: string,
@@ -55,7 +58,7 @@ function startedBy(tenantId: string, { kind, messageType, key }: JobNode, workfl
   return workflows.filter(({ on }) => on.type === messageType && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
 }
 
-/** The id of a message's row in the outbox; "" for nodes that are no message. */
+/** The id of a message's row in the outbox; "" for a node that is not a message. */
 function sentAs(tenantId: string, { kind, messageType, key, causationId }: JobNode): string {
   if (kind === "instance" || kind === "dead_letter" || messageType === null || key === null || causationId === null) return "";
   return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });

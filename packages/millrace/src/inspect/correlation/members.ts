@@ -5,15 +5,15 @@ import { type Addressed, causeOf, type JobNode, messageNode } from "./node.ts";
 
 /** Maximum number of an instance's inbox entries that are searched for emitted messages. */
 const READ_ENTRIES = 500;
-/** Maximum number of an instance's messages with a node each; further messages are counted by type. */
+/** Maximum number of messages of an instance that get a node each. Further messages are counted by type. */
 export const TOLD_MESSAGES = 20;
-/** Maximum length of a dead letter that is parsed for its cause, in characters. */
+/** Maximum length in characters of a dead letter's message. A longer message is not parsed for its cause. */
 const READ_CHARACTERS = 200_000;
 
 const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id LIMIT ${READ_ENTRIES}) e`);
 
-/** Instances of a job after a position, in the order of acceptance, so causes precede their effects. */
+/** Instances of a job after a position, in the order of acceptance, so that causes precede their effects. */
 export function selectInstances(tenantId: string, job: string, behind: Position, limit: number): Statement {
   return sql`
     SELECT id, workflow, status, message_type, idempotency_key, causation_id, subject, accepted_at,
@@ -42,7 +42,7 @@ export function selectLetters(tenantId: string, job: string, behind: Position, l
     ORDER BY captured_at, id LIMIT ${limit}`;
 }
 
-/** The number of an instance's messages by type. It includes the messages that have a node. */
+/** Counts an instance's messages by type. The counts include the messages that have a node. */
 export function countEmitted(instanceId: string): Statement {
   return sql`
     SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'left_out', 1)) AS emitted
@@ -143,7 +143,7 @@ function timeOf(said: unknown): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-/** The latency in milliseconds; at least 0, because clocks may differ slightly. */
+/** The latency in milliseconds. The result is at least 0, although clocks may differ slightly. */
 function since(cause: number | undefined, at: number): number | null {
   return cause === undefined ? null : Math.max(0, at - cause);
 }

@@ -5,11 +5,11 @@ export interface JobNode {
   /** The node's name within the job: an instance's id, an event's key, a command's digest, a dead letter's id. */
   node: string;
   kind: "instance" | "command" | "event" | "dead_letter";
-  /** The type of the message; for an instance, the type of the command or event that started it. */
+  /** The type of the message. For an instance, the type of the command or event that started the instance. */
   messageType: string | null;
   /** The idempotency key of the message; null for a removed instance. */
   key: string | null;
-  /** The workflow of an instance, the queue of a dead letter; null for a message. */
+  /** The workflow of an instance or the queue of a dead letter; null for a message. */
   name: string | null;
   /** The status of an instance; `on_its_way` or `taken` for a message; the state of a dead letter; `gone` for a removed instance. */
   status: string;
@@ -29,7 +29,7 @@ export interface JobNode {
    * Milliseconds from the creation of a message to the acceptance of its instance, or from the acceptance of an instance to its message.
    */
   latencyMs: number | null;
-  /** The instances that a message starts; their ids are derived from its key. */
+  /** The instances that a message starts. The id of each instance is derived from the message's key. */
   leadsTo: { instanceId: string; status: string }[];
 }
 
@@ -46,7 +46,7 @@ export function messageNode(tenantId: string, { kind, messageType, key, causatio
   return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });
 }
 
-/** The origin of a message: a step of an instance, an event of an instance, or a source outside. */
+/** The origin of a message: a step of an instance, an event that an instance emitted, or a source outside the deployment. */
 export function causeOf(tenantId: string, message: Addressed): Pick<JobNode, "cause" | "fromInstance" | "step"> {
   const [, emitter, label] = /^([0-9a-f]{32})\/(.+)$/s.exec(message.causationId) ?? [];
   if (emitter !== undefined && label !== undefined) {

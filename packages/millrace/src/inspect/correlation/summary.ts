@@ -4,12 +4,17 @@ import { MAX_COUNTED } from "../../store/health.ts";
 import { type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
 
 export interface JobSummary {
-  /** The number of instances by status, workflow and message type. */
+  /** The counts of instances by status, workflow and message type. */
   instances: { status: InstanceStatus; workflow: string; messageType: string; count: number }[];
   deadLetters: { state: string; count: number }[];
-  /** True if the summary covers only the first 10,000 instances, messages or dead letters of the job. */
+  /**
+   * True if 10,000 instances or 10,000 dead letters of the job were counted. Then the job may have more members than the summary covers.
+   */
   more: boolean;
-  /** When the first instance of the job was accepted and the last one changed, in milliseconds; null without instances. */
+  /**
+   * `firstAt`: when the job's first instance was accepted. `lastAt`: when an instance of the job last changed. Both are in milliseconds,
+   * and null without instances.
+   */
   firstAt: number | null;
   lastAt: number | null;
   /** True while an instance of the job has not ended. */

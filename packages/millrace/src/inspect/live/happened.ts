@@ -33,19 +33,19 @@ export interface Place extends Pick<Happened, "at"> {
 export interface Seen {
   /** All events between the position and `upTo`, oldest first, or the newest of these events. */
   readonly happened: Happened[];
-  /** True if a query reached its limit, so that more events exist. */
+  /** True if a query reached its limit, so that more events may exist. */
   readonly more: boolean;
-  /** The time by the database's clock before which all events are known, because no later write has an earlier time. */
+  /** A time by the database's clock. All events before this time are known, because no later write gets an earlier time. */
   readonly upTo: number;
 }
 
-/** Limit of rows of one kind, and of the newest instances and questions that are checked for a change. */
+/** Maximum number of rows per kind of event, and maximum number of newest instances and questions that are checked for a change. */
 const LOOKED_AT = 1000;
 
 /**
- * The events of a tenant after a position, in one statement. It finds changes of the newest 1,000 instances and questions only: an index by
- * time of change would cost a written row for each. Older instances are found when they fail, become `in_doubt` or get an operator action.
- * Every part of the statement reads an index.
+ * The events of a tenant after a position, in one statement. The statement finds changes of only the newest 1,000 instances and questions.
+ * An index by time of change would cost a written row per change. An older instance is found only when the instance fails, becomes
+ * `in_doubt` or gets an operator action. Every part of the statement reads an index.
  */
 export async function happenedSince(env: EngineEnv, { tenantId }: Operator, place: Place, kinds: readonly LiveKind[]): Promise<Seen> {
   const asked = kinds.flatMap((kind) => SOURCES[kind](tenantId, place.at).map((source) => ({ kind, source })));
@@ -98,7 +98,7 @@ function changed(tenantId: string, since: number): Statement {
     WHERE updated_at >= ${since}`;
 }
 
-/** Selects the failures since a time. The query reads those of all tenants, because the index has no tenant. */
+/** Selects a tenant's failures since a time. The query reads the failures of all tenants, because the index does not contain the tenant. */
 function failed(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told
@@ -112,7 +112,10 @@ function captured(tenantId: string, since: number, state: "open" | "replayed" | 
     WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
 }
 
-/** Selects the unknown outcomes since a time. The query reads those of all tenants, because the index has no tenant. */
+/**
+ * Selects a tenant's unknown outcomes since a time. The query reads the unknown outcomes of all tenants, because the index does not contain
+ * the tenant.
+ */
 function doubted(tenantId: string, since: number): Statement {
   return sql`
     SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told

@@ -4,7 +4,10 @@ import { labelOf } from "../../contract/step-names.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { StepEvent } from "../history.ts";
 
-/** A position among the events of inline steps: the record's time by the database's clock, and the number of events of that time. */
+/**
+ * A position among the events of inline steps. The position contains a record's time by the database's clock, and the number of returned
+ * events of that time.
+ */
 export interface LeanPlace {
   readonly at: number;
   readonly nth: number;
@@ -15,14 +18,15 @@ export interface LeanEvent {
   readonly place: LeanPlace;
 }
 
-/** Maximum number of steps per query; the next query returns the following steps. */
+/** Maximum number of steps per query. The next query returns the following steps. */
 const MOST_STEPS = 250;
-/** Number of events of an inline step: its attempt started, and its attempt completed. */
+/** Number of events per inline step: the start of the attempt, and the completion of the attempt. */
 const EVENTS = 2;
 
 /**
- * The events of an instance's inline steps after a position, in the order of their records, because a step is unknown before its record.
- * While the instance runs, the next query returns the events of the current millisecond, because more such events may follow.
+ * The events of an instance's inline steps after a position, in the order of the steps' records. A step is unknown before its record is
+ * written. While the instance runs, the events of the current millisecond are left to the next query, because more events of that
+ * millisecond may follow.
  */
 export async function leanStepsBehind(
   env: Pick<EngineEnv, "DB">,

@@ -11,8 +11,8 @@ import type { StepRecord } from "../history.ts";
 export type StepEnd = HeldState | "in_doubt" | "waiting";
 
 /**
- * The states of steps whose attempt has ended although they are not done, by the platform's step name. A state comes from the engine's wait
- * after the step in `all`, or from the step's records if no wait has begun.
+ * The states of steps whose attempt has ended although the step is not done, by the platform's step name. The function derives the state
+ * from the engine's wait that follows the step in `all`. If no wait has begun, the function derives the state from the step's records.
  */
 export async function stepEnds(
   env: Pick<EngineEnv, "DB">,
@@ -75,7 +75,10 @@ async function recordOf({ DB }: Pick<EngineEnv, "DB">, instanceId: string, label
   };
 }
 
-/** Every step key that a label can mean: brackets at the end of the label may contain an item or belong to the step's name. */
+/**
+ * Returns every step key that may belong to a label. Brackets at the end of the label may contain an item, or may belong to the step's
+ * name.
+ */
 function keysOf(label: string): { label: string; step: string; item: string }[] {
   const places = label.endsWith("]") ? [...label.matchAll(/ \[/g)].map(({ index }) => index) : [];
   return [{ label, step: label, item: "" }, ...places.map((at) => ({ label, step: label.slice(0, at), item: label.slice(at + 2, -1) }))];

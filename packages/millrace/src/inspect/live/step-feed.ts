@@ -7,8 +7,8 @@ import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts
 import { type StepEnd, stepEnds } from "./step-ends.ts";
 
 /**
- * A position in an instance's history, for the platform's events and for those of inline steps. Event ids start again after a restart;
- * times do not.
+ * A position in an instance's history, for the platform's events and for the events of inline steps. The position contains times, because
+ * event ids start again after a restart.
  */
 export interface StepPlace {
   readonly at: number;
@@ -21,7 +21,7 @@ export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, lean: { at: 0, nth: 0
 /** Timeouts for the first event of a history and for each further event, in milliseconds. */
 const FIRST_EVENT_MS = 1000;
 const QUIET_MS = 50;
-/** Maximum number of events per query; the next query returns the following events. */
+/** Maximum number of events per query. The next query returns the following events. */
 const MOST_EVENTS = 500;
 
 export interface HeardStep {
@@ -29,7 +29,7 @@ export interface HeardStep {
   readonly awaited: AwaitedStep | undefined;
   /** The state of the step after a completed attempt, if the step is not done. */
   readonly end: StepEnd | undefined;
-  /** The number of attempts: the first attempt and all retries; null if unknown. */
+  /** Maximum number of attempts: the first attempt and all retries. Null if unknown. */
   readonly maxAttempts: number | null;
   readonly place: StepPlace;
 }
@@ -38,8 +38,8 @@ type Subscription = Awaited<ReturnType<typeof subscribe>>;
 
 /**
  * The events of one instance's steps after a position. The feed reopens the platform's stream of the history after each change of the
- * instance's row, because a restart begins a new history. Events of inline steps come from the inbox. Events before the position are read
- * too, for the state of each step.
+ * instance's row, because a restart begins a new history. Events of inline steps come from the inbox. The feed also reads the events before
+ * the position, to know the state of each step.
  */
 export class StepFeed {
   readonly steps = new Map<string, StepRecord>();
@@ -57,7 +57,10 @@ export class StepFeed {
     this.#read = place;
   }
 
-  /** Returns new events. `untilEnd` waits for the end of the history, which the platform reports moments after the run has ended. */
+  /**
+   * Returns new events. With `untilEnd`, the method waits for the end of the history, which the platform reports moments after the end of
+   * the run.
+   */
   async heard(instance: Instance, untilEnd: boolean): Promise<HeardStep[]> {
     const isFresh = await this.#openFor(instance);
     const events: StepEvent[] = [];
@@ -66,7 +69,7 @@ export class StepFeed {
       let quietMs = isFresh || untilEnd ? FIRST_EVENT_MS : QUIET_MS;
       while (events.length < MOST_EVENTS) {
         const answer = await Promise.race([one.next, scheduler.wait(quietMs).then(() => "quiet" as const)]);
-        // The stream breaks when the instance is restarted; the next call opens a new one.
+        // The stream breaks when the instance is restarted. The next call opens a new stream.
         if (answer === undefined) this.#openedFor = "";
         if (answer === undefined || answer === "quiet" || answer.done) break;
         one.next = nextOf(one.subscription);

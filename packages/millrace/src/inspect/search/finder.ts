@@ -50,12 +50,15 @@ const SHORTEST = 3;
 /** Minimum length of a hash's prefix in a search. Few hashes have a common prefix of this length, so no index by tenant is needed. */
 const SHORTEST_HASH = 6;
 
-/** The range of texts that begin with the given text; a text below the minimum length gives a range of only itself. */
+/**
+ * Returns the range of strings that begin with the given string. For a string below the minimum length, the range contains only that
+ * string.
+ */
 export function beginningWith(text: string): { from: string; to: string } {
   return { from: text, to: text.length < SHORTEST ? `${text}\0` : `${text}\u{10FFFF}` };
 }
 
-/** The range of ids that begin with the given text; undefined if the text cannot be the beginning of a hash. */
+/** Returns the range of ids that begin with the given string; undefined if the string cannot be the beginning of a hash. */
 export function hashBeginningWith(text: string): { from: string; to: string } | undefined {
   const hash = text.toLowerCase();
   return hash.length >= SHORTEST_HASH && /^[0-9a-f][0-9a-f-]{0,63}$/.test(hash) ? { from: hash, to: `${hash}~` } : undefined;

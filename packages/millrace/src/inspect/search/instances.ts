@@ -8,12 +8,15 @@ const COLUMNS = fragment("id, tenant_id, workflow, status, idempotency_key, subj
 /** The ids of an instance's events, questions and messages begin with its id. */
 const OF_INSTANCE = /^([0-9a-f]{32})(?:[./-].*)?$/s;
 
-/** Maximum number of hashes with the same prefix that a search reads. They include other tenants' hashes, which are removed afterwards. */
+/**
+ * Maximum number of hashes with the same prefix that a search reads. The search reads the hashes of all tenants, and then removes other
+ * tenants' hashes.
+ */
 const ALIKE = 100;
 
 /**
- * Number of newest instances that are searched for a subject or a trace, because an index by either would cost a written row per instance.
- * The list of instances searches older ones.
+ * Number of newest instances that are searched for a subject or a trace. An index by subject or by trace would cost a written row per
+ * instance. The list of instances also searches older instances.
  */
 export const LOOKED_BACK = 2000;
 
@@ -35,7 +38,7 @@ export const byId: Finder = {
   read: (row, { text }) => found(row, "id", text.toLowerCase().startsWith(String(row.id)) ? "exact" : "prefix"),
 };
 
-/** The ids of instances are hashes of their key, one per workflow. */
+/** An instance's id is a hash of its workflow and its key, so a key has a separate id for each workflow. */
 export const byKey: Finder = {
   kind: "instance",
   look: ({ text, by, known }) => sql`
@@ -63,7 +66,10 @@ export const recent: Finder = {
   read: (row, { text }) => found(row, row.subject === text ? "subject" : "trace_id", "exact"),
 };
 
-/** Selects the acceptance time of the oldest instance that was searched; no row if the tenant has fewer instances. */
+/**
+ * Selects the acceptance time of the oldest searched instance. The statement selects no row if the search covered all of the tenant's
+ * instances.
+ */
 export const lookedBackTo = ({ by }: Pick<Sought, "by">) => sql`
   SELECT accepted_at AS at FROM millrace_instances INDEXED BY millrace_instances_by_time WHERE tenant_id = ${by.tenantId}
   ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_BACK - 1}`;

@@ -36,7 +36,10 @@ export const letterByKey: Finder = {
   read: (row, sought) => ({ ...letter(row), by: "idempotency_key", match: matchOf(row.name, sought) }),
 };
 
-/** Finds dead letters of events from outside. Their messages have the event's id as key, so the query looks up the key of the request. */
+/**
+ * Finds dead letters of events from outside. The query accepts the key of the caller's request. The stored key of such a message is the
+ * event's id, which is a hash of the caller's key.
+ */
 export const letterByStatedKey: Finder = {
   kind: "dead_letter",
   look: ({ text, by, known }) => sql`
@@ -46,7 +49,9 @@ export const letterByStatedKey: Finder = {
   read: (row) => ({ ...letter(row), by: "idempotency_key", match: "exact" }),
 };
 
-/** Finds open dead letters by the subject of their message. SQLite uses the partial index only if state and expression are literal text. */
+/**
+ * Finds open dead letters by the subject of their message. SQLite uses the partial index only if the state and the expression are literals.
+ */
 export const letterBySubject: Finder = {
   kind: "dead_letter",
   look: ({ text, by }) => sql`

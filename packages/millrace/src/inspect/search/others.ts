@@ -6,7 +6,9 @@ import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf 
 
 const ALIKE = 100;
 
-/** Finds jobs by correlation id. The query skips from one id to the next in the index, so a job of 10,000 members costs one step. */
+/**
+ * Finds jobs by correlation id. The query skips from each id to the next id in the index, so that a job with 10,000 members costs one step.
+ */
 export const jobs: Finder = {
   kind: "correlation",
   look: ({ text, by }) => {
@@ -84,7 +86,7 @@ export const approvals: Finder = {
   }),
 };
 
-/** Finds operator actions by id. Each result links to the page of the audit that begins with the action. */
+/** Finds operator actions by id. Each result links to the page of the audit whose first entry is the action. */
 export const actions: Finder = {
   kind: "action",
   look: ({ text, by }) => {

@@ -16,7 +16,7 @@ const ENGINE_FINDERS: readonly Finder[] = [
 const MOST = 50;
 
 export interface Findings {
-  /** Found objects: exact matches first, then in the order of the finders. */
+  /** The found objects. Exact matches precede prefix matches. Among equal matches, the objects are in the order of the finders. */
   items: (Found & { kind: string })[];
   /** Kinds of objects with more matches than the result contains. */
   more: string[];

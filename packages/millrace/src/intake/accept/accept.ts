@@ -8,17 +8,17 @@ import type { Outgoing } from "../../store/outbox.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { prove } from "./proof.ts";
 
-/** An accepted message as the instance that it becomes. */
+/** The new instance that an accepted message starts. */
 export interface Acceptance extends NewInstance {
   readonly delaySeconds: number;
   /** The instance's fields as JSON, for the insert of the row. */
   readonly row: string;
 }
 
-/** The parts of a workflow that an acceptance needs. */
+/** The fields of a workflow that the acceptance of a message needs. */
 type Performer = Pick<AnyWorkflow, "name" | "deadline">;
 
-/** The instance of a message: the same message always gets the same id. */
+/** Returns the instance of a message. Equal messages always get the same instance id. */
 export function acceptance({ name: workflow, deadline }: Performer, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
   const envelope = unmarked(message);
   const accepted = {
@@ -33,22 +33,29 @@ export function acceptance({ name: workflow, deadline }: Performer, message: Env
   return { ...accepted, row: JSON.stringify(accepted) };
 }
 
-/** A message without the engine's internal fields. A check for these fields is several times faster than a copy. */
+/**
+ * Returns a message without the engine's internal fields. The function first checks for these fields, because a check is several times
+ * faster than a copy.
+ */
 function unmarked(message: Envelope): Envelope {
   if (message.acceptance === undefined && message.replay === undefined) return message;
   const { acceptance: _proof, replay: _mark, ...envelope } = message;
   return envelope;
 }
 
-/** The command's own deadline, or else the workflow's, counted from the acceptance by the database's clock. */
+/**
+ * The command's own deadline. Without such a deadline, the workflow's deadline applies, counted from the acceptance by the database's
+ * clock.
+ */
 function deadlineOf({ must_end_by: asked }: Envelope, deadline: AnyWorkflow["deadline"]): Pick<NewInstance, "mustEndBy" | "deadlineMs"> {
   if (asked !== undefined) return { mustEndBy: Date.parse(asked) };
   return deadline === undefined ? {} : { deadlineMs: durationMs(deadline) };
 }
 
 /**
- * The queue message of an accepted command, with a proof that the command's row is committed. A delayed message has no proof: an operator
- * may cancel or pause it before it is due, so its consumer checks the row. A message of a paused workflow or queue has no proof either.
+ * The queue message of an accepted command, with a proof that the command's row is committed. A delayed message has no proof, because an
+ * operator may cancel or pause the command before the command is due. Without a proof, the consumer checks the row. A message of a paused
+ * workflow or queue has no proof either.
  */
 export function outgoing(secret: string, accepted: Acceptance, isHeld = false): Outgoing {
   const { envelope, queue, delaySeconds } = accepted;
@@ -56,7 +63,7 @@ export function outgoing(secret: string, accepted: Acceptance, isHeld = false): 
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 
-/** Acceptances as JSON texts for `json_each`. Large acceptances are split into several texts. */
+/** Acceptances as JSON strings for `json_each`. A large set of acceptances is split into several strings. */
 export function acceptanceChunks(all: readonly Acceptance[]): string[] {
   return textChunks(all.map(({ row }) => row));
 }

@@ -12,8 +12,8 @@ export interface AskedEnd {
   /** The deadline: an ISO time with its offset, or a duration from now, such as `"2 hours"`. */
   readonly mustEndBy?: string | undefined;
   /**
-   * The address to call at each end of the instance. The address is refused when the deployment has no callbacks or does not allow the
-   * address.
+   * The address that the engine calls at each end of the instance. The address is refused when the deployment has no callbacks or does not
+   * allow the address.
    */
   readonly callbackUrl?: string | undefined;
   /** Names of the fields for deadline and callback in error messages. Default: the names of the API. */
@@ -25,14 +25,14 @@ const time = z.iso.datetime({ offset: true });
 const CALLED = { mustEndBy: "must_end_by", callbackUrl: "callback_url" } as const;
 
 const DAY_MS = 86_400_000;
-/** Maximum days of a deadline: a longer one is probably a mistake. */
+/** Maximum number of days until a deadline. A later deadline is probably a mistake. */
 const MOST_DAYS = 365;
-/** Tolerance for a deadline in the past: the caller's clock may be slow. */
+/** Tolerance for a deadline in the past, because the caller's clock may be slow. */
 const CLOCKS_DIFFER_MS = 60_000;
 
 /**
  * Validates deadline and callback URL for the envelope. Errors: `invalid_payload` for an invalid time and for an address that may not be
- * called; `config_invalid` when callbacks are declared and not bound.
+ * called; `config_invalid` when the catalog declares callbacks, but the workflow of the callbacks has no binding.
  */
 export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog, "callbacks">, asked: AskedEnd): Promise<AskedEnd> {
   const { callbackUrl, mustEndBy, called = CALLED } = asked;
@@ -46,8 +46,9 @@ export async function asEnvelopeSays(env: EngineEnv, { callbacks }: Pick<Catalog
 }
 
 /**
- * Refuses a deadline more than a minute in the past, or before a delayed command is due. A repeat of a known command is not refused: the
- * caller gets its instance. The database is queried only if a deadline would be refused. Errors: `invalid_payload`.
+ * Refuses a deadline more than a minute in the past, or before a delayed command is due. A repeat of an accepted command is not refused,
+ * because the caller gets the existing instance. The database is queried only if a deadline would otherwise be refused. Errors:
+ * `invalid_payload`.
  */
 export async function assertToCome(
   env: EngineEnv,

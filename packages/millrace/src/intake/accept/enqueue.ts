@@ -23,24 +23,27 @@ import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 
 interface RequestOptions extends DraftOptions, AskedEnd {
-  /** Identifies the work; default: derived from the payload by the command's `key`. 1 to 500 characters. */
+  /** The key that identifies the work, 1 to 500 characters. Default: the command's `key` derives the key from the payload. */
   idempotencyKey?: string | undefined;
   /** The correlation id. Default: the id that the command derives from its payload, or else a new id. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
-  /** The time to start at, instead of a delay: ISO 8601 with an offset, at most 12 hours from now. A past time is no delay. */
+  /**
+   * The start time, as an alternative to a delay. The format is ISO 8601 with an offset, and the time is at most 12 hours from now. A past
+   * time means no delay.
+   */
   runAt?: string | undefined;
-  /** W3C trace context of the caller. A missing or invalid context begins a new trace. */
+  /** The caller's W3C trace context. If the context is missing or invalid, a new trace begins. */
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
   /**
-   * `high` starts at once, ahead of all queued commands; `low` is delayed by the queue's `priority` setting, in addition to its own delay.
-   * Default `normal`. The option is refused when the consumer declares no priorities.
+   * A command with `high` starts at once, ahead of all queued commands. A command with `low` is delayed by the queue's `priority` setting,
+   * in addition to the command's own delay. Default: `normal`. The option is refused when the consumer declares no priorities.
    */
   priority?: Priority | undefined;
 }
 
-/** A command requested by the deployment's own code. The compiler checks the payload against the command. */
+/** A request for a command by the deployment's own code. The compiler checks the payload's type against the command's definition. */
 export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, "called"> {
   /** The result of `defineCommand`, or the `command` of a workflow with an `input`. */
   // biome-ignore lint/suspicious/noExplicitAny: only the given payload is inferred, because the type uses the parsed one in both directions
@@ -48,13 +51,13 @@ export interface CommandRequest<Payload = unknown> extends Omit<RequestOptions, 
   payload: NoInfer<Payload>;
 }
 
-/** A command of an external request: its type is a string, and its payload is not validated yet. */
+/** A command of an external request. The type of the command is a string, and the payload is not validated yet. */
 export interface UntypedRequest extends RequestOptions {
   type: string;
   payload: unknown;
-  /** The version of the payload; default: the present version. */
+  /** The version of the payload's schema. Default: the present version. */
   schemaVersion?: number | undefined;
-  /** True: a payload with unknown fields is refused. By default unknown fields are dropped. */
+  /** True: a payload with unknown fields is refused. By default, unknown fields are removed from the payload. */
   exact?: boolean;
 }
 
@@ -68,21 +71,22 @@ export interface Requester {
 
 export interface Accepted {
   instanceId: string;
-  /** True when the command had been accepted before: no new instance was started. */
+  /** True when the command had been accepted before. Then no new instance was started. */
   replayed: boolean;
   /**
-   * The status of the instance with this key: `accepted` for a new instance. `pruned`: the instance has ended, and its row was removed. A
-   * repeat of an `errored` or `terminated` instance starts nothing: retry that instance.
+   * The status of the instance with this key: `accepted` for a new instance. `pruned`: the instance has ended, and retention has removed
+   * its row. A repeated command does not restart an `errored` or `terminated` instance. An operator can retry such an instance.
    */
   status: KeyHolder["status"];
-  /** The due time of a delayed command, in milliseconds; null without a delay, and when its instance has ended. */
+  /** The due time of a delayed command, in milliseconds; null for a command without a delay, and when the command's instance has ended. */
   dueAt: number | null;
   correlationId: string;
 }
 
 /**
- * Accepts commands: their rows are committed in one D1 batch, then their messages are sent. An accepted command runs even if this process
- * dies before it is sent. Returns one result or error per request, in order; a refused command changes nothing.
+ * Accepts commands. The commands' rows are committed in one D1 batch, then the commands' messages are sent. An accepted command runs even
+ * if this process dies before sending the command's message. Returns one result or error per request, in the order of the requests. A
+ * refused command changes nothing.
  *
  * `also`: statements of the app, made with `sql`, in the same batch:
  * - at least one command is new: the batch contains all statements of `also`, before the commands' rows;
@@ -128,7 +132,10 @@ function untyped<Payload>({ command, ...rest }: CommandRequest<Payload>): Untype
   return { type: command.type, ...rest };
 }
 
-/** Validates the requester of a command. Errors: `config_invalid` for a missing field, `invalid_payload` for an invalid tenant. */
+/**
+ * Validates the tenant and the source of a command's requester. Errors: `config_invalid` for a missing field, `invalid_payload` for an
+ * invalid tenant.
+ */
 function checkedRequester(by: Requester): Requester {
   const isGiven = typeof by?.tenantId === "string" && typeof by.source === "string";
   assertDeclared(isGiven, "Pass { tenantId, source } to enqueue a command: the tenant, and the name of the calling code, both strings.");
@@ -136,7 +143,7 @@ function checkedRequester(by: Requester): Requester {
   return by;
 }
 
-/** Like `enqueue`, for commands given by the name of their type, such as those of HTTP requests. */
+/** Like `enqueue`, but each command is given by the name of its type, as in HTTP requests. */
 export async function acceptCommands(
   env: EngineEnv,
   catalog: Catalog,
@@ -172,8 +179,8 @@ export interface Hinge {
 }
 
 /**
- * Accepts one command if `provided` holds at the moment of the write, after the statements in `also`. Returns undefined if the condition
- * did not hold, and the key is unknown. Errors: as `enqueue`, returned.
+ * Accepts one command if the condition `provided` is true at the time of the write, after the statements in `also`. Returns undefined if
+ * the condition was false and no row has the key. The function returns the errors of `enqueue` per item.
  */
 export async function enqueueIf(
   env: EngineEnv,
@@ -206,7 +213,7 @@ async function accept(
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
-  // Of equal requests, also in the same batch, the first one is new; the others are reported as repeats.
+  // Of several equal requests, also within one batch, only the first request is new. All later requests are reported as repeats.
   const begun = new Set(firstOf(acceptances.filter((one) => fresh.has(one))));
   await begin(env, [...begun], ({ id }) => heldNow.has(id));
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
@@ -246,8 +253,8 @@ async function commit(
 }
 
 /**
- * Starts high-priority commands directly. All other commands, also commands that must not start yet or that the platform could not start,
- * are sent to their queue.
+ * Starts high-priority commands directly. All other commands are sent to their queue. These include high-priority commands that must not
+ * start yet or that the platform could not start.
  */
 async function begin(env: EngineEnv, accepted: readonly Prepared[], isHeld: (one: Prepared) => boolean): Promise<void> {
   const ahead = accepted.filter((one) => one.goesAhead && !isHeld(one));
@@ -264,8 +271,9 @@ interface Prepared extends Acceptance {
 }
 
 /**
- * Returns the acceptances whose request equals the request of the stored row. Two requests are equal if their fingerprints are, also when
- * an earlier deployment had another payload version or other defaults.
+ * Returns the acceptances whose request equals the request of the stored row. Two requests are equal if their fingerprints are equal.
+ * `sameWork` also detects equal requests whose fingerprints differ because an earlier deployment had a different payload version or
+ * different defaults.
  */
 async function repeatsAmong(
   env: EngineEnv,
@@ -280,7 +288,7 @@ async function repeatsAmong(
     if (one instanceof MillraceError) continue;
     const row = rows.get(one.id);
     if (row === undefined) continue;
-    // The payload of a pruned instance is gone, so it cannot be compared under the present definition.
+    // The payload of a pruned instance was removed, so that the present definition cannot parse the payload for a comparison.
     const isRepeat =
       row.fingerprint === one.fingerprint || (row.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
     if (isRepeat) repeats.add(one);
@@ -293,7 +301,7 @@ async function repeatsAmong(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: UntypedRequest): Promise<Prepared> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
-  // A missing binding or key is refused before the row is written, because the caller can read the error.
+  // A missing binding or `MILLRACE_KEY` is an error before the row is written, so that the caller gets the error.
   assertReady(env);
   if (!isElsewhere(env, workflow.name, catalog.elsewhere)) workflowBinding(env, workflow.name, catalog.elsewhere);
   assertSendable(env, definition.queue);
@@ -344,7 +352,7 @@ interface KnownRow extends Identity, KeyHolder {
   correlation_id: string | null;
 }
 
-/** Returns the error as the refusal of one item. An error that is a bug of the engine is thrown. */
+/** Returns the error as the refusal of one item. If the error is a bug of the engine, the function throws the error. */
 export function asRefusal(error: unknown): MillraceError {
   if (error instanceof MillraceError && codeOf(error) !== "invariant") return error;
   throw error;

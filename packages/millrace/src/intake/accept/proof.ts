@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { signed } from "../../contract/ids.ts";
 
-/** The parts of a message that its proof signs. */
+/** The fields of a message that the message's proof signs. */
 interface Provable {
   readonly id: string;
   readonly fingerprint: string;
@@ -9,14 +9,14 @@ interface Provable {
 }
 
 /**
- * Validity of a proof, in milliseconds. Within this time no copy of the message can have failed four times, been captured and been skipped
- * by an operator, and the platform still has every instance it created.
+ * Time in milliseconds for which a proof is valid. This time is too short for a copy of the message to fail four times, be captured and be
+ * skipped by an operator. Within this time the platform also keeps every instance that the platform created.
  */
 const PROOF_VALID_MS = 60_000;
 
 /**
- * A message that has waited longer than this since its acceptance is started only if its row allows it. An operator may have cancelled or
- * paused it, and the process may have died before it notified the platform.
+ * If a command's message has waited longer than this since its acceptance, the command starts only if its row permits the start. An
+ * operator may have cancelled or paused the command, in a process that died before it notified the platform.
  */
 const ALONE_MS = 2000;
 
@@ -24,16 +24,19 @@ export function hasWaited({ created_at }: Provable["envelope"]): boolean {
   return Date.now() - Date.parse(created_at) > ALONE_MS;
 }
 
-/** A signature that only the engine's acceptance can create. It proves that the row of this message, with this payload, is committed. */
+/**
+ * A signature that only the engine's acceptance can create. The signature proves that a row for this message and this payload is committed.
+ */
 export function prove(secret: string, { id, fingerprint, envelope }: Provable): string {
   return signed(secret, "accepted", id, fingerprint, envelope.created_at);
 }
 
-/** True when a delivery needs no database query: it is the first delivery of a message whose row was committed moments ago. */
+/** True when a delivery needs no database query, because this is the first delivery of a message whose row was committed moments ago. */
 export function isProven(secret: string, accepted: Provable, proof: string | undefined, attempts: number): boolean {
   if (proof === undefined || attempts !== 1) return false;
   const age = Date.now() - Date.parse(accepted.envelope.created_at);
-  // Any writer to the queue can send a forged proof. The proof is compared as bytes, because timingSafeEqual requires equal lengths.
+  // Any writer to the queue can send a forged proof. The function compares bytes and not strings, because timingSafeEqual requires equal
+  // lengths in bytes.
   const [said, expected] = [Buffer.from(proof), Buffer.from(prove(secret, accepted))];
   return age < PROOF_VALID_MS && said.length === expected.length && timingSafeEqual(said, expected);
 }

@@ -18,8 +18,8 @@ export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "ide
 }
 
 /**
- * Finds repeats of earlier requests among messages whose key is known with another fingerprint. A deployment that raised the version of a
- * payload, or added a default, changes the fingerprint of the same request. Therefore both payloads are compared under the present
+ * Finds repeats of earlier requests among messages whose key is stored with a different fingerprint. A deployment that raised the version
+ * of a payload, or added a default, changes the fingerprint of the same request. Therefore both payloads are compared under the present
  * definition. The function is called only when fingerprints differ. A stored payload that is gone or unreadable counts as different.
  */
 export async function sameWork(env: EngineEnv, catalog: Catalog, asked: readonly Acceptance[]): Promise<ReadonlySet<Acceptance>> {

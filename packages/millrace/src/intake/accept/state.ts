@@ -18,27 +18,32 @@ import { insertStated, isRepeat, type Statable, statable, statedId } from "./sta
 
 /** An event published by an external caller. */
 export interface EventRequest extends Omit<UntypedRequest, "delaySeconds" | "idempotencyKey" | "tags"> {
-  /** Identifies the event among those of its type: the same key is the same event. 1 to 500 characters. */
+  /**
+   * The key that identifies the event among events of its type, 1 to 500 characters. Two requests with the same key mean the same event.
+   */
   idempotencyKey: string;
   /**
-   * True: the record of the key, which is kept longer than the event, omits the correlation id, which may mention a person. A repeat then
-   * gets the event's id instead of the correlation id.
+   * True: the record of the key omits the correlation id, which may mention a person. The record of the key is kept longer than the event.
+   * A repeat then gets the event's id instead of the correlation id.
    */
   uncorrelated?: boolean;
 }
 
 export interface Stated {
-  /** The id of the event: the causation id of its consequences, and the idempotency key of an instance that the event starts. */
+  /**
+   * The id of the event. The id is also the causation id of the event's consequences, and the idempotency key of each instance that the
+   * event starts.
+   */
   eventId: string;
-  /** True when the same event had been accepted before. The repeat has no new consequences. */
+  /** True when the same event had been accepted before. Then this request has no consequences. */
   replayed: boolean;
   correlationId: string;
 }
 
 /**
- * Accepts events from outside: their keys and their messages are committed in one round trip, then the messages are sent. An accepted event
- * arrives even if this process dies before it is sent. Returns one result or error per request, in order; a refused event changes nothing.
- * The caller checks authorization (`assertMayState`).
+ * Accepts events from outside. The events' keys and messages are committed in one round trip, then the messages are sent. An accepted event
+ * reaches its consumers even if this process dies before sending the event's message. Returns one result or error per request, in the order
+ * of the requests. A refused event changes nothing. The caller must check the authorization (`assertMayState`).
  *
  * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a missing binding or
  * `MILLRACE_KEY`.
@@ -54,7 +59,7 @@ export async function stateEvents(
   if (asked.length === 0) return prepared as MillraceError[];
   const startedAt = Date.now();
 
-  // Of events with equal keys in one request the first is accepted, as in two separate requests.
+  // If several events in one request have equal keys, only the first event is accepted, as if each event had a separate request.
   const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
   await crashPoint("A01 before an event commits");
   const written = await namedBatch(env.DB, { ...insertStated(firsts), known: selectStated(firsts.map(({ id }) => id)) });
@@ -75,7 +80,7 @@ export async function stateEvents(
       const idempotency_key = requests[index]?.idempotencyKey ?? "";
       return keyReused({ idempotency_key, message_type: one.envelope.message_type });
     }
-    // Of equal events, also in the same request, the first one is new; the others are reported as repeats.
+    // Of several equal events, also within one request, only the first event is new. All later events are reported as repeats.
     const replayed = !fresh.delete(one.id);
     const { envelope, message } = one;
     traceAccepted(env, {

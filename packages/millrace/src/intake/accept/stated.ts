@@ -11,7 +11,7 @@ export interface Statable {
   readonly id: string;
   /** The fingerprint of the payload as parsed by the present definition. */
   readonly fingerprint: string;
-  /** The fingerprint of the raw request: detects a repeat even under a later definition. */
+  /** The fingerprint of the unparsed request. This fingerprint detects a repeat even after the definition has changed. */
   readonly said: string;
   readonly envelope: Envelope;
   readonly message: Outgoing;
@@ -20,8 +20,8 @@ export interface Statable {
 }
 
 /**
- * The id of an event from outside: 32 hex characters. An event emitted by a step has a dot in its id (`eventKey`), so the two never
- * collide.
+ * The id of an event from outside: 32 hex characters. An event emitted by a step has a dot in its id (`eventKey`), so that the two kinds of
+ * ids never collide.
  */
 export function statedId(tenantId: string, type: string, key: string): string {
   return digest("stated", tenantId, type, key);
@@ -51,9 +51,9 @@ export function isRepeat({ fingerprint, said }: Statable, known: KnownEvent): bo
 }
 
 /**
- * Stores events: those with new keys get their rows and their outbox messages; known keys change nothing. All given events must have
- * different keys. The outbox statements come first, because their condition is that the key has no row yet. The last statements return the
- * ids of new events.
+ * Stores events. Events with new keys get rows and outbox messages. Events with stored keys change nothing. All given events must have
+ * different keys. The outbox statements precede the other statements, because they require that the key has no row yet. The last statements
+ * return the ids of new events.
  */
 export function insertStated(events: readonly Statable[]): { messages: Statement[]; fresh: Statement[] } {
   const messages = rowChunks(events.map(({ id, message }) => ({ id, message })));

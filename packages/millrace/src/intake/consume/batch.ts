@@ -16,9 +16,9 @@ import { settledBefore } from "./settled.ts";
 type BatchIntake = Intake & { readonly takenAt: number };
 
 /**
- * Handles a delivered batch: skips messages that an operator has settled, runs `take` to determine each message's outcome, captures dead
- * letters, and acknowledges or retries each message. Returns the outcomes of the messages. Never throws: a handler that throws loses its
- * acknowledgements.
+ * Handles a delivered batch. The function skips messages that an operator has settled, runs `take` to determine each message's outcome,
+ * captures dead letters, and acknowledges or retries each message. Returns the outcomes of the messages. The function never throws, because
+ * a queue handler that throws loses its acknowledgements.
  */
 export async function handleBatch(
   intake: BatchIntake,
@@ -52,8 +52,8 @@ export async function handleBatch(
 }
 
 /**
- * The error of messages that the batch did not accept within its time limit. They are redelivered, and this error never makes them dead
- * letters.
+ * The error of messages that the batch did not accept within its time limit. Such messages are redelivered, and this error never makes a
+ * message a dead letter.
  */
 function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
   return new MillraceError(
@@ -63,8 +63,8 @@ function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
 }
 
 /**
- * Acknowledges or retries each message: a durably stored one is acknowledged, the others are retried after the backoff of their queue or
- * lane.
+ * Acknowledges or retries each message. Durably stored messages are acknowledged. All other messages are retried after the backoff of their
+ * queue or lane.
  */
 function settle(
   { env, catalog, consumer: { queue }, takenAt }: BatchIntake,
@@ -85,6 +85,6 @@ function settle(
     const why = outcome && "error" in outcome ? causeOf(outcome.error, hide) : {};
     noteDelivery(env, { queue: queue.name, message, attempt: message.attempts, outcome: did, takenAt, hide, ...why });
   }
-  // A batch of one message needs no summary, because the message is logged.
+  // A batch of a single message needs no summary, because the message has a log line of its own.
   if (batch.messages.length > 1) logLine("info", { log: "batch", queue: queue.name, messages: batch.messages.length, ...counts });
 }

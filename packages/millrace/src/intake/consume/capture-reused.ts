@@ -13,8 +13,8 @@ import { deadLetter } from "../letters/letter.ts";
 import type { Plan, Written } from "./plan.ts";
 
 /**
- * Captures instances, commands and awaited events that the database did not accept, because their key belongs to another payload. Returns
- * the captured messages.
+ * Captures instances, commands and awaited events that the database did not accept, because their key belongs to a message with a different
+ * payload. Returns the captured messages.
  */
 export async function captureReused(intake: Intake, group: readonly Plan[], written: Written): Promise<ReadonlySet<object>> {
   const { taken, sent } = written;
@@ -26,8 +26,8 @@ export async function captureReused(intake: Intake, group: readonly Plan[], writ
 }
 
 /**
- * The messages without an inserted row are repeats of known commands, repeats of pruned keys, or key reuses. A query distinguishes them
- * only if there are any, so that the usual batch needs no extra query.
+ * The messages without an inserted row are repeats of known commands, repeats of pruned keys, or key reuses. A query distinguishes these
+ * cases. The query runs only if such messages exist, so that the usual batch needs no extra query.
  */
 async function captureCommands(intake: Intake, repeated: readonly { one: Acceptance; plan: Plan }[]): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();
@@ -53,7 +53,10 @@ async function captureCommands(intake: Intake, repeated: readonly { one: Accepta
   return new Set(reused.map(({ one }) => one));
 }
 
-/** Captures events with a known key and another payload for an operator, because no wait would receive such an event. */
+/**
+ * Captures events whose key is stored with a different payload, because no wait would receive such an event. An operator decides about each
+ * captured event.
+ */
 async function captureEvents(intake: Intake, group: readonly Plan[], kept: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   const { env, consumer, takenAt } = intake;
   const anew = new Set(kept);

@@ -19,8 +19,8 @@ import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 
 /**
- * Sends commands, notifies waits and starts instances after the commit. The function sends and starts only rows that belong to these
- * messages.
+ * Sends commands, notifies waits and starts instances after the commit. The function sends and starts only rows that the commit wrote for
+ * the given messages.
  */
 export async function carryOn(intake: Intake, group: readonly Plan[], written: Written, outcomes: Outcomes): Promise<void> {
   const { env, catalog } = intake;
@@ -40,7 +40,7 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
   );
 }
 
-/** Runs the code of routes that follows the commit. Returns the outcome of each event whose code threw. */
+/** Runs the code of routes that must run after the commit. Returns the outcome of each event for which such code threw an error. */
 async function callAfter(group: readonly Plan[]): Promise<ReadonlyMap<Plan, Outcome>> {
   const failed = new Map<Plan, Outcome>();
   const calls = group.flatMap((plan) => (plan.after ?? []).map((run) => ({ plan, run })));
@@ -66,7 +66,10 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
   }
 }
 
-/** Creates instances on the platform. Returns the ids of the instances that could not be created yet, which the keeper starts. */
+/**
+ * Creates instances on the platform. Returns the ids of the instances that could not be created yet. The keeper starts these instances
+ * later.
+ */
 async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
   const unseen = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => UNSEEN.has(taken.get(one)?.status ?? "dead"));
   const queued = unseen.filter((one) => taken.get(one)?.status === "queued" && taken.get(one)?.held === 0);

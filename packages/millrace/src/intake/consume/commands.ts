@@ -19,8 +19,9 @@ import { readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
 /**
- * The consumer of a command queue: parse, derive the id, commit, start, acknowledge. A batch of any size costs one round trip to D1 and one
- * `createBatch` per workflow. Commands that the API or a route has just accepted cost no round trip.
+ * The consumer of a command queue. The consumer parses each message, derives the id, commits the row, starts the instance, and acknowledges
+ * the message. A batch of any size costs one round trip to D1 and one `createBatch` per workflow. Commands that the API or a route has just
+ * accepted cost no round trip.
  */
 export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue, starts } = consumer;
@@ -44,7 +45,7 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
         const turns = await inOrder(intake, read, outcomes);
         const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
           try {
-            // The database row determines whether a command is a repeat, and counts the repeats.
+            // The command's row in the database determines whether the command is a repeat, and counts the repeats.
             const workflow = performer(envelope.message_type);
             if (!isOver) assertFewHops(catalog, workflow.name, envelope);
             const command = acceptance(workflow, envelope, queue.name);
@@ -64,8 +65,8 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog, onC
 
 /**
  * Starts newly accepted commands without a database query. For commands that have waited since their acceptance, one query finds the
- * commands stopped by an operator. Commands that cannot be created now are delayed: the keeper starts them from their committed rows.
- * Returns all other commands: commands without a proof, stopped commands, and commands whose instance exists.
+ * commands stopped by an operator. If the platform cannot create a command's instance now, the keeper starts the instance later from its
+ * committed row. Returns all remaining commands: commands without a proof, stopped commands, and commands whose instance exists.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
   const isOwn = ({ message, envelope, instances, move }: Plan) =>
@@ -86,7 +87,10 @@ async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Ou
   return plans.filter(({ message }) => !outcomes.has(message));
 }
 
-/** The waiting commands that must not be started by their message. If the query fails, all of them are handled like unproven messages. */
+/**
+ * The ids of waiting commands that their message must not start. If the query fails, the result contains all waiting commands, so that
+ * their messages are handled like messages without a proof.
+ */
 async function notToStart(env: Intake["env"], waited: readonly Identity[]): Promise<{ has(id: string): boolean }> {
   const ids = waited.map(({ id }) => id);
   if (ids.length === 0) return new Set();

@@ -13,14 +13,15 @@ import { nothing, type Plan } from "./plan.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
-/** Maximum time that the events of a batch wait for each other. Events that take longer are committed later. */
+/** Maximum time in milliseconds that the events of a batch wait for each other. Events whose planning takes longer are committed later. */
 const TOGETHER_MS = 500;
 /** Time after which the keeper treats a slow event as lost, in milliseconds. */
 const SLOW_MS = 60_000;
 
 /**
- * The consumer of an event queue: parse, plan, commit; then send, notify, start, acknowledge. The events of a batch share one round trip to
- * D1, including projected rows. Code of routes is called before the commit, so that an event with a failed call is redelivered.
+ * The consumer of an event queue. The consumer parses, plans and commits events, then sends commands, notifies waits, starts instances, and
+ * acknowledges the messages. The events of a batch share one round trip to D1, including projected rows. Code of routes is called before
+ * the commit, so that an event with a failed call is redelivered.
  */
 export function consumeEvents(consumer: EventConsumer, catalog: Catalog, onCaptured?: OnCaptured): Taker {
   const { queue } = consumer;
@@ -68,7 +69,7 @@ function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): P
       return [];
     }
   };
-  // Events of one stream are planned one after another.
+  // Events of the same stream are planned in sequence.
   const last = new Map<string, Promise<readonly Plan[]>>();
   return read.map((one) => {
     const stream = one.move?.id;
@@ -103,7 +104,10 @@ async function within<T>(promises: readonly Promise<T>[], ms: number): Promise<(
   }
 }
 
-/** Delays the keeper's copies of slow events, so that the same slow code does not get them while they are in progress. */
+/**
+ * Delays the keeper's copies of slow events. Otherwise the same slow code would get a second copy of an event while the first copy is in
+ * progress.
+ */
 async function expectSlow({ env }: Intake, slow: readonly ReadMessage[]): Promise<void> {
   const ours = slow.filter(({ envelope }) => envelope.outbox === undefined).map(({ envelope }) => ({ envelope, delayMs: SLOW_MS }));
   if (ours.length > 0) await atomically(env.DB, [expectLater(ours)]).catch(() => undefined);

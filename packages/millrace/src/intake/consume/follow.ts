@@ -16,7 +16,7 @@ import type { Intake, Outcome } from "../consumer.ts";
 import type { Plan } from "./plan.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** An error thrown by a route's code. It counts as a failure of the event, whatever its error code. */
+/** An error thrown by a route's code. Such an error counts as a failed try of the event, independent of the error code. */
 class ThrownByRoute {
   constructor(readonly error: unknown) {}
 }
@@ -45,11 +45,12 @@ export async function follow(
 ): Promise<Plan> {
   const { env, catalog } = intake;
   const { targets } = catalog.subscribers(definition.type);
-  // An instance validates its payload when it starts, but a wait keeps its event, so an event's payload is validated before it is stored.
+  // An instance validates its payload at its start, but a wait does not. Therefore an event's payload is validated before the event is
+  // stored.
   const readsPayload = targets.some((target) => target.do !== "start");
   const fetches = readsPayload && envelope.payload_ref !== undefined;
   const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
-  // Each route gets an event that it cannot change for other routes.
+  // The event is frozen, so that no route can change the event for other routes.
   const event: Routed<unknown> = {
     payload: frozen(payload),
     envelope: Object.freeze({ ...envelope }),
@@ -111,8 +112,8 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
 }
 
 /**
- * Rejects when a route's code exceeds its time limit. A hanging call delays only its own event, which is redelivered while the old call may
- * still be running.
+ * Rejects when a route's code exceeds its time limit. A hanging call delays only its own event. The event is redelivered, although the
+ * hanging call may still be running.
  */
 function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
   if (target.do !== "call" && target.do !== "send") return following;
@@ -121,7 +122,7 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
   return within(following, limitMs, () => new MillraceError("route_timeout", said));
 }
 
-/** A command that a route derives from an event. It has the event's tenant and correlation id, and the event as its cause. */
+/** A command that a route derives from an event. The command gets the event's tenant and correlation id, and the event as its cause. */
 async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envelope, laterSeconds: number): Promise<Acceptance> {
   const workflow = catalog.performer(draft.type);
   assertFewHops(catalog, workflow.name, event);

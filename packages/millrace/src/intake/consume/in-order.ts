@@ -6,21 +6,23 @@ import type { GapRule } from "../../topology/consumer.ts";
 import type { Intake, Outcomes } from "../consumer.ts";
 import type { ReadMessage } from "./read.ts";
 
-/** A message in the order of its stream, with the stream's new position. */
+/** A message that its stream accepts now, with the new position of the stream. */
 export interface InTurn extends ReadMessage {
   readonly move?: StreamMove;
-  /** True when a message with the same sequence number was accepted before: this message has no consequences. */
+  /** True when a message with the same sequence number was accepted before. Then this message has no consequences. */
   readonly isOver?: true;
 }
 
 /**
- * Sorts the numbered messages of a batch by stream, and returns the next ones. The queue's gap rule sets the outcome of the others. In a
- * queue without a gap rule, and for messages without a number, all messages are returned.
+ * Sorts the numbered messages of a batch by stream, and returns the messages that their streams accept now. For all other numbered
+ * messages, the queue's gap rule determines the outcome. Messages without a number, and all messages of a queue without a gap rule, are
+ * returned too.
  */
 export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
   const { sequence: rule } = consumer;
   if (rule === undefined) return [...read];
-  // The stream is named by the declared queue, so that it continues when messages arrive through another queue of the same definition.
+  // The stream's id contains the declared queue, so that the stream continues when messages arrive through a different queue with the same
+  // definition.
   const streamOf = ({ envelope: { tenant_id, source, subject, sequence }, definition: { queue } }: ReadMessage) =>
     sequence === undefined ? undefined : digest("stream", queue.name, tenant_id, source, subject);
   const streams = Map.groupBy(read, streamOf);
@@ -36,7 +38,7 @@ export async function inOrder({ env, consumer }: Intake, read: readonly ReadMess
   return [...free, ...numbered];
 }
 
-/** Returns the messages that are next in one stream, in order. */
+/** Returns the messages that one stream accepts now, in the order of their numbers. */
 function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage[], outcomes: Outcomes): InTurn[] {
   const turns: InTurn[] = [];
   let { last } = stream;
@@ -50,7 +52,7 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
       else turns.push({ ...one, isOver: true });
       continue;
     }
-    // The earlier message with this number may not be committed yet: to confirm this repeat could lose both messages.
+    // The first message with this number may not be committed yet. If this repeat were confirmed now, both messages could be lost.
     if (place <= last) {
       outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
       continue;
@@ -76,7 +78,7 @@ function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
   return rule.gap === "skip";
 }
 
-/** The missing positions from `next` up to the one before `place`; only the newest hundred. */
+/** The missing positions from `next` to `place` - 1, at most the last hundred of these positions. */
 function between(next: number, place: number): number[] {
   const first = Math.max(next, place - 100);
   return Array.from({ length: place - first }, (_, index) => first + index);
@@ -92,7 +94,7 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
   );
 }
 
-/** The error of a message before the acceptance of its predecessor in the stream. */
+/** The error of a message that must wait because the preceding message of the stream is not accepted yet. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
   return new MillraceError(
     OUT_OF_ORDER,

@@ -6,16 +6,16 @@ import type { StreamMove } from "../../store/sequences.ts";
 import type { Acceptance } from "../accept/accept.ts";
 import type { ByIdentity } from "../identity.ts";
 
-/** The consequences of one message: all rows and messages that its acceptance writes. */
+/** The consequences of one message: all rows and messages that the message's acceptance writes. */
 export interface Plan {
   readonly message: Message;
   readonly envelope: Envelope;
-  /** Instances that are started after the commit: the command's instance, or the instances that follow an event. */
+  /** Instances that are started after the commit: the instance of a command, or the instances that an event starts. */
   readonly instances: readonly Acceptance[];
   /** Commands that are sent to their own queues after the commit. */
   readonly commands: readonly Acceptance[];
   readonly rows: readonly RowStatement[];
-  /** True for an event that instances may wait for. */
+  /** True for an event of a type for which instances can wait. */
   readonly signal: boolean;
   /** The new position of the message's stream, if its queue has a gap rule. */
   readonly move?: StreamMove | undefined;
@@ -23,12 +23,12 @@ export interface Plan {
   readonly after?: readonly (() => Promise<unknown>)[];
 }
 
-/** The plan of a message without consequences: the message is only confirmed. */
+/** The plan of a message without consequences. The acceptance of such a message writes only its confirmation. */
 export function nothing({ message, envelope }: Pick<Plan, "message" | "envelope">): Plan {
   return { message, envelope, instances: [], commands: [], rows: [], signal: false };
 }
 
-/** The results of the write that commits plans. */
+/** The rows that the commit of plans returned. */
 export interface Written {
   /** The rows of accepted instances. */
   readonly taken: ByIdentity<AcceptedRow>;

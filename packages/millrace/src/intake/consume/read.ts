@@ -36,8 +36,9 @@ export function readMessages(
 }
 
 /**
- * Parses one message: size limits, envelope, definition, then the payload, upcast to the present version. A payload in R2 is validated by
- * the routes or the instance that fetch it. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
+ * Parses one message. The function checks the size limits, then the envelope, then the definition, then the payload, which it upcasts to
+ * the present version. A payload in R2 is validated by the route or the instance that fetches the payload. Errors: `invalid_envelope`,
+ * `unknown_message_type`, `invalid_payload`.
  */
 export function readMessage(body: unknown, definitionOf: (type: string) => MessageDefinition): Omit<ReadMessage, "message"> {
   assertBounded(body);

@@ -1,13 +1,16 @@
 import type { Acceptance } from "../accept/accept.ts";
 
 /**
- * Maximum number of acceptances in one write: D1 runs its statements one after another, and the isolate's 128 MB hold their JSON several
- * times.
+ * Maximum number of acceptances in one write. The limit exists because D1 runs statements in sequence, and because the isolate's 128 MB
+ * must hold the acceptances' JSON several times.
  */
 const MAX_ACCEPTANCES = 1000;
 const MAX_CHARACTERS = 2_000_000;
 
-/** Splits a list so that the acceptances of each part fit one write. A single item is never split. */
+/**
+ * Splits a list into parts, so that the acceptances of each part fit into one write. A single item is never split, even if its acceptances
+ * exceed the limit.
+ */
 export function slices<T>(items: readonly T[], accepts: (item: T) => readonly Acceptance[]): T[][] {
   const parts: T[][] = [];
   let characters = Number.POSITIVE_INFINITY;

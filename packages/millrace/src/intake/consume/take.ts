@@ -19,8 +19,8 @@ import { slices } from "./slices.ts";
 
 /**
  * Accepts messages, as many per atomic write as the database allows. Then starts instances, sends messages and notifies waits. When the
- * database refuses a write because of one message, the group is halved until that message is isolated. Sets each message's outcome; a
- * message without one is redelivered when this throws.
+ * database refuses a write because of one message, the group is halved until that message is isolated. The function sets each message's
+ * outcome. If the function throws, messages without an outcome are redelivered.
  */
 export async function takeAllIn(intake: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<void> {
   for (const group of slices(plans, (plan) => [...plan.instances, ...plan.commands])) await takeGroupIn(intake, group, outcomes);
@@ -47,7 +47,10 @@ function becauseOf(error: unknown): Outcome {
   return { did: isRefusedRow(error) ? "refused" : "retried", error };
 }
 
-/** The moves of streams in a group, one per stream: from the first message's position to the last message's position. */
+/**
+ * The moves of streams in a group, one move per stream. A move goes from the position before the stream's first message in the group to the
+ * position of its last message.
+ */
 function movesOf(group: readonly Plan[]): StreamMove[] {
   const moves = group.flatMap(({ move }) => move ?? []);
   return [...Map.groupBy(moves, ({ id }) => id)].map(([id, all]) => ({
@@ -85,8 +88,8 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
 }
 
 /**
- * Commits the commands above the limit of one write before the others. A repeat finds their rows, so a crash between the writes does no
- * harm.
+ * Writes commands that exceed the limit of one write in separate, earlier writes. A crash between the writes does no harm, because the
+ * redelivered message finds the rows of these commands.
  */
 async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptance[])[]): Promise<AcceptedRow[]> {
   const sent: AcceptedRow[] = [];
@@ -100,7 +103,7 @@ async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptanc
   return sent;
 }
 
-/** The first event with each key, if the database stored it. */
+/** Returns, for each key, the first event with that key, if the database stored an event with that key. */
 function firstOfEach(signals: readonly Envelope[], kept: Set<string>): Envelope[] {
   return signals.filter((envelope) => kept.delete(signalId(envelope)));
 }

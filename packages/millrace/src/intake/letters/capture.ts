@@ -22,31 +22,34 @@ import { failuresOf, saidBefore } from "./failures.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
 
-/** A message that gets no further attempt, and the error. */
+/** A message that gets no further attempt, with the error that causes this. */
 export interface Hopeless {
   readonly message: Pick<Message, "id" | "body" | "timestamp">;
   readonly error: unknown;
   readonly attempts: number;
-  /** True when the message's content is invalid, so that its work can never start; false when its tries are used up. */
+  /** True when the message's content is invalid, so that its work can never start. False when the message has used up its tries. */
   readonly refused: boolean;
   /** The reason of the dead letter. Default: the code of the error. */
   readonly reason?: string;
   /**
-   * True when the error of the last delivery is unknown: then the dead letter gets the error of an earlier delivery, if one is recorded.
+   * True when the error of the last delivery is unknown. Then the dead letter gets a recorded error of an earlier delivery, if such an
+   * error exists.
    */
   readonly isUnheard?: true;
 }
 
 /**
- * The outcome of a message. `captured`: stored as a dead letter. `kept`: its row needs no delivery, because the keeper starts it or it
- * runs. `failed`: nothing was written for the message, which must be redelivered; other messages are not affected.
+ * The outcome of a message. `captured`: the message is stored as a dead letter. `kept`: the message needs no delivery, because the keeper
+ * starts its instance or its instance runs. `failed`: nothing was written for this message, so that the message must be redelivered. The
+ * other messages are not affected.
  */
 export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
 /**
- * Ends the processing of messages in one write: dead letters, the rows of commands that can never start, and the confirmation of the
- * engine's outbox messages. Returns the fate of each message. A single message fails when the platform does not report whether a refused
- * command runs, or when the database refuses its dead letter. Errors: other database failures; earlier writes remain.
+ * Ends the processing of messages by one write. The write stores dead letters, marks the rows of commands that can never start, and
+ * confirms the engine's outbox messages. Returns the fate of each message. A single message fails when the platform does not report whether
+ * a refused command runs, or when the database refuses its dead letter. The function throws all other database failures. Writes before such
+ * a failure remain.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
   const { queue } = intake.consumer;
@@ -77,20 +80,23 @@ interface Seen extends Hopeless {
   readonly envelope: Envelope | undefined;
 }
 
-/** The rows to write when the processing of a message ends. */
+/** The rows that are written when the processing of a message ends. */
 interface End {
   readonly envelope: Envelope | undefined;
   /** The dead letter; null when the message's row needs none. */
   readonly letter: DeadLetter | null;
-  /** The row of the message's command, when that command can never start. */
+  /** The row of the message's command, if this command can never start; otherwise null. */
   readonly dead: Identity | null;
-  /** The id of the row that the keeper must start. */
+  /** The id of the instance that the keeper must start; null without such an instance. */
   readonly kept: string | null;
   /** The recorded failures of the message's earlier deliveries. */
   readonly noted: FailedBefore | undefined;
 }
 
-/** Determines the rows to write for a message. Errors: `unavailable` when the platform does not report whether a refused command runs. */
+/**
+ * Determines the rows that are written for a message. Errors: `unavailable` when the platform does not report whether a refused command
+ * runs.
+ */
 async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before: FailedBefore | undefined): Promise<End> {
   const { message, attempts, refused, reason, envelope } = seen;
   const isOld = seen.isUnheard && before !== undefined;
@@ -106,7 +112,7 @@ async function endOf(intake: Intake, seen: Seen, row: Owner | undefined, before:
     hide,
     attempts,
     firstAt: message.timestamp.getTime(),
-    // If the message had only one attempt, that attempt failed now.
+    // If the message had a single attempt, that attempt failed just now.
     firstAttemptAt: before?.firstAt ?? (attempts === 1 ? Date.now() : null),
     lastAttemptAt: isOld ? before.lastAt : null,
     ...(reason !== undefined && { reason }),
@@ -148,7 +154,7 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
   await confirmToSenders(catalog.hooks, env, envelopes);
 }
 
-/** The row that has a command's key. Rows are found by the id of the command's dead letter. */
+/** The row that already has a command's key. The id of the command's dead letter identifies this row in a result. */
 interface Owner extends Identity {
   letter: string;
   workflow: string;
@@ -189,8 +195,8 @@ async function rowsOf(
 }
 
 /**
- * True for a command that was accepted for this queue and that never reached the platform. An older deployment may have started it, and a
- * running instance must not be marked `dead`.
+ * True for a command that was accepted for this queue and that never reached the platform. The function queries the platform, because an
+ * older deployment may have started the command. A running instance must not be marked `dead`.
  */
 async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
   if (!UNSEEN.has(status) || its !== queue.name) return false;

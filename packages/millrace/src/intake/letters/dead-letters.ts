@@ -8,14 +8,14 @@ import type { Consumer, Intake, OnCaptured } from "../consumer.ts";
 import { capture, type Fate } from "./capture.ts";
 
 /**
- * Delay before the next try to store a dead letter, in seconds: from one minute up to an hour. A hundred tries take four days, the
- * retention of its queue.
+ * Delay before the next try to store a dead letter, in seconds: from one minute up to an hour. A hundred tries take four days, which is the
+ * retention time of the dead-letter queue.
  */
 const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1), 3600);
 
 /**
- * The consumers of all dead-letter queues: every exhausted message is stored as a dead letter of its original queue before it is
- * acknowledged. A command with a committed row becomes no dead letter, because the keeper starts it without a delivery.
+ * The consumers of all dead-letter queues. Each exhausted message is stored as a dead letter of its original queue before the message is
+ * acknowledged. A command with a committed row does not become a dead letter, because the keeper starts the command without a delivery.
  */
 export function consumeDeadLetters(catalog: Catalog, onCaptured: OnCaptured): Consumer[] {
   return ownOf(catalog.consumers).map((consumer) => ({

@@ -7,7 +7,7 @@ import { query } from "../../store/d1/retry.ts";
 import { type FailedBefore, type FailedDelivery, noteFailures, selectFailures } from "../../store/failed-deliveries.ts";
 import { letterId, nameIn } from "./letter.ts";
 
-/** Maximum characters of a stored error. */
+/** Maximum length of a stored error, in characters. */
 const MAX_ERROR_CHARACTERS = 1000;
 
 /** A delivery that failed and is retried. */
@@ -17,8 +17,8 @@ interface Failed {
 }
 
 /**
- * Records the errors of failed deliveries. If the process dies during the last delivery, the dead letter shows the error of the delivery
- * before.
+ * Records the errors of failed deliveries. If the process dies during the last delivery, the dead letter shows the error of the preceding
+ * delivery.
  */
 export function noted(queue: string, failed: readonly Failed[]): Statement[] {
   const rows = failed.map(({ message: { body }, error }): FailedDelivery => {

@@ -15,10 +15,10 @@ const CODES: ReadonlySet<string | undefined> = new Set([
 /** Database errors about the content of a row. */
 const REFUSED_ROW = /SQLITE_(CONSTRAINT|MISMATCH|TOOBIG)|constraint failed|datatype mismatch|string or blob too big/i;
 
-/** Database errors about a statement. A missing table may be created by the next deployment. */
+/** Database errors about a statement. A repeat can fix such an error, because the next deployment may create a missing table. */
 const REFUSED_STATEMENT = /SQLITE_(ERROR|RANGE)|malformed JSON|no such (table|column)/i;
 
-/** True for errors that a repeat cannot fix: a message with such an error gets no further attempt. */
+/** True for errors that a repeat cannot fix. A message with such an error gets no further attempt. */
 export function isHopeless(error: unknown): boolean {
   return CODES.has(codeOf(error));
 }
@@ -29,8 +29,8 @@ export function isRefusedRow(error: unknown): boolean {
 }
 
 /**
- * True for errors of a shared write that a single message may cause. Other errors are database failures, which a smaller write would not
- * avoid.
+ * True for errors of a shared write that a single message may cause. All other errors are failures of the database, which would also affect
+ * a smaller write.
  */
 export function isOfOneMessage(error: unknown): boolean {
   return isRefusedRow(error) || codeOf(error) === "config_invalid" || REFUSED_STATEMENT.test(messageOf(error));

@@ -6,8 +6,9 @@ import { capture } from "./capture.ts";
 import { isHopeless } from "./hopeless.ts";
 
 /**
- * Handles failed messages of a lane, which remain the lane's head. A message with the policy `park` becomes a dead letter, and its row is
- * marked as never started, so that the keeper does not start it out of order. Changes `outcomes`. Never throws.
+ * Handles failed messages of a lane. A failed message remains the lane's head. With the policy `park`, a message without a try left becomes
+ * a dead letter. Then its row is marked as never started, so that the keeper does not start the instance out of order. Changes `outcomes`.
+ * Never throws.
  */
 export async function leaveInLane(intake: Intake, outcomes: Outcomes): Promise<undefined> {
   for (const [message, { did }] of outcomes) if (did === "put off") outcomes.set(message, { did: "retried", error: notCreated() });
@@ -45,7 +46,9 @@ export function isGivenUp(
   return refused || isHopeless(error) || (tries > retries.limit && costsTry({ error, isRoutes }));
 }
 
-/** False for failures that the message did not cause: an unavailable database, the batch's time limit, the death of the process. */
+/**
+ * False for a failure that the message did not cause, such as an unavailable database, the batch's time limit, or a crash of the process.
+ */
 export function costsTry({ error, isRoutes }: Pick<Failed, "error" | "isRoutes">): boolean {
   return (isRoutes === true || codeOf(error) !== "unavailable") && !isSimulatedDeath(error);
 }

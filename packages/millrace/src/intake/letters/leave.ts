@@ -19,15 +19,15 @@ interface Failed {
   readonly refused: boolean;
   /** True when redelivery must never make the message a dead letter. */
   readonly unharmed: boolean;
-  /** True for failures of the engine. */
+  /** True for a failure of the engine: an error with the code `unavailable` that no route's code threw. */
   readonly isTrouble: boolean;
 }
 
 /**
- * Handles failed messages. Messages with an error that a repeat cannot fix, or without a try left, become dead letters, while their error
- * is known. The queue's own dead-letter queue covers failures of this function. Other messages are retried, and their outbox rows get the
- * time of the redelivery, so that the keeper sends no earlier copies. Changes `outcomes`, and returns the delay in seconds of each retried
- * message. Never throws.
+ * Handles failed messages. A message becomes a dead letter here if a repeat cannot fix its error, or if the message has no try left. If
+ * this function fails, the queue moves such a message to the queue's dead-letter queue. Other messages are retried, and their outbox rows
+ * get the time of the redelivery, so that the keeper sends no earlier copies. Changes `outcomes`, and returns the delay in seconds of each
+ * retried message. Never throws.
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
   const all = [...outcomes].flatMap(([message, outcome]): Failed[] => ("error" in outcome ? [failed(message, outcome)] : []));
@@ -69,7 +69,8 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
 }
 
 /**
- * Logs a failure to store dead letters. The Worker cannot read the dead-letter queue of its consumer, so the log line describes both cases.
+ * Logs a failure to store dead letters. The Worker cannot determine whether the consumer has a dead-letter queue, so the log line describes
+ * both cases.
  */
 function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): void {
   const next =
@@ -79,9 +80,9 @@ function sayNotStored({ env, consumer: { queue } }: Intake, error: unknown): voi
 }
 
 /**
- * While the database is overloaded, no dead letters are created, and a message before its last try is sent to the end of its queue as a new
- * message with all its tries. A new message is needed, because the queue counts all deliveries, with any error. If the queue does not
- * accept the message, the message goes to the dead-letter queue, which retries for days.
+ * While the database is overloaded, no dead letters are created. A message that has only its last try left is sent to the end of its queue
+ * as a new message with all tries. A new message is needed, because the queue counts all deliveries, with any error. If the queue does not
+ * accept the new message, the original message is moved to the dead-letter queue, whose consumer retries for days.
  */
 async function putBack(
   { env, consumer: { queue } }: Intake,
@@ -103,7 +104,7 @@ async function putBack(
 
 /**
  * Records the backoff of messages. A message in backoff is in no queue metric, so the keeper would otherwise treat it as lost. The record
- * also has the error of the delivery if the delivery counts as a try.
+ * also contains the error of the delivery, if the delivery counts as a try.
  */
 async function expect({ env, consumer }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
   const ours = waiting.flatMap(({ message, isTrouble }) => {

@@ -17,7 +17,9 @@ export interface GivenUp {
   readonly firstAt: number;
   /** The instance that is marked as never started. */
   readonly instanceId?: string | null;
-  /** The times of the first and the last failed attempt. Default: unknown for the first attempt, the present time for the last one. */
+  /**
+   * The times of the first and the last failed attempt. Default: unknown for the first attempt, and the present time for the last attempt.
+   */
   readonly firstAttemptAt?: number | null;
   readonly lastAttemptAt?: number | null;
   /** Redacts sensitive values in the dead letter's code and step, which appear in metrics and alerts. Default: nothing. */
@@ -54,7 +56,8 @@ export function deadLetter({ queue, body, error, attempts, firstAt, instanceId, 
 
 /**
  * The id of a message's dead letter, derived from the content and the queue, never from a delivery. Therefore all copies of a message have
- * the same dead letter. A message with another version, kind or payload location, or one that an operator replayed, is a different message.
+ * the same dead letter. A message with a different version, kind or payload location is a different message, and so is a message that an
+ * operator replayed.
  */
 export function letterId(queue: string, body: unknown): string {
   const envelope = envelopeIn(body);
@@ -92,16 +95,17 @@ export function envelopeIn(body: unknown): Envelope | undefined {
  * row.
  */
 const MAX_BODY_BYTES = 900_000;
-/** Maximum characters of a field that is stored separately. */
+/** Maximum length of a separately stored field, in characters. */
 const MAX_SHOWN_CHARACTERS = 500;
 /**
- * Maximum number of values in a message: a message of 128 KB has fewer, unless it has holes in lists or repeated references to one object.
+ * Maximum number of values in a message. A message of 128 KB has fewer values, unless the message contains lists with holes or repeated
+ * references to the same object.
  */
 const MAX_VALUES = 500_000;
 
 /**
- * The body of a message as JSON text. A value that is too large, too deeply nested, or not JSON is described instead, so that every dead
- * letter can be stored.
+ * The body of a message as a JSON string. If the body is too large, too deeply nested, or not JSON, the string describes the body instead.
+ * Therefore every dead letter can be stored.
  */
 function bodyText(body: unknown): string {
   const described = (why: string) => JSON.stringify(`A value of the type ${typeof body} that ${why}`);
@@ -116,7 +120,10 @@ function bodyText(body: unknown): string {
   }
 }
 
-/** True for a value that can be serialized: no cycle, and no small value that expands to millions of values. */
+/**
+ * True for a value that can be serialized. A value with a cycle cannot be serialized, nor can a small value that expands to millions of
+ * values.
+ */
 function isWritable(body: unknown): boolean {
   const pending = [body];
   let left = MAX_VALUES;
@@ -137,7 +144,7 @@ export function nameIn(body: unknown, field: Name): string | undefined {
   return name?.isWellFormed() ? name : undefined;
 }
 
-/** A text field of a message's body for display: cut to a maximum length, and well-formed Unicode. */
+/** A string field of a message's body for display. The string is cut to a maximum length, and is well-formed Unicode. */
 function shownField(body: unknown, field: string): string | null {
   const text = textField(body, field);
   return text === null ? null : shortened(text, MAX_SHOWN_CHARACTERS);
