@@ -6,7 +6,8 @@ interface Api {
 }
 
 /**
- * Commands accepted per second by `POST /v1/commands`, each by a separate request. Their processing is excluded: no queue receives them.
+ * Commands accepted per second by `POST /v1/commands`, with a separate request for each command. The commands are not processed, because no
+ * queue receives them.
  */
 export async function acceptRate(api: Api, { headers }: Request, env: EngineEnv, ctx: ExecutionContext, count: number, series: string) {
   const alone = Object.assign(Object.create(env), env, {

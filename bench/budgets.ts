@@ -4,8 +4,8 @@ import { startEngine } from "../packages/millrace/cli/local/engine-process.ts";
 import { freePort } from "../packages/millrace/cli/local/ports.ts";
 import { numberOption, readOptions } from "../packages/millrace/cli/options.ts";
 
-// Run with `npm run bench:budgets`: concurrent HTTP requests for one busy account and several quiet accounts. One request in five is a
-// repeat. `-- --json` prints the results as one JSON object at the end.
+// Run with `npm run bench:budgets`. Sends concurrent HTTP requests for one busy account and several quiet accounts. One request in five
+// repeats an earlier request. `-- --json` prints the results as one JSON object at the end.
 
 const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. --asks sets the number of requests; --json prints one object last.";
 const { values } = readOptions(USAGE, {

@@ -4,8 +4,8 @@ import { type CounterEnv, counterOf, type LimitEnv, limitOf } from "millrace";
 const IN_FLIGHT = 200;
 
 /**
- * Requests per second to one limit that grants all of them. The limit has two windows and a token bucket, as in an upstream's
- * documentation.
+ * Requests per second to one rate limit that grants every request. The rate limit has two windows and a token bucket, like the rate limits
+ * that upstreams document.
  */
 export async function limiterTakeRate(env: LimitEnv, count: number, series: string): Promise<number> {
   const rules = [
@@ -19,7 +19,7 @@ export async function limiterTakeRate(env: LimitEnv, count: number, series: stri
   });
 }
 
-/** Increments per second of one counter, each by a separate call. */
+/** Increments of one counter per second, with a separate call for each increment. */
 export async function counterAddRate(env: CounterEnv, count: number, shards: number, series: string): Promise<number> {
   const counter = counterOf(env, series, { shards });
   const perSecond = await rate(count, () => counter.add());

@@ -1,4 +1,4 @@
-/** The results of several rounds. */
+/** Calls a function several times, one call after another, and returns the results. */
 export async function repeat<T>(times: number, once: () => Promise<T>): Promise<T[]> {
   const results: T[] = [];
   for (let time = 0; time < times; time++) results.push(await once());
@@ -9,7 +9,7 @@ export function median(numbers: readonly number[]): number {
   return percentile(numbers, 0.5);
 }
 
-/** The percentile of the numbers for this fraction (0 to 1). */
+/** The percentile of a list of numbers; 0.99 as the fraction gives the 99th percentile. */
 export function percentile(numbers: readonly number[], share: number): number {
   return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length * share)] ?? Number.NaN;
 }

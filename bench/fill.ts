@@ -5,7 +5,7 @@ import { misused, numberOption, readOptions } from "../packages/millrace/cli/opt
 import { MIGRATION_FOLDERS, openMigrated } from "../test/migrations.ts";
 import { fillStatements, PORTION } from "./fill/statements.ts";
 
-// Run with `node bench/fill.ts`: creates a database with a million instances, three million entries and a hundred thousand dead letters in
+// Run with `node bench/fill.ts`. Creates a database with a million instances, three million entries and a hundred thousand dead letters in
 // a few minutes.
 
 const USAGE =

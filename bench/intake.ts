@@ -3,7 +3,7 @@ import { type Catalog, dispatch } from "millrace/worker";
 
 const BATCH = 100;
 
-/** Messages of which one in ten is a duplicate of an earlier message. */
+/** Creates messages; every tenth message is a duplicate of an earlier message. */
 function envelopes(count: number, series: string): Envelope[] {
   return Array.from({ length: count }, (_, index) => {
     const id = `${series}-${index % 10 === 9 ? index - 5 : index}`;
@@ -24,7 +24,7 @@ function envelopes(count: number, series: string): Envelope[] {
   });
 }
 
-/** A delivered batch that counts its acknowledged messages. */
+/** A batch as a queue delivers it, which counts the acknowledged messages in `settled`. */
 export function batchOf(queue: string, bodies: readonly unknown[], settled: { acked: number }): MessageBatch {
   const message = (body: unknown, index: number) => ({
     id: String(index),
@@ -42,7 +42,7 @@ export function batchOf(queue: string, bodies: readonly unknown[], settled: { ac
   } as unknown as MessageBatch;
 }
 
-/** All messages as batches. They are created before any measurement, because creating them is the queue's work. */
+/** All messages in batches. The batches are created before the measurement, because in production the queue creates them. */
 function batchesOf(all: readonly Envelope[], settled: { acked: number }): MessageBatch[] {
   return Array.from({ length: Math.ceil(all.length / BATCH) }, (_, nth) =>
     batchOf("bench-commands", all.slice(nth * BATCH, (nth + 1) * BATCH), settled),
@@ -50,8 +50,8 @@ function batchesOf(all: readonly Envelope[], settled: { acked: number }): Messag
 }
 
 /**
- * The usual consumer without Millrace: for each message query whether it was processed, do the work, record it, acknowledge. The work is
- * omitted.
+ * The usual consumer without Millrace: for each message, it queries whether the message was processed, records the message and acknowledges
+ * it. The work for a message is omitted.
  */
 export async function plainIntake(env: EngineEnv, count: number, series: string): Promise<number> {
   const all = envelopes(count, series);
@@ -69,7 +69,7 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
   return report(settled.acked, count, start);
 }
 
-/** The engine's own consumer: parse, key, ingest, settle. The start of the instances is omitted. */
+/** The engine's own consumer, which parses messages, computes their keys, ingests and settles them. It does not start the instances. */
 export async function engineIntake(env: EngineEnv, catalog: Catalog, count: number, series: string): Promise<number> {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -83,7 +83,7 @@ export async function engineIntake(env: EngineEnv, catalog: Catalog, count: numb
   return report(settled.acked, count, start);
 }
 
-/** The same loop without a consumer, to measure the overhead of the loop. */
+/** The loop of the measurement without a consumer, to measure the overhead of the loop. */
 export function noIntake(count: number, series: string): number {
   const all = envelopes(count, series);
   const settled = { acked: 0 };
@@ -91,7 +91,7 @@ export function noIntake(count: number, series: string): number {
   return settled.acked;
 }
 
-/** Messages per second. Errors: if a message was not acknowledged. */
+/** Messages per second since `start`. Errors: an `Error` if a message was not acknowledged. */
 export function report(acked: number, count: number, start: number): number {
   if (acked !== count) throw new Error(`Only ${acked} of ${count} messages were settled.`);
   return count / ((performance.now() - start) / 1000);

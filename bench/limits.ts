@@ -3,7 +3,7 @@ import { type AskWorker, median, round as rounded } from "./figures.ts";
 const ADDS = 2_000;
 const SHARDS = 32;
 
-/** Requests per second to one limit; and the ratio of a counter's increments per second with 32 shards to one shard. */
+/** Measures the requests per second to one rate limit, and how many times faster a counter is with 32 shards than with one shard. */
 export async function coordinationFigures(
   ask: AskWorker,
   rounds: number,

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 
-/** The measured operations: a request to each path repeats the operation `count` times. */
+/** The measured operations. A request to the path of an operation repeats the operation `count` times. */
 const PATHS = {
   plain: { path: "/intake/plain?", count: 1000 },
   consumer: { path: "/intake/engine?", count: 10_000 },
@@ -13,8 +13,9 @@ const PATHS = {
 const TICK_US = 10_000;
 
 /**
- * Microseconds of the runtime's processor time, including D1's: a message in the usual consumer and in the engine's consumer, a command in
- * `POST /v1/commands`, an outcome in the recorder. The time to create the messages is subtracted. Undefined on systems without /proc.
+ * Microseconds of the runtime's processor time, including the time of D1, for each operation. The operations are a message in the usual
+ * consumer, a message in the engine's consumer, a command in `POST /v1/commands`, and an outcome in the recorder. The time to create the
+ * messages is subtracted. The result is undefined on systems without /proc.
  */
 export async function processorFigures(ask: AskWorker, runtime: () => number[], rounds: number) {
   if (takenBy(runtime()) === undefined) {
@@ -45,11 +46,12 @@ export async function processorFigures(ask: AskWorker, runtime: () => number[], 
   return { processor_us: { plain, consumer, api, recorder } };
 }
 
-/** Processor time of these processes and all their threads so far, in microseconds. */
+/** The processor time in microseconds that these processes and their threads have used so far. */
 function takenBy(pids: readonly number[]): number | undefined {
   try {
     const ticks = pids.map((pid) => {
-      // The fields after the process name, which may contain any character: the 12th is user time, the 13th kernel time.
+      // The process name may contain any character, so only the fields after the name are split. Field 12 of these is the user time, field
+      // 13 the kernel time.
       const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
       return Number(fields[11]) + Number(fields[12]);
     });

@@ -10,14 +10,14 @@ import { batchOf, report } from "./intake.ts";
 import type { BenchEnv } from "./runs.ts";
 
 const BATCH = 100;
-/** Number of ledgers with facts in one batch, as at a hundred facts per second of one tenant. */
+/** Number of ledgers that have facts in one batch; a tenant with a hundred facts per second has as many. */
 const ENTITIES = 10;
 
 /** The app's consumer of recorded facts, with and without confirmations to the ledgers. */
 const recorded: Catalog = catalog({ consumers: [projecting] });
 const confirmed: Catalog = catalog({ consumers: [projecting], onConfirmed: confirmFacts });
 
-/** Number of facts of one job, as from a request with ten facts. */
+/** Number of facts that one job records; a request with ten facts has as many. */
 const JOB = 10;
 
 function factsOf(count: number, series: string): RecordedFact[] {
@@ -37,7 +37,10 @@ function factsOf(count: number, series: string): RecordedFact[] {
   }));
 }
 
-/** The usual consumer without Millrace: one insert per message, into the same table with the same indexes. */
+/**
+ * The usual consumer without Millrace. It inserts each message separately, into the same table as the app's consumer, with the same
+ * indexes.
+ */
 export async function plainProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   const settled = { acked: 0 };
   const all = factsOf(count, series);
@@ -55,12 +58,12 @@ export async function plainProjection(env: BenchEnv, count: number, series: stri
   return checked(env, count, series, report(settled.acked, count, start));
 }
 
-/** The app's consumer: envelopes parsed and validated, one round trip per batch, ledgers registered. */
+/** The app's consumer, which parses and validates envelopes, needs one round trip per batch, and registers ledgers. */
 export function engineProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   return consumed(env, recorded, count, series);
 }
 
-/** The app's consumer, with every batch confirmed to the ledgers that sent it. */
+/** The app's consumer, which also confirms every batch to the ledgers that sent the facts of the batch. */
 export async function confirmedProjection(env: BenchEnv, count: number, series: string): Promise<number> {
   const bindings = env as unknown as Env;
   const facts = factsOf(count, series);

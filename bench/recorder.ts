@@ -6,8 +6,8 @@ import type { Attempt } from "../packages/millrace/src/store/inbox/entry.ts";
 const IN_FLIGHT = 500;
 
 /**
- * Outcomes recorded per second by this many recorders, each outcome of another instance. A caller waits for its outcome before it sends
- * the next.
+ * Outcomes recorded per second by this many recorders, with a separate instance for each outcome. A caller sends its next outcome after the
+ * recorder has stored the previous outcome.
  */
 export async function recorderRate(env: EngineEnv, count: number, shards: number, series: string): Promise<number> {
   const sharded = Object.assign(Object.create(env), env, { RECORDER_SHARDS: shards }) as EngineEnv;

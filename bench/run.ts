@@ -9,8 +9,8 @@ import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
 import { processorFigures } from "./processor.ts";
 
-// Run with `npm run bench`: the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints the results as one JSON
-// object at the end.
+// Run with `npm run bench`. Measures the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints the results as
+// one JSON object at the end.
 
 const USAGE =
   "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. --rounds sets the repetitions of each comparison; --json prints one object last. " +
@@ -25,16 +25,19 @@ const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;
-/** Messages for the consumer that handles them one by one: about as many as it handles in the time of `MESSAGES`. */
+/**
+ * Number of messages for the usual consumer, which handles messages one by one. The usual consumer needs about as
+ * long for this number as the engine needs for `MESSAGES`.
+ */
 const SINGLY = 1000;
 const FACTS = 5000;
 const RUNS = 400;
 const PACED = 30;
 const RECORDS = 4000;
-/** Requests of one instance: its command, its queue batch, its own invocation. */
+/** Number of Worker requests for one instance: the command, the queue batch and the workflow's invocation. */
 const REQUESTS = 3;
 
-/** The parts of an instance's reported cost that the benchmark also counts itself. */
+/** Fields of an instance's reported cost that the benchmark also measures independently. */
 const SHOWN = ["steps", "rowsWritten", "rowsRead", "queueOperations", "requests", "objectRequests"] as const;
 
 const folder = join(ROOT, ".millrace", "bench");
@@ -45,7 +48,7 @@ writeFileSync(secrets, "MILLRACE_KEY=bench\n");
 const result =
   what === "lanes"
     ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
-    : // Each comparison gets a new runtime, because a runtime holds three open files for every instance that it has had.
+    : // Each comparison gets a new runtime, because a runtime keeps three files open for every instance that it has run.
       { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));
 
@@ -133,8 +136,8 @@ async function measure(ask: AskWorker, engine: Engine) {
 
   const processor = await processorFigures(ask, engine.runtime, rounds);
 
-  // Runs last, because the alarms of ledgers would disturb other measurements. The first round of each side warms up the runtime and is not
-  // counted.
+  // This measurement runs last, because the alarms of ledgers would disturb other measurements. The first round of each side warms up the
+  // runtime and is not counted.
   for (const side of ["plain", "engine", "confirmed"]) await ask(`/projection/${side}?count=${FACTS}`);
   const projected = await repeat(rounds, async () => ({
     plain: await ask<number>(`/projection/plain?count=${FACTS}`),
@@ -200,7 +203,9 @@ async function measureLean(ask: AskWorker) {
   };
 }
 
-/** The cost of one instance, as counted by D1 and the runtime and as the engine reports it. `which` selects the workflow. */
+/**
+ * Measures the cost of one instance: the counts of D1 and the runtime, and the cost that the engine reports. `which` selects the workflow.
+ */
 async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
   await ask("/asked");
   await ask(`/latency/${which}?count=${PACED}`);

@@ -12,10 +12,9 @@ export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {
   LEAN: Workflow;
 }
 
-/** The command of the workflow with this name suffix. */
 type Command = typeof RunLean;
 
-/** Instances per second of the raw workflow, from the first creation to the end of the last instance. */
+/** Instances of the raw workflow per second, between the first creation of an instance and the end of the last instance. */
 export async function rawRuns(env: BenchEnv, count: number, series: string): Promise<number> {
   const ids = names(count, series);
   const start = Date.now();
@@ -27,8 +26,8 @@ export async function rawRuns(env: BenchEnv, count: number, series: string): Pro
 }
 
 /**
- * Instances per second for the workflow of a command, from their creation until every instance's row is complete. Acceptance is measured
- * separately.
+ * Instances per second for the workflow of a command, from the creation of the instances until all their rows have the status complete.
+ * Another benchmark measures the acceptance of commands.
  */
 export async function engineRuns(env: BenchEnv, count: number, series: string, command: Command): Promise<number> {
   const ids = names(count, series);
@@ -56,14 +55,14 @@ export async function engineRuns(env: BenchEnv, count: number, series: string, c
   return count / ((Date.now() - start) / 1000);
 }
 
-/** Milliseconds from the request to the end of the instance at light load, for the raw workflow started by `create`. */
+/** Milliseconds from the request to the end of the instance for the raw workflow, which `create` starts, at light load. */
 export function rawLatency(env: BenchEnv, count: number, series: string): Promise<number[]> {
   return paced(names(count, series), async (id) => {
     await env.RAW.create({ id, params: { id } });
   });
 }
 
-/** Milliseconds from the request to the end of the instance for a command that is accepted and delivered by the queue. */
+/** Milliseconds from the request to the end of the instance, for a command that the API accepts and the queue delivers. */
 export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string, { type }: Command): Promise<number[]> {
   return paced(names(count, series), async (id) => {
     const [answer] = await acceptCommands(env, catalog, { tenantId: "bench", source: "bench" }, [{ type, payload: { id } }]);

@@ -3,7 +3,9 @@ import { instanceCost } from "../packages/millrace/src/observe/cost/instance-cos
 import { storedUse } from "../packages/millrace/src/observe/cost/stored.ts";
 import type { BenchEnv } from "./runs.ts";
 
-/** The total reported cost of the newest instances, and the number of steps that the platform reports for them. */
+/**
+ * The total cost that the engine reports for the newest instances, and the number of steps that the platform reports for these instances.
+ */
 export async function shownCost(env: BenchEnv, count: number) {
   const { results } = await env.DB.prepare("SELECT id, workflow FROM millrace_instances ORDER BY rowid DESC LIMIT ?1")
     .bind(count)

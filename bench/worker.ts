@@ -23,15 +23,15 @@ export class Empty extends entrypoint(empty, app) {}
 const consume = dispatch(app);
 const api = engineRoutes(app, { console: false });
 
-// Log lines of the engine and of the compared patterns are dropped: the local runtime forwards each line and waits for it, a deployment
-// does not.
+// Log lines of the engine and of the compared patterns are dropped, because the local runtime waits until each log line is forwarded. A
+// deployed Worker does not wait for log lines.
 console.log = () => undefined;
 
 /** D1 usage since the last read of the counts. */
 const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 };
 let counting = false;
 
-/** Counts every D1 batch of this process and the rows it wrote, as D1 itself reports them. */
+/** Counts every D1 batch of this process, and the rows that D1 reports as written. */
 function countD1(db: D1Database): void {
   if (counting) return;
   counting = true;

@@ -10,10 +10,10 @@ export const RunGuarded = message("bench.guarded");
 export const RunLean = message("bench.lean");
 const RunEmpty = message("bench.empty");
 
-/** The end time of each instance by id. One process and one clock serve the engine and the raw workflows. */
+/** The end time of each instance, by instance id. The times are comparable, because the engine and the raw workflows run in one process. */
 export const ended = new Map<string, number>();
 
-/** An effect without cost, so that only the guard is measured. */
+/** An effect that does no work, so that only the cost of the guard is measured. */
 const effect = async ({ id }: { id: string }) => ({ id, at: "upstream", ok: true });
 
 /** Three steps on raw Workflows, without any guard. */

@@ -18,17 +18,17 @@ type DecisionPage = Output<Brands, "/v1/brands/:brand/decisions", "$get">;
 type CycleState = Output<ReturnType<typeof brandCycles>, "/v1/brands/:brand/cycles/:cycle", "$get">;
 export type Decision = DecisionPage["items"][number];
 
-/** A rule that makes an embedded upstream fail. With `remaining: null` it fails until the rule is removed. */
+/** A rule that makes an embedded upstream fail. With `remaining: null`, the upstream fails until the rule is removed. */
 interface Fault {
   upstream: string;
   match: string;
   status: number;
   remaining: number | null;
-  /** True if the upstream does its work and only its response is lost. */
+  /** True if the upstream executes the request, and then only the response is lost. */
   afterEffect?: boolean;
 }
 
-/** The number of results of each embedded upstream, by outcome. */
+/** For each embedded upstream, the number of results with each outcome. */
 export type LedgerTotals = Record<string, Record<string, number>>;
 
 /** The engine's API routes that the demo calls. */
@@ -45,7 +45,7 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,
     brand: (name: string) => ask<BrandState>("GET", `/v1/brands/${name}`),
     setBrand: (name: string, settings: object) => ask<Settings>("PUT", `/v1/brands/${name}`, settings),
-    /** Confirms the effect with an unknown outcome of an instance. */
+    /** Confirms the effect of an instance that has an unknown outcome. */
     confirm: async (id: string, reason: string, output: object): Promise<void> => {
       const { items } = await ask<{ items: { key: string; state: string }[] }>("GET", `/v1/instances/${id}/effects`);
       const key = items.find(({ state }) => state === "in_doubt")?.key;
@@ -56,7 +56,7 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     /** The decisions of a content cycle, in order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>
       (await ask<DecisionPage>("GET", `/v1/brands/${name}/decisions?${new URLSearchParams({ cycle })}`)).items.reverse(),
-    /** Requests a content cycle. The cycle's name is also the id of its job. */
+    /** Requests a content cycle. The name of the cycle is also the id of the cycle's job. */
     cycle: async (brand: string, cycle: string, keywords: readonly string[]): Promise<void> =>
       accepted(await api.enqueue([{ type: "brand.cycle", payload: { brand, cycle, keywords }, correlation_id: cycle }])),
     audit: async (brand: string, audit: string): Promise<void> =>

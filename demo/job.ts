@@ -5,13 +5,13 @@ export const FIRST = "first";
 export const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"] as const;
 export const UNLUCKY = KEYWORDS[0];
 
-/** The additional keywords of the second cycle: the writer refuses the first, and the second exceeds the number of drafts. */
+/** The additional keywords of the second cycle: the writer refuses `REFUSED`, and `WAITING` exceeds the maximum number of drafts. */
 export const REFUSED = "moka pot";
 export const WAITING = "oat milk";
 
-/** The keyword whose page is refused until the rule is removed. */
+/** A rule with which the page store refuses the page of one keyword until the rule is removed. */
 export const REFUSED_PAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 403, remaining: null };
-/** The writer refuses the article of this keyword permanently, after a successful research. */
+/** A rule with which the writer always refuses the article of one keyword, after its research succeeded. */
 export const REFUSAL = { upstream: "text", match: `Keyword: ${REFUSED}`, status: 400, remaining: null };
 
 export const WORKFLOWS = [
@@ -23,10 +23,10 @@ export const WORKFLOWS = [
   "post-to-social",
   "audit-brand",
 ] as const;
-/** Instances of a whole job: the plan, and for each keyword its research, article, page and post. */
+/** Number of instances for each keyword of a job: the research, the article, the page and the post. */
 export const PER_KEYWORD = 4;
 
-/** Messages of the whole job: the command once, and each other message once per keyword. */
+/** The expected messages of the whole job, by type: one command, and one message of each other type per keyword. */
 export const MESSAGES: Readonly<Record<string, number>> = {
   "brand.cycle": 1,
   "research.requested": KEYWORDS.length,
@@ -39,8 +39,8 @@ export const MESSAGES: Readonly<Record<string, number>> = {
 };
 
 /**
- * The expected upstream calls per keyword: each paid call happens once, despite failures and retries. A synthesis and an article are calls
- * for text.
+ * The expected number of calls to each upstream per keyword. Each paid call happens once, despite failures and retries. A synthesis and an
+ * article are both calls to the text upstream.
  */
 export const ONCE_EACH = [
   { upstream: "search", outcome: "charged", each: 1, words: "searches paid for" },

@@ -14,8 +14,8 @@ const WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
 /**
- * Runs two more cycles: repeated keywords are skipped, a keyword beyond the maximum of drafts is held back, a failed keyword makes room,
- * recent research is reused.
+ * Runs two more cycles. The agent skips repeated keywords, and delays a keyword that exceeds the maximum number of drafts. A failed keyword
+ * makes this keyword possible, and recent research is reused.
  */
 export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decisions: readonly Decision[]) => void): Promise<void> {
   const timelines = new Map<string, Timeline>();

@@ -8,7 +8,7 @@ interface PublishedPage {
   url: string;
   status: number;
   title: string;
-  /** True if the published page shows its title. */
+  /** True if the published page shows the title of the article. */
   hasTitle: boolean;
 }
 
@@ -16,7 +16,7 @@ interface PublishedPage {
 export interface Outcome {
   pages: PublishedPage[];
   totals: LedgerTotals;
-  /** Number of different messages of each type. */
+  /** The number of different messages, by message type. */
   messages: Record<string, number>;
 }
 
@@ -32,7 +32,7 @@ export async function readOutcome(api: BrandApi, instances: readonly Instance[])
   return { pages, totals: await api.ledgerTotals(), messages: countMessages([...instances, ...emitted]) };
 }
 
-/** The differences from the engine's promises, one sentence each; empty if all is correct. */
+/** Describes each difference from the engine's promises in one sentence. The list is empty if there is no difference. */
 export function differences({ pages, totals, messages }: Outcome): string[] {
   const count = KEYWORDS.length;
   return [
@@ -48,7 +48,7 @@ export function differences({ pages, totals, messages }: Outcome): string[] {
   ];
 }
 
-/** Wrong numbers of upstream calls for this many keywords, one sentence each. */
+/** Describes in one sentence each wrong number of upstream calls for `count` keywords. */
 export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
   return ONCE_EACH.flatMap(({ upstream, outcome, each, words }) => {
     const times = totals[upstream]?.[outcome] ?? 0;
@@ -56,7 +56,7 @@ export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
   });
 }
 
-/** A message can be listed twice, as an emitted message and as an instance. Its type and key identify it. */
+/** The same message can be in the list twice: as an emitted message and as an instance. Type and key together identify a message. */
 function countMessages(seen: readonly { message_type: string; idempotency_key: string }[]): Record<string, number> {
   const different = new Map(seen.map(({ message_type, idempotency_key }) => [`${message_type} ${idempotency_key}`, message_type]));
   const counts: Record<string, number> = {};

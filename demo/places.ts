@@ -7,7 +7,7 @@ import { chapter, watch } from "./watch.ts";
 const BRAND = "duo";
 const CYCLE = "places";
 const WITHIN_MS = 30_000;
-/** Instances of the cycle: the plan, the research, the article, two pages and three posts. */
+/** Number of instances of the cycle: the plan, the research, the article, two pages and three posts. */
 const INSTANCES = 8;
 const TARGETS = {
   rate_per_second: 20,
@@ -22,7 +22,10 @@ const TARGETS = {
   ],
 };
 
-/** Publishes one article on two sites and three platforms. X creates the post but its response is lost: an operator confirms the post. */
+/**
+ * Publishes one article on two sites and three platforms. The platform X creates the post, but the response of X is lost, so an operator
+ * confirms the post.
+ */
 export async function severalPlaces(api: BrandApi, stop: AbortSignal): Promise<void> {
   chapter(7, "A brand with two sites and three platforms. X creates the post, and its response is lost: X has no idempotency key.");
   await api.setBrand(BRAND, TARGETS);

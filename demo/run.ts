@@ -16,10 +16,10 @@ const USAGE: Usage = {
   flags: ["--exit"],
 };
 const FOLDER = join(ROOT, ".millrace/demo");
-/** Time limit of the first start on a slow machine. A failed start is not retried. */
+/** The time limit of the first start, which is sufficient for a slow machine. A failed start is not retried. */
 const START_MS = 180_000;
 
-/** Run with `npm run demo`: the main job of a brand, on a separate engine that shares no state with `npm start`. */
+/** Run with `npm run demo`. Runs the main job of a brand on a separate engine, which shares no state with the engine of `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);
@@ -37,7 +37,7 @@ async function demo({ args, stop }: Call): Promise<number> {
   const began = Date.now();
   closedFolder(join(ROOT, ".millrace"));
   closedFolder(FOLDER);
-  // The demo has its own secrets: those in .dev.vars may belong to paid upstreams.
+  // The demo has its own secrets, because the secrets in .dev.vars may belong to paid upstreams.
   const secrets = join(FOLDER, "secrets");
   ensureDevVars(secrets);
   const vars = { EMBEDDED_CONTROL: "true", KEEPER_PERIOD_MS: "1000" };
@@ -52,7 +52,7 @@ async function demo({ args, stop }: Call): Promise<number> {
       stop,
       async crash() {
         await engine.kill9("everything");
-        // The killed processes may keep the port open for a moment.
+        // The port may remain in use for a moment after the processes are killed.
         engine = await pRetry(() => startEngine(settings), { retries: 4, minTimeout: 500, signal: stop });
       },
     });

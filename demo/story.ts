@@ -19,14 +19,17 @@ const LOOK_EVERY_MS = 20;
 const REASON = "The page store works again.";
 
 interface Stage {
-  /** The running engine. `crash` starts another one. */
+  /** The running engine, which `crash` replaces by a new engine. */
   readonly engine: Engine;
   readonly stop: AbortSignal;
   /** Kills the engine with SIGKILL and restarts it on the same state. */
   crash(): Promise<void>;
 }
 
-/** Runs the job from the first request to the check of its effects. Errors: a `Refusal` if a result breaks a promise of Millrace. */
+/**
+ * Runs the demo's job, from the first request to the check of the job's effects. Errors: a `Refusal` if a result breaks a promise of
+ * Millrace.
+ */
 export async function tell(stage: Stage): Promise<void> {
   const { stop } = stage;
   let api = brandApi(stage.engine);
@@ -46,7 +49,7 @@ export async function tell(stage: Stage): Promise<void> {
   say(paint("red", `  kill -9 after ${after}, restarted after ${back}: the queues lost all messages.`));
   say(paint("dim", "  The keeper resends messages that were not confirmed within ten seconds.\n"));
   const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
-  // One instance less: the refused page is not published, so its post is not requested.
+  // One instance fewer is expected, because the refused page is not published, so that no post is requested.
   const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });
   const [failed] = failedOf(seen, 1);
   if (!failed) throw new Refusal("No instance failed, although the page store was configured to refuse a page.");
@@ -81,7 +84,7 @@ export async function tell(stage: Stage): Promise<void> {
   );
 }
 
-/** Waits until the job is half done: articles are being written, and no page is published. */
+/** Waits until instances of the job write articles, and no page is published yet. */
 async function underWay(api: BrandApi, stop: AbortSignal): Promise<void> {
   for (const deadline = Date.now() + CHAIN_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
     stop.throwIfAborted();
@@ -91,7 +94,7 @@ async function underWay(api: BrandApi, stop: AbortSignal): Promise<void> {
   throw new Refusal(`The brand's agent requested no research within ${CHAIN_MS / 1000} s. See the engine's log.`);
 }
 
-/** The instances that did not complete. Errors: if their number differs from the expected number. */
+/** The instances without the status complete. Errors: a `Refusal` if the number of these instances is not `expected`. */
 function failedOf(instances: readonly Instance[], expected: number): Instance[] {
   const failed = instances.filter(({ status }) => status !== "complete");
   if (failed.length === expected) return failed;

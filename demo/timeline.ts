@@ -28,13 +28,16 @@ export function isOpen({ status }: Instance): boolean {
   return GOES_ON[status];
 }
 
-/** The subject of an instance for display: its keyword. An article is identified by the id of the instance that wrote it. */
+/**
+ * The keyword of an instance, for display. If the subject of an instance is an article's id, the keyword comes from the instance that wrote
+ * the article.
+ */
 export function aboutOf(instance: Instance, all: readonly Instance[]): string {
   const writer = all.find(({ id }) => id === instance.subject) ?? instance;
   return writer.subject.split("/").at(-1) ?? writer.subject;
 }
 
-/** Turns successive API results into the changes since the previous result. */
+/** Compares each API result with the previous API result, and describes the changes. */
 export class Timeline {
   readonly #startedAt: number;
   readonly #told = new Set<string>();
@@ -43,7 +46,10 @@ export class Timeline {
     this.#startedAt = startedAt;
   }
 
-  /** The changes in order of time: arrivals, ends, and failed attempts of instances whose steps were read. */
+  /**
+   * The changes in order of time: new instances, ended instances, and failed attempts. Failed attempts are included for the instances in
+   * `stepsOf`.
+   */
   news(instances: readonly Instance[], stepsOf: ReadonlyMap<string, readonly Step[]>): string[] {
     const moments: Moment[] = [];
     for (const instance of instances) {

@@ -6,10 +6,10 @@ import type { BrandApi } from "./api.ts";
 import { aboutOf, isOpen, type Timeline } from "./timeline.ts";
 
 const LOOK_EVERY_MS = 150;
-/** Milliseconds. An instance that is open for more than this time is probably waiting for a retry. */
+/** Milliseconds. An instance that is open for longer than this time probably waits for a retry. */
 const SLOW_MS = 250;
 
-/** Shows a job's progress until `expected` instances are known and none of them is open. Returns the instances. */
+/** Shows a job's progress until the job has `expected` instances and no instance is open. Returns these instances. */
 export async function watch(job: {
   api: BrandApi;
   correlation: string;

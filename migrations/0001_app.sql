@@ -1,4 +1,4 @@
--- The tables of the app. The package packages/millrace/migrations has those of the engine.
+-- The database tables of the app. The package packages/millrace/migrations has those of the engine.
 
 CREATE TABLE articles (
   id            TEXT    NOT NULL PRIMARY KEY,
@@ -13,7 +13,7 @@ CREATE TABLE articles (
   output_tokens INTEGER NOT NULL,
   status        TEXT    NOT NULL CHECK (status IN ('draft', 'published', 'unpublished', 'rejected')),
   revision      INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
-  -- The URL of the page, kept after its removal, and the post that announced it.
+  -- The URL of the page, which remains after the page is removed, and the URI of the post that announced the page.
   url           TEXT,
   post_uri      TEXT,
   created_at    INTEGER NOT NULL,
@@ -52,12 +52,12 @@ CREATE TABLE batches (
   -- Distinguishes a repeated request from a reused id.
   fingerprint   TEXT    NOT NULL,
   instance_id   TEXT    NOT NULL CHECK (length(instance_id) = 32),
-  -- The file in R2 with its version and the layout of its rows. NULL for an export.
+  -- For an import: the key and the version of the file in R2, and the layout of the rows in the file. NULL for an export.
   file_key      TEXT,
   file_etag     TEXT,
   layout        TEXT    CHECK (layout IS NULL OR json_valid(layout)),
   total_bytes   INTEGER,
-  -- The state of the batch. A failed batch has the status errored in its instance only.
+  -- The state of the batch. No state means that the batch has failed. The instance of a failed batch has the status errored.
   state         TEXT    NOT NULL DEFAULT 'accepted' CHECK (state IN ('accepted', 'running', 'cancelling', 'cancelled', 'complete')),
   read_bytes    INTEGER NOT NULL DEFAULT 0,
   rows_done     INTEGER NOT NULL DEFAULT 0,
@@ -67,7 +67,7 @@ CREATE TABLE batches (
   different     INTEGER NOT NULL DEFAULT 0,
   only_there    INTEGER NOT NULL DEFAULT 0,
   only_here     INTEGER NOT NULL DEFAULT 0,
-  -- Each write of the batch increases progress, so a client of the stream can continue after a known value.
+  -- Each write of the batch increases progress, so that a client of the event stream can continue after the last value that it received.
   progress      INTEGER NOT NULL DEFAULT 0,
   cancel_reason TEXT,
   created_at    INTEGER NOT NULL,
@@ -82,11 +82,11 @@ CREATE INDEX batches_by_time ON batches (tenant_id, created_at, batch_id);
 CREATE TABLE brands (
   tenant_id        TEXT    NOT NULL,
   brand            TEXT    NOT NULL CHECK (length(brand) BETWEEN 1 AND 60),
-  -- Most articles that are drafts or in progress before new ones are held back.
+  -- Maximum number of articles that are drafts or in progress. The agent delays further articles.
   max_drafts       INTEGER CHECK (max_drafts >= 1),
-  -- Commands per second that the agent sends.
+  -- Maximum number of commands that the agent sends per second.
   rate_per_second  REAL    CHECK (rate_per_second > 0),
-  -- Whether publication needs an approval, its time limit, and the decision after that.
+  -- Whether publication needs an approval, the time limit of the approval, and the decision if nobody decides within the time limit.
   approval         TEXT    CHECK (approval IN ('none', 'required')),
   approval_timeout TEXT,
   approval_default TEXT    CHECK (approval_default IN ('approve', 'reject')),
@@ -111,14 +111,14 @@ CREATE TABLE contacts (
   properties  TEXT    NOT NULL CHECK (json_type(properties) = 'object'),
   revision    INTEGER NOT NULL CHECK (revision >= 1),
   updated_at  INTEGER NOT NULL,
-  -- The batch that wrote the row last.
+  -- The id of the last batch that wrote the row.
   imported_by TEXT    NOT NULL,
   PRIMARY KEY (tenant_id, contact_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE crm_accounts (
   tenant_id  TEXT    NOT NULL PRIMARY KEY,
-  -- NULL while the links of the previous account are being deleted. While it is NULL, no push to the CRM may run.
+  -- NULL while the links of the previous account are being deleted. While the account is NULL, no push to the CRM may run.
   account    TEXT,
   updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -139,18 +139,19 @@ CREATE TABLE crm_failures (
 CREATE TABLE crm_links (
   tenant_id  TEXT    NOT NULL,
   contact_id TEXT    NOT NULL,
-  -- The id of the record of the contact in the CRM. NULL without a record.
+  -- The id of the CRM record of the contact. NULL if the contact has no record.
   crm_id     TEXT,
-  -- linked: the contact has a record. none: the CRM never had the contact. merged: it is an alias of another contact, whose record counts.
-  -- cut: the record was deleted in the CRM.
+  -- linked: the contact has a record. none: the CRM never had the contact. merged: the contact is an alias of another contact, and only the
+  -- record of the other contact is used. cut: the record was deleted in the CRM.
   state      TEXT    NOT NULL CHECK (state IN ('linked', 'none', 'merged', 'cut')),
-  -- Our revision that the CRM is known to have. It is below the revision of the contact while changes are still to be sent.
+  -- The newest revision of the contact that certainly arrived in the CRM. It is lower than the revision of the contact while changes are
+  -- not sent yet.
   revision   INTEGER NOT NULL CHECK (revision >= 0),
-  -- The last known state of the CRM, by property: a side that differs from it has changed.
+  -- The values of the CRM when they were last read or written, by property. A contact or a CRM record with other values has changed since.
   known      TEXT    NOT NULL CHECK (json_type(known) = 'object'),
-  -- Time of the newest state that was read, by the CRM: an older reading changes nothing.
+  -- Time of the newest state that was read from the CRM, by the clock of the CRM. An older state is ignored.
   read_at    INTEGER,
-  -- The error of the last push. NULL for none.
+  -- The error of the last push. NULL if the last push had no error.
   error      TEXT    CHECK (error IS NULL OR json_valid(error)),
   updated_at INTEGER NOT NULL,
   maybe      TEXT    NOT NULL DEFAULT '[]' CHECK (json_type(maybe) = 'array'),
@@ -162,14 +163,15 @@ CREATE INDEX crm_links_by_record ON crm_links (tenant_id, crm_id) WHERE crm_id I
 
 CREATE TABLE crm_sends (
   tenant_id TEXT    NOT NULL,
-  -- The pushing instance and step: a repeat of the step finds its own row.
+  -- Identifies the instance and the step that pushes, so that a repeat of the step finds its own row.
   send_id   TEXT    NOT NULL,
-  -- Until this time no other push may send the contacts. After it the push counts as interrupted, and its values may have arrived.
+  -- Until this time, no other push may send the contacts. After this time, the push is regarded as interrupted, and the CRM may have
+  -- received the values of the push.
   until     INTEGER NOT NULL,
-  -- [{id, version, sent: [{property: value}]}]: the contacts, the version of their links when they were read, and the values that each
-  -- attempt sends.
+  -- [{id, version, sent: [{property: value}]}]: for each contact its id, the version of its link when the link was read, and the values
+  -- that each attempt sends.
   contacts  TEXT    NOT NULL CHECK (json_type(contacts) = 'array'),
-  -- A push that comes too late violates this constraint, so its step reads the contacts again.
+  -- A push whose row is outdated violates this constraint, so that its step reads the contacts again.
   CONSTRAINT contact_changed_meanwhile CHECK (send_id <> ''),
   PRIMARY KEY (tenant_id, send_id)
 ) STRICT, WITHOUT ROWID;
@@ -179,7 +181,7 @@ CREATE TABLE crm_syncs (
   sync_id     TEXT    NOT NULL CHECK (length(sync_id) BETWEEN 1 AND 64),
   scope       TEXT    NOT NULL CHECK (scope IN ('changed', 'all')),
   instance_id TEXT    NOT NULL CHECK (length(instance_id) = 32),
-  -- The state of the sync. A failed sync has the status errored in its instance only.
+  -- The state of the sync. No state means that the sync has failed. The instance of a failed sync has the status errored.
   state       TEXT    NOT NULL CHECK (state IN ('running', 'complete')),
   done        INTEGER NOT NULL DEFAULT 0,
   failed      INTEGER NOT NULL DEFAULT 0,
@@ -219,7 +221,7 @@ CREATE TABLE forgettings (
   tenant_id   TEXT    NOT NULL,
   pseudonym   TEXT    NOT NULL,
   contact_id  TEXT    NOT NULL,
-  -- The identifiers of the person, and the progress of the search. NULL before its start.
+  -- The identifiers of the person, and the progress of the search. Both are NULL before the search starts.
   person      TEXT    CHECK (person IS NULL OR json_type(person) = 'object'),
   progress    TEXT    CHECK (progress IS NULL OR json_type(progress) = 'object'),
   asked_by    TEXT    NOT NULL,
@@ -301,7 +303,7 @@ CREATE TABLE webhook_deliveries (
   fact_type      TEXT    NOT NULL,
   state          TEXT    NOT NULL CHECK (state IN ('pending', 'sent', 'failed', 'gone', 'skipped')),
   matched_at     INTEGER NOT NULL,
-  -- Number of attempts, and the newest of them, oldest first.
+  -- The number of attempts, and a list of the newest attempts, oldest first.
   tried          INTEGER NOT NULL DEFAULT 0 CHECK (tried >= 0),
   attempts       TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(attempts)),
   redelivery     TEXT,
@@ -326,9 +328,9 @@ CREATE TABLE webhook_versions (
   fact_types  TEXT    NOT NULL CHECK (json_valid(fact_types) AND json_array_length(fact_types) >= 1),
   description TEXT    NOT NULL,
   state       TEXT    NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
-  -- Why the endpoint was disabled automatically.
+  -- The reason why the endpoint was disabled automatically.
   reason      TEXT,
-  -- When the endpoint was created, the same in all its versions.
+  -- The time when the endpoint was created. All versions of the endpoint have the same time.
   created_at  INTEGER NOT NULL,
   changed_at  INTEGER NOT NULL,
   changed_by  TEXT    NOT NULL,

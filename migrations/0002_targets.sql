@@ -1,9 +1,10 @@
--- The sites and the accounts of a brand as JSON, and the announced site. NULL: those of the variables of the deployment.
+-- The sites and the accounts of a brand as JSON, and the site whose pages are announced. If a column is NULL, the variables of the
+-- deployment apply.
 ALTER TABLE brands ADD COLUMN sites TEXT CHECK (sites IS NULL OR json_type(sites) = 'array');
 ALTER TABLE brands ADD COLUMN accounts TEXT CHECK (accounts IS NULL OR json_type(accounts) = 'array');
 ALTER TABLE brands ADD COLUMN announced_site TEXT;
 
--- The page of an article on one site. A page from before this table is in the row of its article.
+-- The page of an article on one site. A page that was published before this table existed is in the row of its article.
 CREATE TABLE article_pages (
   tenant_id    TEXT    NOT NULL,
   content_id   TEXT    NOT NULL,
@@ -16,9 +17,9 @@ CREATE TABLE article_pages (
   revision     INTEGER NOT NULL CHECK (revision >= 1),
   -- The URL remains after the page is removed.
   url          TEXT    NOT NULL,
-  -- The store of the page while it is published.
+  -- The page store that has the page. NULL if the page is not published.
   store        TEXT,
-  -- The instance that published the page last. NULL for pages from before this table.
+  -- The last instance that published the page. NULL for pages that were published before this table existed.
   instance_id  TEXT,
   published_at INTEGER NOT NULL,
   changed_at   INTEGER NOT NULL,

@@ -1,3 +1,3 @@
--- When the receiver first accepted a delivery: a later redelivery changes the state, and not this. A delivery that was sent before this
--- column gets it with its next redelivery.
+-- The time when the receiver first accepted a delivery. A later redelivery changes the state and leaves this time unchanged. For a delivery
+-- that is older than this column, the next redelivery sets the time.
 ALTER TABLE webhook_deliveries ADD COLUMN sent_at INTEGER;

@@ -1,4 +1,4 @@
--- Durable Objects of the app that store 1 GB or more. The limit of the platform is 10 GB.
+-- Durable Objects of the app that store 1 GB or more. The platform allows 10 GB per object.
 CREATE TABLE object_sizes (
   tenant_id TEXT    NOT NULL,
   binding   TEXT    NOT NULL,

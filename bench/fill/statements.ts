@@ -1,6 +1,6 @@
-/** The instances to create: a range of numbers, and the tenant of most of them. */
+/** A range of instances to create, and the tenant of most of these instances. */
 export interface Portion {
-  /** The tenant of 70 % of the instances; other tenants have the rest. */
+  /** The tenant of 70 % of the instances. Other tenants have the remaining instances. */
   tenantId: string;
   /** Eight hex characters at the start of the ids, unique per run of the script. */
   mark: string;
@@ -10,22 +10,22 @@ export interface Portion {
   of: number;
 }
 
-/** Instances created by one statement. D1 aborts a statement after 30 s. */
+/** Number of instances that one statement creates. D1 aborts a statement after 30 s. */
 export const PORTION = 25_000;
 
 const DAYS = 20;
 
 /**
- * SQL that fills the engine's tables with plausible data: instances of four workflows in jobs of eight, with three entries each. Every
- * tenth instance has a dead letter, some are stopped and a few are running. SQLite generates the rows from numbers; ids are distributed
- * like hashes.
+ * SQL that fills the engine's tables with plausible data: instances of four workflows, in jobs of eight instances, with three journal
+ * entries for each instance. Every tenth instance has a dead letter, some instances are stopped, and a few instances are running. SQLite
+ * generates the rows from numbers. The ids are distributed like hashes.
  */
 export function fillStatements({ tenantId, mark, from, to, of }: Portion): string[] {
   const text = (value: string) => `'${value.replaceAll("'", "''")}'`;
   const numbers = (every = 1) =>
     `WITH RECURSIVE n(i) AS (SELECT ${Math.ceil((from + 1) / every) * every} UNION ALL SELECT i + ${every} FROM n WHERE i + ${every} <= ${to})`;
   const some = (every: number) => `FROM n WHERE i <= ${to} AND i % ${every} = 0`;
-  // Multiplication by an odd number is a permutation of 32 bits.
+  // The ids are distinct, because multiplication by an odd number is a permutation of the 32-bit numbers.
   const mixed = (i: string, factor: number) => `printf('%08x', (${i} * ${factor}) & 4294967295)`;
   const id = (i = "i") => `(${mixed(i, 2654435761)} || ${text(mark)} || ${mixed(i, 2246822519)} || ${mixed(i, 3266489917)})`;
   const hash = `(${id()} || ${id()})`;

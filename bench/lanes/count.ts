@@ -1,7 +1,7 @@
-/** Rows written by Durable Objects of this process, as billed, and the number of calls to the objects. */
+/** The number of rows that the Durable Objects of this process wrote, as billed, and the number of their alarms. */
 export const written = { rows: 0, alarms: 0 };
 
-/** A storage context that counts every write: a key-value entry and a set alarm are one row each. */
+/** Counts every write to the storage of a Durable Object. A key-value entry counts as one row, and so does an alarm that is set. */
 export function countingWrites(ctx: DurableObjectState): DurableObjectState {
   const { storage } = ctx;
   const count = <Owner extends object>(

@@ -1,7 +1,7 @@
-/** The delivery times of each series, for every compared side. */
+/** The delivery times of each series of messages, for both compared designs. */
 const seen = new Map<string, number[]>();
 
-/** The handler of every compared side: records only the delivery time. */
+/** The handler that both compared designs call; it records only the delivery time. */
 export async function handle({ messages }: { messages: readonly { body: { series: string } }[] }): Promise<void> {
   const now = Date.now();
   for (const { body } of messages) {

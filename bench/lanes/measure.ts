@@ -9,7 +9,7 @@ const PACED = 500;
 const COUNTED = 300;
 const SIDES = ["lane", "seed", "seed-kv"] as const;
 
-/** Compares lanes with the earlier design, in alternating rounds. */
+/** Compares lanes with the earlier design; each round measures both designs. */
 export async function measureLanes(ask: AskWorker, rounds: number) {
   // The first round warms up the runtime and is not counted.
   for (const side of SIDES) await ask(`/burst/${side}?count=${BURST}`);
@@ -18,7 +18,7 @@ export async function measureLanes(ask: AskWorker, rounds: number) {
     seed: await ask<number>(`/burst/seed?count=${BURST}`),
     seedKv: await ask<number>(`/burst/seed-kv?count=${BURST}`),
   }));
-  // Lanes are compared with the faster of the earlier design's two storages.
+  // The earlier design has two storages; lanes are compared with the faster storage.
   const lane_burst_ratio = round(median(bursts.map(({ lane, seed, seedKv }) => lane / Math.max(seed, seedKv))));
   say(
     `${BURST} messages sent to one key at once, until all are handled`,

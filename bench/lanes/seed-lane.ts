@@ -12,13 +12,13 @@ interface SeedMessage {
 const BATCH = 10;
 
 /**
- * The design that lanes are compared with: one key-value entry per message, under a key of time, sequence and id. Its alarm lists ten
- * entries, passes them to the handler, deletes them, and repeats until no entry is left. The waits of this copy are no longer than those
- * of the original design.
+ * The design that lanes are compared with: one key-value entry per message, with a key of time, sequence and id. Its alarm lists ten
+ * entries, passes the entries to the handler, deletes the entries, and repeats until no entry is left. This copy never waits longer than
+ * the original design.
  */
 export class SeedLane extends DurableObject {
   #sequence = 0;
-  /** True while an alarm is set or running: the object then neither queries nor sets an alarm. */
+  /** True while an alarm is set or running. The object does not query or set another alarm during this time. */
   #armed = false;
 
   constructor(ctx: DurableObjectState, env: unknown) {
@@ -49,5 +49,5 @@ export class SeedLane extends DurableObject {
   }
 }
 
-/** The earlier design on an object with key-value storage. */
+/** The earlier design in a Durable Object with key-value storage. */
 export class SeedLaneKv extends SeedLane {}

@@ -29,14 +29,14 @@ interface Sender {
   send(body: Body): Promise<unknown>;
 }
 
-/** The compared designs, each with a separate lane per series. */
+/** Returns a lane of one of the compared designs; each series has a separate lane. */
 function sideOf(env: BenchEnv, side: string, series: string): Sender {
   if (side === "lane") return laneOf(env, bench, series);
   const seed = (side === "seed" ? env.SEED : env.SEED_KV).getByName(series);
   return { send: (body) => seed.send(body) };
 }
 
-/** Messages per second from the first send to the last delivery, all sent to one key at once. */
+/** Messages per second from the first send to the last delivery. All messages are sent to one key at the same time. */
 async function burst(sender: Sender, series: string, count: number): Promise<number> {
   await sender.send({ n: -1, series: `${series} warm` });
   await untilSeen(`${series} warm`, 1);
@@ -46,7 +46,7 @@ async function burst(sender: Sender, series: string, count: number): Promise<num
   return (count / (Date.now() - from)) * 1000;
 }
 
-/** Messages stored per second, sent one after another. */
+/** Messages stored per second, if each call stores one message and the calls are sequential. */
 async function singly(sender: Sender, series: string, count: number): Promise<number> {
   const from = Date.now();
   for (let n = 0; n < count; n++) await sender.send({ n, series });
@@ -55,7 +55,7 @@ async function singly(sender: Sender, series: string, count: number): Promise<nu
   return rate;
 }
 
-/** Messages stored per second, a hundred per call. */
+/** Messages stored per second, if each call stores a hundred messages. */
 async function batched(env: BenchEnv, series: string, count: number): Promise<number> {
   const lane = laneOf(env, bench, series);
   const from = Date.now();
@@ -67,7 +67,7 @@ async function batched(env: BenchEnv, series: string, count: number): Promise<nu
   return rate;
 }
 
-/** Milliseconds from each send to its delivery, at fifty messages per second. */
+/** The time in ms from each send of a message to the delivery of the message, at fifty messages per second. */
 async function dispatch(sender: Sender, series: string, count: number): Promise<number[]> {
   const sent: number[] = [];
   for (let n = 0; n < count; n++) {
@@ -80,7 +80,7 @@ async function dispatch(sender: Sender, series: string, count: number): Promise<
   return sent.map((at, n) => (seen[n] ?? Number.NaN) - at);
 }
 
-/** Rows per message, for messages sent singly and slowly, at once, or a hundred per call. */
+/** Rows written per message. `way` selects whether messages are sent slowly one by one, all at the same time, or a hundred per call. */
 async function rows(
   env: BenchEnv,
   { way, series, count, keyed }: { way: string; series: string; count: number; keyed: boolean },
@@ -88,7 +88,7 @@ async function rows(
   const lane = laneOf(env, bench, series);
   const message = (n: number) => ({ body: { n, series }, ...(keyed && { idempotencyKey: `key ${n}` }) });
   const send = (n: number) => lane.send(message(n).body, message(n));
-  // Rows that a lane writes only once in its lifetime are excluded.
+  // The first message makes the lane write its one-time rows, so that the measurement excludes these rows.
   await lane.send({ n: -1, series: `${series} warm` }, keyed ? { idempotencyKey: "warm" } : {});
   await untilSeen(`${series} warm`, 1);
   const before = { ...written };

@@ -1,14 +1,15 @@
-// Bundles the declarations that an entry point reaches, with the comments of exported names. A collision of names begins another file.
+// Bundles the declarations that an entry point reaches, with the comments of exported names. If two declarations have the same name, the
+// second goes to another file.
 import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 
-/** A statement, with the names that it declares, imports or exports. Each name has its name in the module `from`. */
+/** A statement, with the names that it declares, imports or exports. `names` maps each name to its name in the module `from`. */
 interface Part {
   readonly text: string;
   readonly names: ReadonlyMap<string, string>;
   readonly from?: string;
 }
-/** `scope` has the module and the name of each declaration. Global names have none. */
+/** `scope` maps each name in the file to the module and the name of its declaration. Global names are not mapped. */
 interface Bundle {
   readonly file: string;
   readonly scope: Map<string, string>;
@@ -83,8 +84,8 @@ export function bundleDeclarations(folder: string, entries: readonly string[]): 
 }
 
 /**
- * The statements of a file, and an import for each `import("…").Name`. Indents with tabs, and writes each paragraph of a comment on one
- * line. Each statement, and its comment, begins in the first column.
+ * The statements of a file, and an import for each `import("…").Name`. The result is indented with tabs, and each paragraph of a comment is
+ * on one line. Each statement and its comment begin in the first column.
  */
 function partsOf(file: string): Part[] {
   const moduleOf = (path: string) => (path.startsWith(".") ? join(dirname(file), path.replace(/\.[jt]s$/, ".d.ts")) : path);
@@ -115,7 +116,7 @@ function partsOf(file: string): Part[] {
   return [...parts, ...imported];
 }
 
-/** The words of a statement except names of properties, methods and parameters. */
+/** The words of a statement, without the names of properties, methods and parameters. */
 function wordsIn(text: string): Set<string> {
   return new Set(
     text

@@ -4,7 +4,7 @@ import { ENGINE_HEADER } from "../src/contract/engine-header.ts";
 import type { EngineApi } from "../src/http/engine-api.ts";
 import { Refusal } from "./command.ts";
 
-// The types come from the routes: a changed route is a type error in the commands.
+// The types are derived from the routes, so that a changed route causes a type error in the commands.
 export type Output<
   Routes,
   Path extends keyof ExtractSchema<Routes>,
@@ -28,7 +28,7 @@ interface Command {
   correlation_id?: string;
 }
 
-/** An RFC 9457 problem of the API, as far as the commands read it. */
+/** The fields of the API's RFC 9457 problem documents that the commands read. */
 export interface Problem {
   code: string;
   title: string;
@@ -41,7 +41,7 @@ export interface Problem {
 export class ApiRefusal extends Refusal {
   /** The HTTP status. Undefined if the server did not answer. */
   readonly status: number | undefined;
-  /** The problem in the answer. Undefined if there was no answer, or if it is not from an engine. */
+  /** The problem in the answer. Undefined if there was no answer, or if the answer is not from an engine. */
   readonly problem: Problem | undefined;
 
   constructor(message: string, { status, problem, cause }: { status?: number; problem?: Problem | undefined; cause?: unknown } = {}) {
@@ -53,13 +53,14 @@ export class ApiRefusal extends Refusal {
 
 /** Timeout of a request and its body. */
 const ANSWER_MS = 60_000;
-/** Attempts at a request that is refused with 429, which means that it had no effect. */
+/** Maximum number of attempts at a request that is refused with status 429. A request that is refused with 429 had no effect. */
 const TRIES = 10;
 const PAGE = 200;
 
 /**
- * Returns a function that sends a request to an engine's API and parses a JSON answer. A request that is refused with 429 is repeated
- * after its `Retry-After`. Errors: an `ApiRefusal` with the problem, also for an answer that `isWanted` does not accept.
+ * Returns a function that sends a request to an engine's API and parses a JSON answer. A request that is refused with 429 is repeated after
+ * the time in the answer's `Retry-After`. Errors: an `ApiRefusal` with the problem. An answer that `isWanted` does not accept is also an
+ * error.
  */
 export function askerOf(url: string, token: string, isWanted: (response: Response) => boolean = isGood) {
   return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
@@ -94,12 +95,12 @@ export function apiOf(url: string, token: string) {
   };
 }
 
-/** True for a successful answer of an engine. Other servers answer 200 too, so the engine's header is required. */
+/** True for a successful answer of an engine. The engine's header is required, because other servers also answer with status 200. */
 export function isGood({ ok, headers }: Response): boolean {
   return ok && headers.has(ENGINE_HEADER);
 }
 
-/** The error for an answer. `request` is the method and the path. */
+/** Converts an answer to an error. `request` is the method and the path of the request. */
 export function refusalOf(request: string, { status, headers }: Response, text: string): ApiRefusal {
   const said = saidIn(text);
   const isProblem = headers.has(ENGINE_HEADER) && said.code !== undefined && said.detail !== undefined;

@@ -9,15 +9,15 @@ import { oneLine } from "./terminal.ts";
 
 export const LOCAL = "http://localhost:8787";
 
-/** The engine that a command calls, and its token. */
+/** The address of the engine that a command calls, and the token for the engine. */
 export interface AskedEngine {
   url: string;
   token: string;
-  /** The variable or the file of the token, for error messages. */
+  /** The name of the variable or file from which the token was read, for error messages. */
   tokenFrom: string;
 }
 
-/** A command has no token, gets no answer, or calls a server that is not an engine. */
+/** The error of a command that has no token, gets no answer, or calls a server that is not an engine. */
 export class NotReached extends Refusal {
   override readonly exitCode = 4;
 }
@@ -61,7 +61,7 @@ function assertAddress(url: string, from: string): void {
   throw new Misuse(`${from} must be an address, such as ${LOCAL}; got "${oneLine(url.replace(/^([a-z]+:\/\/)?.*@/i, "$1…@"))}".`);
 }
 
-/** Checks that a token fits in a header. Errors: a `Misuse` without the token. */
+/** Checks that a token contains only characters that are valid in a header. Errors: a `Misuse` without the token. */
 function sendable(token: string, from: string): string {
   if (/^[\x21-\x7e]+$/.test(token)) return token;
   throw new Misuse(`${from} does not hold a token: it contains a space, a line break or another invalid character. Copy the token again.`);

@@ -8,7 +8,10 @@ const USAGE: Usage = {
   values: [],
 };
 
-/** Builds the console, if its sources have changed. npm runs this after an install, wrangler before a deployment. */
+/**
+ * Builds the console, if its sources have changed. npm runs this command after an install, and wrangler runs this command before a
+ * deployment.
+ */
 async function build({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
     say(USAGE.text);

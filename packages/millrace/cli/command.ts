@@ -3,13 +3,13 @@ import { errorWords } from "./disk.ts";
 import { MISUSED } from "./options.ts";
 import { failed } from "./terminal.ts";
 
-/** An error that ends a command. Its message is for the user: the problem and the next step. */
+/** An error that ends a command. The message tells the user the problem and the next step. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly exitCode: number = 1;
 }
 
-/** A wrong call of a command: exit code 2. */
+/** The error for a wrong call of a command, with exit code 2. */
 export class Misuse extends Refusal {
   override readonly exitCode = MISUSED;
 }
@@ -28,7 +28,7 @@ export interface Usage {
   readonly flags?: readonly string[];
 }
 
-/** The arguments that are not options. Errors: a `Misuse` for an unknown option. */
+/** Returns the arguments that are not options. Errors: a `Misuse` for an unknown option. */
 export function besideOptions(args: readonly string[], { text, values, flags = [] }: Usage): string[] {
   const beside: string[] = [];
   for (let at = 0; at < args.length; at++) {
@@ -62,7 +62,7 @@ export async function agreed(question: string, stop: AbortSignal): Promise<boole
 
 /** The exit code that shells report for Ctrl-C. */
 const INTERRUPTED = 130;
-/** The reader closed the pipe, as in `millrace instances list | head`. This is not an error. */
+/** The program that reads the output closed the pipe, as in `millrace instances list | head`. This is not an error. */
 const GONE = "EPIPE";
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
@@ -71,7 +71,7 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
  * stop its own processes and timers in a `finally`.
  */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
-  // Files of the local state contain payloads, hashes of tokens and logs: only their owner may read them.
+  // Only the owner may read the files of the local state, because these files contain payloads, hashes of tokens and logs.
   process.umask(0o077);
   const stopping = new AbortController();
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
@@ -81,14 +81,14 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
     stopping.abort();
   });
   const code = await exitCodeOf(command, { args: process.argv.slice(2), stop: stopping.signal });
-  // Resolves when all earlier output is written or lost.
+  // Waits until all earlier output is written or lost.
   await new Promise((written) => process.stdout.write("", written));
   process.exitCode = lost === undefined || lost.code === GONE ? code : notWritten(lost, code);
-  // An open keep-alive connection would delay the end of the process.
+  // Ends the process explicitly, because an open keep-alive connection would delay the end.
   process.exit();
 }
 
-/** The exit code if output was lost: never 0, because the output is incomplete. */
+/** The exit code if output was lost. The code is never 0, because the output is incomplete. */
 function notWritten({ message }: Error, code: number): number {
   failed(`The output could not be written (${message}) and is incomplete. The command may still have succeeded.`);
   return code === 0 || code === INTERRUPTED ? 1 : code;

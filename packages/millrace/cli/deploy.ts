@@ -94,7 +94,9 @@ interface Work {
   stop: AbortSignal;
 }
 
-/** Carries out a plan. No step changes existing resources, so a second call continues after an interruption. */
+/**
+ * Executes a deployment plan. No step of the plan changes an existing resource, so that a second call can continue after an interruption.
+ */
 async function carryOut({ account, project, plan, wanted, place, values, step, stop }: Work): Promise<void> {
   const { name } = wanted.database;
   let { database } = plan;
@@ -103,21 +105,22 @@ async function carryOut({ account, project, plan, wanted, place, values, step, s
       step(`Creating the database "${name}" …`);
       const body = { name, ...(place && { primary_location_hint: place }) };
       const made = await account.make<{ uuid: string }>("/d1/database", `the database "${name}"`, body);
-      // A database that was created meanwhile can have migrations and instances that the plan does not know.
+      // If another deployment created the database after the plan, the database can have migrations and instances that are not in the plan.
       if (!made) throw new Refusal(`The database "${name}" exists by now: the plan is out of date.`);
       database = made.uuid;
     }
     for (const bucket of plan.buckets) await account.make("/r2/buckets", `the bucket "${bucket}"`, { name: bucket });
     if (plan.queues.length > 0) step(`Creating ${plan.queues.length} queues …`);
     for (const queue of plan.queues) await account.make("/queues", `the queue "${queue}"`, { queue_name: queue });
-    // Migrations come before the new code: old code runs with new tables, but new code fails with old ones.
+    // The migrations are applied before the new code is deployed, because old code works with new tables, but new code fails with old
+    // tables.
     step("Applying the migrations …");
     if (plan.owner !== wanted.worker)
       await claimDatabase(account, database, { name: wanted.worker, database: name, takes: plan.owner !== undefined });
     const left = async () => (await remoteDatabase(account, project, database)).migrations;
     await applyRemotely(project, plan.migrations, left, { account: account.id, stop });
     step("Deploying the Worker …");
-    // Another deployment may have set the secrets since the plan. A second key would repeat effects.
+    // Another deployment may have set the secrets after the plan was computed. A second key would make the engine repeat effects.
     const set = Object.keys(values).length === 0 ? [] : await secretsOf(account, wanted);
     const lacking = Object.fromEntries(Object.entries(values).filter(([secret]) => !set?.includes(secret)));
     await withSecretsFile(project.stateFolder, lacking, (input) => {
@@ -134,7 +137,7 @@ function assertLocation(place: string): void {
   if (!LOCATIONS.includes(place)) throw new Misuse(`--location must be one of ${LOCATIONS.join(", ")}, not "${place}".`);
 }
 
-/** Asks for the location of a new database. The default is LOCATION_HINT of the configuration. */
+/** Asks the user for the location of a new database. The default location is the value of LOCATION_HINT in the configuration. */
 async function askLocation({ vars }: Deployed, stop: AbortSignal): Promise<string | undefined> {
   const hint = typeof vars?.LOCATION_HINT === "string" ? vars.LOCATION_HINT : "";
   const places = `${LOCATIONS.join(", ")}; empty: ${hint || "Cloudflare chooses"}`;

@@ -28,11 +28,11 @@ const USAGE: Usage = {
 
 /** The entry `millrace.dev` of a project's package.json. */
 interface Settings {
-  /** Variables of the local engine, in addition to those of the configuration. */
+  /** Variables of the local engine, in addition to the variables of the configuration. */
   vars?: Record<string, string>;
-  /** The command that `dev` prints. Default: the first command of the catalog. */
+  /** The command message that the printed `curl` call sends. Default: the first command message of the catalog. */
   command?: Command;
-  /** Lines that `dev` prints below the first command. `{url}` becomes the address of the engine. */
+  /** Lines that `dev` prints below the `curl` call. `{url}` becomes the address of the engine. */
   welcome?: string[];
 }
 
@@ -109,7 +109,7 @@ interface Catalog {
   messages: { kind: string; type: string; door: { route: string } | null; payload_schema: object }[];
 }
 
-/** The first command that the route for commands accepts, with a payload of its schema. */
+/** The first command message that the route for commands accepts, with an example of its payload. */
 async function firstCommand({ url, token }: Engine): Promise<Command | undefined> {
   const { messages } = await askerOf(url, token)<Catalog>("GET", "/v1/catalog");
   const [first] = messages.filter(({ kind, door }) => kind === "command" && door?.route === "POST /v1/commands");

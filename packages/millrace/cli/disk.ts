@@ -21,7 +21,7 @@ export function isOfDisk(error: unknown): boolean {
   return whatToDo(error) !== undefined;
 }
 
-/** The message of an error. For an error of the disk: the action, then `then`, then the message of the system. */
+/** The message of an error. For a disk error, the message is the action, then `then`, then the message of the system. */
 export function errorWords(error: unknown, then: string): string {
   const message = error instanceof Error ? error.message : String(error);
   const says = whatToDo(error);

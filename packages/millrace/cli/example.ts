@@ -1,4 +1,4 @@
-/** The fields of JSON Schema 2020-12 that an example needs. */
+/** The fields of a JSON Schema (2020-12) that are read to generate an example. */
 interface Schema {
   type?: string | string[];
   const?: unknown;
@@ -29,7 +29,10 @@ const FORMATS: Readonly<Record<string, string>> = {
   uuid: "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
 };
 
-/** A value that a JSON Schema allows, in simple cases: an example of the schema, or its required fields. */
+/**
+ * Returns a value for a JSON Schema: an example from the schema, or generated values for its required fields. For complex schemas, the
+ * value may be invalid.
+ */
 export function exampleOf(schema: object, name = "text"): unknown {
   const { examples, enum: values, anyOf, oneOf, allOf, type, ...rest } = schema as Schema;
   if (examples?.length) return examples[0];

@@ -36,7 +36,7 @@ interface Plan {
   copies: [from: string, to: string][];
   /** Sentences to print after the changes. */
   notes: string[];
-  /** Files that the user must complete with printed lines. */
+  /** Files that the user must edit: the command prints the lines to add. */
   unchanged: string[];
 }
 
@@ -72,7 +72,7 @@ async function init({ args, stop }: Call): Promise<number> {
       return 1;
     }
   }
-  // Sources get the usual mode of a repository; secrets have their own mode.
+  // New source files get the usual file mode of a repository. Secret files have an explicit mode.
   process.umask(0o022);
   const files = edits.map(({ file, before, after, as, mode }) => ({
     ...{ file, before: as(before), after: as(after) },
@@ -85,7 +85,7 @@ async function init({ args, stop }: Call): Promise<number> {
   return ended(plan);
 }
 
-/** Prints the files that the user must complete. Returns 1 for them, because the engine does not run yet. */
+/** Prints the files that the user must still edit. Returns exit code 1 if such a file exists, because the engine cannot run yet. */
 function ended({ root, unchanged }: Plan): number {
   if (unchanged.length === 0) return 0;
   say(`${paint("yellow", "●")} Not complete: paste the lines above into ${unchanged.join(" and ")}. Next: ${next(root)}`);
@@ -114,7 +114,7 @@ function isInstalled(root: string, name: string): boolean {
   return folders.some((folder) => existsSync(join(folder, name, "package.json")));
 }
 
-/** Files that a new Worker may already have: of package managers, and texts such as a README. */
+/** Files that may exist in the folder of a new Worker: files of package managers, and files such as a README. */
 const BEFORE_A_WORKER = /^(?:\..*|node_modules|package\.json|tsconfig\.json|.*\.tgz|.*[.-]lock(?:\.\w+|b)?|(?:README|LICENSE)[^/]*)$/i;
 
 async function planOf(args: readonly string[], name: string | undefined): Promise<Plan> {
@@ -153,7 +153,7 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   const top: Beside = { name: whole.name ?? "worker", env: undefined, secrets: vars, database: env === undefined ? database : undefined };
   const first = edited(file, configuration.text, changesOf(whole, top));
   const now = configIn(file, first.text);
-  // An environment inherits the changes of the top level, so they come first.
+  // The changes of the top level are applied first, because an environment inherits these changes.
   const own = env === undefined ? first : edited(file, first.text, changesOf(now, { name, env, secrets: vars, database }));
   const left = env === undefined ? first.left : [...first.left, ...own.left];
   const config = configOf(whole, env) ?? {};
@@ -162,7 +162,8 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
   if (!existsSync(source)) throw new Refusal(`${shown(file)} names ${main} as "main", and there is no such file.`);
   const { text: before, as } = readText(source);
   const ownsMinute = (config.triggers?.crons ?? []).includes(EVERY_MINUTE);
-  // Reads wrangler before `editSource`, which takes an error in its callback as a source that does not compile.
+  // Reads `wrangler` before `editSource` is called, because `editSource` reports an error in its callback as a source that does not
+  // compile.
   const { wrangler } = project;
   const edit = await editSource(before, (text) => namesIn({ root, main, wrangler }, text), ownsMinute);
   if (edit.kind === "paste") notes.push(`${main} is not changed, because ${edit.why}. ${edit.lines}`);
@@ -185,7 +186,7 @@ async function planOfOwn(project: Project, database: string | undefined): Promis
 /** Vite copies `public` into the assets that it builds. */
 const isVite = (root: string) => readdirSync(root).some((file) => /^vite\.config\.[mc]?[jt]s$/.test(file));
 
-/** The files of the console, unless the site's assets already contain this version of them. */
+/** The console's files to copy. Empty if the site's assets already contain this version of the console. */
 function consoleInto(site: string): Plan["copies"] {
   const from = join(packageFolder(), "dist/assets/console");
   const to = join(site, "console");
@@ -195,7 +196,7 @@ function consoleInto(site: string): Plan["copies"] {
 
 interface Noted {
   config: Config;
-  /** The configuration with the changes. */
+  /** The configuration after the changes are applied. */
   whole: Config;
   left: readonly Change[];
   database: string | undefined;
@@ -261,7 +262,7 @@ const requiredIn = (config: Config | undefined) => (config as Deployed | undefin
 
 const LOADERS: Readonly<Record<string, string>> = { ".ts": "ts", ".mts": "ts", ".cts": "ts", ".tsx": "tsx", ".jsx": "jsx" };
 
-/** The names that a source exports, by the esbuild of wrangler. */
+/** The names that a source exports, determined with wrangler's version of esbuild. */
 async function namesIn({ root, main, wrangler }: Pick<Project, "root" | "main" | "wrangler">, text: string): Promise<string[]> {
   const { build }: Compiler = createRequire(wrangler)("esbuild");
   const stdin = { contents: text, sourcefile: main, resolveDir: root, loader: LOADERS[extname(main)] ?? "js" };

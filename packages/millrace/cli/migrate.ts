@@ -54,7 +54,7 @@ async function migrate({ args, stop }: Call): Promise<number> {
     await applyRemotely(project, missing, () => missingRemotely(project)).finally(release);
   } else if (persistTo !== undefined) applyLocally(state, project);
   else {
-    // A running engine applies missing migrations itself at its next restart.
+    // A local engine that is running applies missing migrations at the next restart of the engine.
     requireUnlocked(project.stateFolder);
     closedFolder(project.stateFolder);
     applyLocally(state, project);

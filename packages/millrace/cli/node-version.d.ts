@@ -1,2 +1,2 @@
-/** The reason why this Node cannot run the commands. Undefined if this Node can run them. */
+/** The reason why the current version of Node cannot run the commands. Undefined if the version can run the commands. */
 export function nodeRefusal(version: string): string | undefined;

@@ -1,6 +1,6 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 
-/** The exit code of a wrong call. */
+/** The exit code for a wrong call of a script. */
 export const MISUSED = 2;
 
 export function wantsHelp(args: readonly string[]): boolean {
@@ -8,8 +8,8 @@ export function wantsHelp(args: readonly string[]): boolean {
 }
 
 /**
- * Parses the options of a script with `parseArgs` of Node. Prints the usage and ends for `--help`, and for unknown options with exit code
- * 2.
+ * Parses the options of a script with `parseArgs` of Node. For `--help`, prints the usage and ends the process. For unknown options, prints
+ * the usage and ends the process with exit code 2.
  */
 export function readOptions<const Config extends ParseArgsConfig>(usage: string, config: Config) {
   if (wantsHelp(process.argv.slice(2))) {
@@ -38,13 +38,13 @@ export function numberOption(
   return misused(`--${name} must be ${kind} ${bounds}; got "${value}".`, usage);
 }
 
-/** Ends the script with exit code 2, an error and the usage. */
+/** Prints an error and the usage, and ends the script with exit code 2. */
 export function misused(what: string, usage: string): never {
   console.error(`${what}\n${usage}`);
   process.exit(MISUSED);
 }
 
-/** The first sentence of an error of `parseArgs`. Its further sentences are advice for programmers. */
+/** The first sentence of an error of `parseArgs`. The further sentences of such an error are advice for programmers. */
 export function whatIsWrong(error: unknown): string {
   const [first = ""] = (error instanceof Error ? error.message : String(error)).split(/\. To specify|\n/);
   return `${first.replace(/\.$/, "")}.`;

@@ -22,17 +22,17 @@ export interface Project {
   readonly main: string;
   readonly env?: string;
   readonly migrations: Migrations;
-  /** `.millrace` in the root, with the state of the local engine. */
+  /** The path of `.millrace` in the root, the folder with the state of the local engine. */
   readonly stateFolder: string;
   /** The path of `.dev.vars`. */
   readonly secrets: string;
-  /** The path of the project's wrangler. Errors: a `Refusal` if it is not installed. */
+  /** The path of the project's wrangler. Errors: a `Refusal` if wrangler is not installed. */
   readonly wrangler: string;
 }
 
 export interface Migrations {
   readonly folders: readonly string[];
-  /** The migrations of the engine, then of the project, in the order in which wrangler applies them. */
+  /** The migrations of the engine, followed by the migrations of the project, in the order in which wrangler applies them. */
   files(): Migration[];
 }
 
@@ -44,14 +44,14 @@ export interface Migration {
 }
 
 export interface ProjectOptions {
-  /** The path of a configuration file, instead of the nearest one. */
+  /** The path of a configuration file, which is used instead of the nearest configuration file. */
   config?: string | undefined;
   env?: string | undefined;
-  /** The folder from which a configuration is searched. Default: the current folder. */
+  /** The folder in which the search for a configuration file starts. Default: the current folder. */
   from?: string;
 }
 
-/** The configuration file in a folder, or in the nearest folder above it. */
+/** Finds the configuration file in a folder, or in the nearest parent folder with a configuration file. */
 export function nearestConfig(from: string): string | undefined {
   for (let folder = resolve(from); ; folder = dirname(folder)) {
     const found = CONFIGS.map((name) => join(folder, name)).find((file) => existsSync(file));
@@ -72,7 +72,9 @@ export function findProject({ config, env, from = process.cwd() }: ProjectOption
 
 export const checkout = () => projectAt(join(ROOT, "wrangler.jsonc"));
 
-/** Reads the project with this configuration file. Errors: a `Refusal` if the file cannot be read or does not have the environment. */
+/**
+ * Reads the project that a configuration file describes. Errors: a `Refusal` if the file cannot be read or does not have the environment.
+ */
 export function projectAt(config: string, env?: string): Project {
   const root = dirname(config);
   const read = configOf(readConfig(config), env);
@@ -95,7 +97,7 @@ export function mainOf({ main = "src/index.ts" }: Config): string {
   return posix.normalize(main.replaceAll("\\", "/"));
 }
 
-/** The path of the wrangler that a folder resolves. Errors: a `Refusal` with the command that installs wrangler. */
+/** The path of the wrangler that a script in the folder would import. Errors: a `Refusal` with the command that installs wrangler. */
 export function wranglerOf(root: string): string {
   try {
     const manifest = createRequire(join(root, "package.json")).resolve("wrangler/package.json");
@@ -105,7 +107,10 @@ export function wranglerOf(root: string): string {
   }
 }
 
-/** The engine's migrations have their own table, so that the names of a project's migrations cannot collide with the engine's. */
+/**
+ * The engine's migrations have their own table, so that the names of a project's migrations cannot collide with the names of the engine's
+ * migrations.
+ */
 export const ENGINE_MIGRATIONS = { folder: join(packageFolder(), "migrations"), table: "millrace_migrations" };
 
 /** Finds the migrations as wrangler does: by the folder and the pattern of the binding `DB`. */
@@ -141,7 +146,7 @@ function choicesOf(pattern: string): string[] {
   return choices === "" ? [pattern] : choices.split(",").flatMap((choice) => choicesOf(posix.normalize(`${before}${choice}${after}`)));
 }
 
-/** Compares migration paths as wrangler does: by path segment, numeric prefixes by value, then by code unit. */
+/** Compares migration paths as wrangler does: by path segment. Numeric prefixes are compared by value, other text by code unit. */
 function comparePaths(one: readonly string[], other: readonly string[]): number {
   const at = one.findIndex((part, index) => part !== other[index]);
   const [a, b] = [one[at], other[at]];

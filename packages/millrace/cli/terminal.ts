@@ -2,17 +2,20 @@ import { stripVTControlCharacters, styleText } from "node:util";
 
 type Style = "bold" | "dim" | "green" | "red" | "yellow" | "cyan";
 
-/** Colours a text, if standard output is a terminal and NO_COLOR is not set. */
+/** Adds a colour to a text, if standard output is a terminal and NO_COLOR is not set. */
 export function paint(style: Style, text: string): string {
   return styleText(style, text, { stream: process.stdout });
 }
 
-/** Removes line breaks, escape sequences and direction marks from a text of another party, so that a terminal only prints it. */
+/**
+ * Removes line breaks, escape sequences and direction marks from an untrusted text, so that a terminal prints the text without interpreting
+ * it.
+ */
 export function oneLine(text: string): string {
   return stripVTControlCharacters(text).replace(UNSEEN, " ").trim();
 }
 
-/** Control characters, line separators and format characters, without the joiners that some scripts need. */
+/** Matches control characters, line separators and format characters, except the zero-width joiners that some writing systems need. */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]+/gv;
 
 export function say(line = ""): void {

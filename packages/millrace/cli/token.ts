@@ -16,8 +16,8 @@ import { findStatement, listStatement, mintStatements, revokeStatements } from "
 type Row = Record<string, string | number | null>;
 
 /**
- * `npx millrace token`: mints, lists and revokes tokens in a local or, with `--remote`, a deployed database. A token and a sign-in link are
- * printed on stdout, all other text on stderr.
+ * `npx millrace token`: mints, lists and revokes tokens in a local or, with `--remote`, a deployed database. Prints a token or a sign-in
+ * link on stdout, and all other text on stderr.
  */
 async function token({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
@@ -68,7 +68,7 @@ async function token({ args }: Call): Promise<number> {
 }
 
 async function locally(project: Project, sql: string): Promise<Row[]> {
-  // Tests set the state folder of their own engine.
+  // In tests, MILLRACE_STATE names the state folder of the test's own engine.
   const state = process.env.MILLRACE_STATE ?? join(project.stateFolder, "state");
   if (!existsSync(state))
     throw new Refusal("There is no local engine yet: start one with npx millrace dev. For a deployed one, add --remote.");

@@ -16,7 +16,7 @@ const at = document.getElementById("console");
 if (at) {
   followLive();
   void begin();
-  // A sign-in link in an open page only changes the fragment.
+  // If the user opens a sign-in link in this page, only the URL's fragment changes, so that the page does not reload.
   addEventListener("hashchange", () => location.hash.startsWith("#code=") && void begin());
   render(<Console />, at);
 }

@@ -1,4 +1,4 @@
--- The tables of the engine. All names begin with millrace_, so that they never collide with the tables of your app.
+-- The tables of the engine. All names begin with millrace_, so that the names never collide with names of the app.
 
 CREATE TABLE millrace_actions (
   id           TEXT    NOT NULL PRIMARY KEY,
@@ -40,12 +40,12 @@ CREATE INDEX millrace_actions_by_instance ON millrace_actions (tenant_id, instan
 CREATE TABLE millrace_alerts (
   id             TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
   rule           TEXT    NOT NULL,
-  -- The labels of the group as JSON, sorted by name.
+  -- The labels of the group to which the alert applies, as JSON, sorted by name.
   labels         TEXT    NOT NULL,
   state          TEXT    NOT NULL CHECK (state IN ('pending', 'firing', 'resolved')),
   severity       TEXT    NOT NULL CHECK (severity IN ('warning', 'critical')),
   value          REAL    NOT NULL,
-  -- Number of occurrences. NULL when the rule is about a level.
+  -- The number of occurrences. NULL if the rule compares a level.
   count          INTEGER,
   -- At most three ids of affected instances or messages, as JSON.
   examples       TEXT    NOT NULL,
@@ -54,16 +54,16 @@ CREATE TABLE millrace_alerts (
   milder_since   INTEGER,
   quiet_since    INTEGER,
   fired_at       INTEGER CHECK (state = 'pending' OR fired_at IS NOT NULL),
-  -- The last notification: time and severity.
+  -- The time and the severity of the last notification.
   told_at        INTEGER,
   told_severity  TEXT    CHECK (told_severity IN ('warning', 'critical') AND told_at IS NOT NULL OR told_severity IS NULL AND told_at IS NULL),
   last_at        INTEGER NOT NULL,
   updated_at     INTEGER NOT NULL,
   resolved_at    INTEGER CHECK ((state = 'resolved') = (resolved_at IS NOT NULL)),
-  -- No notification before this time.
+  -- No notification is sent before this time.
   muted_until    INTEGER,
   mute_reason    TEXT    CHECK ((mute_reason IS NULL) = (muted_until IS NULL)),
-  -- Incremented by each write. Of two writes based on the same version, the second is refused.
+  -- Each write increments the version. If two writes are based on the same version, the second write is refused.
   version        INTEGER NOT NULL CHECK (version >= 1)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX millrace_alerts_open ON millrace_alerts (rule, labels) WHERE state <> 'resolved';
@@ -73,17 +73,18 @@ CREATE INDEX millrace_alerts_muted ON millrace_alerts (muted_until) WHERE muted_
 CREATE TABLE millrace_approvals (
   instance_id TEXT    NOT NULL,
   step        TEXT    NOT NULL,
-  -- The instance id and a digest of the step, so that the id alone finds the row by the first column of the primary key.
+  -- The instance id and a digest of the step. Because the id contains the instance id, a query by id can use the primary key, whose first
+  -- column is the instance id.
   id          TEXT    NOT NULL CHECK (id GLOB instance_id || '-*'),
   tenant_id   TEXT    NOT NULL,
   workflow    TEXT    NOT NULL,
   question    TEXT    NOT NULL CHECK (length(question) <= 500),
   details     TEXT    CHECK (details IS NULL OR json_valid(details)),
   state       TEXT    NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'approved', 'rejected')),
-  -- The decision when the deadline passes without an answer.
+  -- The decision that applies if nobody answers before the deadline.
   otherwise   TEXT    NOT NULL CHECK (otherwise IN ('approve', 'reject')),
   due_at      INTEGER NOT NULL,
-  -- NULL when the deadline passed without an answer.
+  -- The person or token that decided. NULL if nobody answered before the deadline.
   decided_by  TEXT,
   reason      TEXT,
   asked_at    INTEGER NOT NULL,
@@ -103,7 +104,7 @@ CREATE TABLE millrace_bulk_actions (
   actor         TEXT    NOT NULL,
   verb          TEXT    NOT NULL,
   reason        TEXT    NOT NULL,
-  -- The filter, or the number of ids, and the ramp, the rate and the bounds.
+  -- The request: the filter or the number of ids, the ramp, the rate, and the bounds.
   asked         TEXT    NOT NULL CHECK (json_valid(asked)),
   -- Distinguishes a repeated request from a reused key.
   fingerprint   TEXT    NOT NULL,
@@ -111,14 +112,14 @@ CREATE TABLE millrace_bulk_actions (
   why           TEXT,
   pass          INTEGER NOT NULL DEFAULT 1 CHECK (pass >= 1),
   instance_id   TEXT    NOT NULL,
-  -- Number of items. NULL only within the write that creates the row.
+  -- The number of items. NULL only until the write that creates the row is complete.
   matched       INTEGER,
   done          INTEGER NOT NULL DEFAULT 0,
   skipped       INTEGER NOT NULL DEFAULT 0,
   failed        INTEGER NOT NULL DEFAULT 0,
-  -- Number of items whose outcome has been checked.
+  -- The number of items whose outcome the engine has checked.
   looked        INTEGER NOT NULL DEFAULT 0,
-  -- Start of the stage under evaluation, and the skipped and failed items before it.
+  -- The number of the first item in the current stage, and the numbers of items that were skipped and failed before this stage.
   stage_from    INTEGER NOT NULL DEFAULT 0,
   stage_skipped INTEGER NOT NULL DEFAULT 0,
   stage_failed  INTEGER NOT NULL DEFAULT 0,
@@ -136,7 +137,7 @@ CREATE TABLE millrace_bulk_items (
   result    TEXT    NOT NULL CHECK (result IN ('done', 'skipped', 'failed')),
   n         INTEGER NOT NULL,
   target    TEXT    NOT NULL,
-  -- Reason of a skip or failure: its error code, and a sentence.
+  -- The reason why the item was skipped or failed: an error code and a sentence.
   code      TEXT,
   why       TEXT,
   at        INTEGER NOT NULL,
@@ -152,15 +153,15 @@ CREATE TABLE millrace_bulk_lists (
 ) STRICT;
 
 CREATE TABLE millrace_causes (
-  -- Empty for causes without a tenant.
+  -- The empty string for a cause that belongs to no tenant.
   tenant_id    TEXT    NOT NULL,
   kind         TEXT    NOT NULL CHECK (kind IN ('letter', 'instance')),
-  -- A digest of place, type, step, code and the message without its variable parts.
+  -- A digest of the place, the type, the step, the code, and the error message without variable parts.
   id           TEXT    NOT NULL,
-  -- The queue of dead letters, the workflow of instances.
+  -- For dead letters, the queue. For instances, the workflow.
   place        TEXT    NOT NULL,
   message_type TEXT,
-  -- Without the key of an item, which may contain data of users.
+  -- The name of the step without the key of an item, because this key may contain user data.
   step         TEXT,
   code         TEXT    NOT NULL,
   count        INTEGER NOT NULL CHECK (count >= 0),
@@ -174,7 +175,7 @@ CREATE TABLE millrace_counts (
   span    TEXT    NOT NULL CHECK (span IN ('minute', 'hour', 'ever')),
   at      INTEGER NOT NULL CHECK (at >= 0),
   body    TEXT    NOT NULL CHECK (json_valid(body)),
-  -- Used only where span is ever. Each import of tallies increments it, and a late import is refused.
+  -- Only used in the row whose span is ever. Each import of counts increments the version, so that an outdated import is refused.
   version INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (span, at)
 ) STRICT, WITHOUT ROWID;
@@ -221,22 +222,22 @@ CREATE INDEX millrace_dead_letters_by_subject ON millrace_dead_letters (tenant_i
 
 CREATE TABLE millrace_divergences (
   kind      TEXT    NOT NULL,
-  -- The id of an instance, message or dead letter, or a digest for things with names given by users.
+  -- The id of an instance, a message or a dead letter. For an object that a user named, a digest of the name.
   what      TEXT    NOT NULL,
-  -- NULL when it belongs to no tenant.
+  -- NULL if the divergence belongs to no tenant.
   tenant_id TEXT,
-  -- The check that found it, and the place from which a slice of that check finds it first.
+  -- The check that found the divergence, and the position at which this check must start to find the divergence first.
   found_by  TEXT    NOT NULL,
   place     TEXT    NOT NULL,
-  -- The values of both sides.
+  -- The two values that differ.
   says      TEXT    NOT NULL,
   state     TEXT    NOT NULL CHECK (state IN ('suspected', 'mending', 'open', 'mended', 'gone')),
   first_at  INTEGER NOT NULL,
   seen_at   INTEGER NOT NULL,
   times     INTEGER NOT NULL DEFAULT 1 CHECK (times >= 1),
-  -- Number of repairs.
+  -- The number of repairs so far.
   mends     INTEGER NOT NULL DEFAULT 0 CHECK (mends >= 0),
-  -- Time of the next check.
+  -- The time of the next check of this divergence.
   look_at   INTEGER CHECK ((look_at IS NULL) = (state IN ('mended', 'gone'))),
   ended_at  INTEGER CHECK ((ended_at IS NULL) = (look_at IS NOT NULL)),
   PRIMARY KEY (kind, what)
@@ -246,9 +247,9 @@ CREATE INDEX millrace_divergences_by_state ON millrace_divergences (state, first
 CREATE INDEX millrace_divergences_by_tenant ON millrace_divergences (tenant_id, state, first_at, what);
 
 CREATE TABLE millrace_failed_deliveries (
-  -- Empty for messages without a tenant.
+  -- The empty string for a message that belongs to no tenant.
   tenant_id       TEXT    NOT NULL,
-  -- The id of the dead letter that the message may become.
+  -- The id that the dead letter will have if the message becomes a dead letter.
   letter          TEXT    NOT NULL,
   code            TEXT,
   error           TEXT    NOT NULL,
@@ -275,7 +276,7 @@ CREATE TABLE millrace_inbox (
   generation   INTEGER NOT NULL DEFAULT 1 CHECK (generation >= 1),
   position     INTEGER NOT NULL,
   class        TEXT    NOT NULL CHECK (class IN ('commit', 'keyed', 'lookup', 'natural', 'once')),
-  -- A write that would break the fence sets this to NULL, which aborts its whole batch.
+  -- A write with an outdated fencing token sets the state to NULL. This violates NOT NULL and aborts the whole batch of the write.
   state        TEXT    NOT NULL CHECK (state IN ('claimed', 'failed', 'in_doubt', 'confirmed', 'done', 'superseded')),
   epoch        INTEGER NOT NULL CHECK (epoch >= 1),
   token        TEXT    NOT NULL,
@@ -328,9 +329,9 @@ CREATE TABLE millrace_instances (
   due_at          INTEGER,
   lost            TEXT,
   undone          INTEGER NOT NULL DEFAULT 0 CHECK (undone IN (0, 1)),
-  -- The id of the pause that keeps it from starting.
+  -- The id of the pause because of which the instance does not start.
   held_by         TEXT,
-  -- By the name of a step, its last report: label, attempt, share, done, of, text, time.
+  -- The last progress report of each step, by the name of the step: label, attempt, share, done, of, text, time.
   progress        TEXT    CHECK (progress IS NULL OR json_valid(progress))
 ) STRICT;
 CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
@@ -361,9 +362,10 @@ CREATE TABLE millrace_lanes (
   why       TEXT,
   depth     INTEGER NOT NULL,
   oldest_at INTEGER,
-  -- The head as JSON, without its payload. NULL for an empty lane that an operator has paused.
+  -- The first message of the lane as JSON, without the payload. NULL if the lane is empty. An empty lane has a row only while an operator
+  -- has paused the lane.
   head      TEXT,
-  -- The ids of the instances that it waits for, as JSON.
+  -- The ids of the instances for which the lane waits, as JSON.
   ahead     TEXT    NOT NULL,
   noted_at  INTEGER NOT NULL,
   PRIMARY KEY (tenant_id, lane, key)
@@ -397,16 +399,17 @@ CREATE INDEX millrace_outbox_refused ON millrace_outbox (attempts) WHERE error I
 CREATE INDEX millrace_outbox_by_payload ON millrace_outbox (id) WHERE instr(body, 'r2://') > 0;
 
 CREATE TABLE millrace_pauses (
-  -- workflow or queue, its name, and the tenant, with slashes between. It ends with the slash for all tenants.
+  -- Three parts with slashes between them: the word workflow or queue, its name, and the tenant. A pause for all tenants ends with the
+  -- slash.
   id         TEXT    NOT NULL PRIMARY KEY CHECK (id GLOB '*/*/' || tenant_id),
-  -- Empty for all tenants.
+  -- The empty string if the pause applies to all tenants.
   tenant_id  TEXT    NOT NULL,
   actor      TEXT    NOT NULL,
   reason     TEXT    NOT NULL,
   since      INTEGER NOT NULL,
-  -- The cause of the failures, if the breaker of a workflow has paused it.
+  -- The cause of the failures, if the circuit breaker paused the workflow.
   cause      TEXT,
-  -- NULL while it is paused.
+  -- NULL while the workflow or queue is paused.
   resumed_at INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX millrace_pauses_resumed ON millrace_pauses (resumed_at) WHERE resumed_at IS NOT NULL;
@@ -435,11 +438,11 @@ CREATE TABLE millrace_schedules (
   time_zone  TEXT    NOT NULL,
   command    TEXT    NOT NULL,
   payload    TEXT    NOT NULL CHECK (json_valid(payload)),
-  -- A run that is later than this is missed.
+  -- A run that would start later than this after its time is skipped and recorded as missed.
   late_ms    INTEGER NOT NULL CHECK (late_ms >= 0),
   state      TEXT    NOT NULL CHECK (state IN ('active', 'paused')),
   next_at    INTEGER,
-  -- Incremented by each change: a run that was due under an older revision does not affect the newer one.
+  -- Each change increments the revision, so that a run of an older revision does not change the row of a newer revision.
   revision   INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
   changed_at INTEGER NOT NULL,
   changed_by TEXT    NOT NULL,
@@ -450,11 +453,11 @@ CREATE INDEX millrace_schedules_due ON millrace_schedules (next_at) WHERE next_a
 
 CREATE TABLE millrace_sequences (
   id       BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-  -- One more than the number of the last message, because numbers begin with 0 or 1.
+  -- The number of the last message plus one, because the number of the first message may be 0.
   last     INTEGER NOT NULL CHECK (last > before),
-  -- The value of last that the writer read. If another write came between, last is set to NULL and the write is refused.
+  -- The value of last that the writer had read. If last has changed since, the write sets last to NULL and is therefore refused.
   before   INTEGER NOT NULL CHECK (before >= 0),
-  -- Skipped places, the newest hundred, as a JSON list. A late message at one of these is not a duplicate.
+  -- The newest hundred numbers that were skipped, as a JSON list. A late message with such a number is not a duplicate.
   missing  TEXT    NOT NULL DEFAULT '[]',
   moved_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -465,7 +468,7 @@ CREATE TABLE millrace_sign_in_codes (
   token_id   TEXT    NOT NULL,
   reason     TEXT    NOT NULL CHECK (length(reason) BETWEEN 1 AND 500),
   expires_at INTEGER NOT NULL,
-  -- The token that was issued for this code. NULL until then.
+  -- The token that was issued for this code. NULL until the code is used.
   used_by    TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX millrace_sign_in_codes_by_tenant ON millrace_sign_in_codes (tenant_id, expires_at);
@@ -485,7 +488,7 @@ CREATE TABLE millrace_stated_events (
   id             BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
   fingerprint    BLOB    NOT NULL CHECK (length(fingerprint) = 32),
   said           BLOB    NOT NULL CHECK (length(said) = 16),
-  -- NULL when the event started a job. Then the correlation id is the id of the event.
+  -- NULL if the event started a job, because the correlation id is then the id of the event.
   correlation_id TEXT,
   stated_at      INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -497,7 +500,7 @@ CREATE TABLE millrace_tags (
   instance_id TEXT    NOT NULL,
   PRIMARY KEY (tenant_id, tag, accepted_at, instance_id)
 ) STRICT, WITHOUT ROWID;
--- The tags of an instance are in its message. These triggers keep the table equal to them.
+-- The message of an instance contains the tags of the instance. These triggers update the table when the tags change.
 CREATE TRIGGER millrace_instance_tagged AFTER INSERT ON millrace_instances WHEN NEW.envelope->'tags' IS NOT NULL BEGIN INSERT INTO millrace_tags (tenant_id, tag, accepted_at, instance_id) SELECT DISTINCT NEW.tenant_id, value, NEW.accepted_at, NEW.id FROM json_each(NEW.envelope, '$.tags'); END;
 CREATE TRIGGER millrace_instance_retagged AFTER UPDATE OF envelope, accepted_at ON millrace_instances WHEN OLD.envelope->'tags' IS NOT NEW.envelope->'tags' OR (OLD.accepted_at <> NEW.accepted_at AND OLD.envelope->'tags' IS NOT NULL) BEGIN DELETE FROM millrace_tags WHERE tenant_id = OLD.tenant_id AND tag IN (SELECT value FROM json_each(OLD.envelope, '$.tags')) AND accepted_at = OLD.accepted_at AND instance_id = OLD.id; INSERT INTO millrace_tags (tenant_id, tag, accepted_at, instance_id) SELECT DISTINCT NEW.tenant_id, value, NEW.accepted_at, NEW.id FROM json_each(NEW.envelope, '$.tags'); END;
 CREATE TRIGGER millrace_instance_untagged AFTER DELETE ON millrace_instances WHEN OLD.envelope->'tags' IS NOT NULL BEGIN DELETE FROM millrace_tags WHERE tenant_id = OLD.tenant_id AND tag IN (SELECT value FROM json_each(OLD.envelope, '$.tags')) AND accepted_at = OLD.accepted_at AND instance_id = OLD.id; END;
@@ -510,7 +513,7 @@ CREATE TABLE millrace_tallies (
 
 CREATE TABLE millrace_tenant_objects (
   tenant_id TEXT    NOT NULL,
-  -- The binding of the class.
+  -- The name of the binding for the class of the Durable Object.
   binding   TEXT    NOT NULL CHECK (binding IN ('ROOMS', 'PULL_QUEUES')),
   name      TEXT    NOT NULL,
   PRIMARY KEY (tenant_id, binding, name)
@@ -525,7 +528,7 @@ CREATE TABLE millrace_tokens (
   scopes     TEXT    NOT NULL CONSTRAINT scopes_are_words CHECK
     (scopes GLOB '[a-z]*' AND scopes NOT GLOB '*[^a-z0-9_:. -]*' AND scopes NOT GLOB '* [^a-z]*' AND scopes NOT GLOB '* '),
   created_at INTEGER NOT NULL,
-  -- NULL means never: only a local engine creates such a token.
+  -- NULL if the token never expires. Only a local engine creates such a token.
   expires_at INTEGER,
   minted_by  TEXT,
   used_at    INTEGER,

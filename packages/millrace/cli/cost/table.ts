@@ -12,7 +12,7 @@ const BASES = {
   nothing: () => "not known **",
 };
 
-/** The cost of each workflow as a table. With `runs`, the costs are for that many runs of each workflow a month. */
+/** The cost of each workflow as a table. With `runs`, the costs are for this number of runs of each workflow per month. */
 export function costTable({ workflows, month, fixed, prices_of }: Costs, runs: number | undefined): string {
   const rows = [...workflows]
     .sort((a, b) => monthly(b, runs) - monthly(a, runs) || b.runs_seen - a.runs_seen)

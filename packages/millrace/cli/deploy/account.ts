@@ -4,7 +4,7 @@ import type { Project } from "../project.ts";
 import { oneLine } from "../terminal.ts";
 import { runProjectWrangler } from "./wrangler.ts";
 
-/** Attempts at a request that Cloudflare rate-limits. */
+/** Maximum number of attempts at a request that Cloudflare rate-limits. */
 const TRIES = 4;
 /** The longest pause before a request is repeated, in seconds. */
 const MOST_SECONDS = 60;
@@ -16,9 +16,9 @@ interface Answer<T> {
   result_info?: { total_pages?: number; total_count?: number };
 }
 
-/** The codes of D1, R2 and Queues for a name that already exists. */
+/** The error codes of D1, R2 and Queues if a name already exists. */
 const EXISTS = [7502, 10004, 11009];
-/** The code for an account without R2. */
+/** The error code for an account that does not have R2. */
 const NO_R2 = 10042;
 
 class ApiError extends Refusal {
@@ -32,7 +32,7 @@ class ApiError extends Refusal {
   }
 }
 
-/** The API of a Cloudflare account, with the login of wrangler. */
+/** A client for the API of a Cloudflare account, which uses the login of wrangler. */
 export class Account {
   readonly id: string;
   readonly #headers: Record<string, string>;
@@ -54,7 +54,7 @@ export class Account {
     return id ? account : new Account(await account.#only(), headers, say, stop);
   }
 
-  /** The result of a GET below the account. Undefined for 404. */
+  /** The result of a GET request for a path of the account. Undefined if the status is 404. */
   async find<T>(path: string, what: string): Promise<T | undefined> {
     try {
       return (await this.#ask<T>("GET", `/accounts/${this.id}${path}`, `read ${what}`)).result;
@@ -71,12 +71,12 @@ export class Account {
       const { result, result_info } = await this.#ask<T[]>("GET", at, `read ${what}`);
       all.push(...result);
       const { total_pages = 1, total_count } = result_info ?? {};
-      // Some lists do not return total_pages. An empty page ends a list that has become shorter.
+      // Some lists do not return total_pages. An empty page is then the end of the list.
       if (result.length === 0 || (total_count === undefined ? page >= total_pages : all.length >= total_count)) return all;
     }
   }
 
-  /** Creates a resource. Undefined if it exists. */
+  /** Creates a resource. Undefined if the resource already exists. */
   async make<T>(path: string, what: string, body: object): Promise<T | undefined> {
     try {
       return (await this.#ask<T>("POST", `/accounts/${this.id}${path}`, `create ${what}`, body)).result;

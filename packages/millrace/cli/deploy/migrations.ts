@@ -10,7 +10,7 @@ import { configOf, readConfig } from "../wiring/config.ts";
 import type { Account } from "./account.ts";
 import { type Run, runProjectWrangler } from "./wrangler.ts";
 
-/** Locks the project against a second deployment. Returns the release. */
+/** Locks the project, so that no second deployment starts. Returns a function that releases the lock. */
 export function lockDeployment(project: Project): () => void {
   const folder = join(project.stateFolder, "deploy");
   closedFolder(project.stateFolder);
@@ -18,7 +18,7 @@ export function lockDeployment(project: Project): () => void {
   return takeTurn(folder, `Another deployment or remote migration runs in ${project.root}.`);
 }
 
-/** A table with one row: the name of the Worker that uses the database. */
+/** A table with one row, which contains the name of the Worker that uses the database. */
 const OWNER = "millrace_worker";
 
 interface Remote {
@@ -40,7 +40,7 @@ export async function remoteDatabase(account: Account, project: Project, databas
   return { migrations: files.filter(({ table, name }) => !applied.has(`${table}/${name}`)), owner };
 }
 
-/** Records the Worker that uses a remote database. Errors: a `Refusal` if another deployment recorded another Worker meanwhile. */
+/** Records the Worker that uses a remote database. Errors: a `Refusal` if a concurrent deployment recorded a different Worker. */
 export async function claimDatabase(account: Account, database: string, { name: worker, ...of }: Claim): Promise<void> {
   const name = `'${worker.replaceAll("'", "''")}'`;
   await account.query(
@@ -55,7 +55,7 @@ export async function claimDatabase(account: Account, database: string, { name: 
 interface Claim {
   name: string;
   database: string;
-  /** True replaces another Worker as the user of the database. */
+  /** If true, a different Worker that is recorded as the user of the database is replaced. */
   takes: boolean;
 }
 
@@ -69,7 +69,7 @@ export function assertOwner(database: string, owner: string | undefined, worker:
 
 /**
  * Applies migrations to a remote database with wrangler. A temporary configuration names the engine's folder of migrations. `left` returns
- * the migrations that are missing after a failure. Errors: a `Refusal` that names the first of them.
+ * the migrations that are missing after a failure. Errors: a `Refusal` that names the first missing migration.
  */
 export async function applyRemotely(
   project: Project,
@@ -97,7 +97,7 @@ async function apply(project: Project, missing: readonly Migration[], how: Run):
     const migrations_dir = relative(dirname(config), folder).replaceAll("\\", "/");
     const { env, name } = project;
     const own = { name, account_id, d1_databases: [{ ...bound, migrations_dir, migrations_table: table }] };
-    // With the name of the environment, wrangler reads its login from the same .env files.
+    // The name of the environment is passed, so that wrangler reads its login from the .env files of this environment.
     const all = { ...own, compatibility_date: "2026-10-01", ...(env !== undefined && { env: { [env]: own } }) };
     writeFileSync(config, JSON.stringify(all));
     await runProjectWrangler(project, "apply the engine's migrations", args, { ...how, config });

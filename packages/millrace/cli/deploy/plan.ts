@@ -8,7 +8,7 @@ import { assertOwner, remoteDatabase } from "./migrations.ts";
 import { KEY, type Resources } from "./resources.ts";
 
 export interface Plan {
-  /** The id of the database. Undefined if it must be created. */
+  /** The id of the database. Undefined if the database does not exist yet. */
   database: string | undefined;
   buckets: string[];
   queues: string[];
@@ -27,9 +27,9 @@ interface Queue {
 }
 
 interface Given {
-  /** True if the caller passes the key of the existing instances. */
+  /** True if the caller passes the secret key that the existing instances use. */
   hasKey?: boolean;
-  /** True if the database may be taken from another Worker. */
+  /** True if this deployment may use a database that another Worker uses. */
   takesDatabase?: boolean;
 }
 
@@ -89,7 +89,7 @@ async function databaseOf(account: Account, { database: { name, id } }: Resource
   );
 }
 
-/** Upstream keys derive from the secret: a new secret would repeat completed effects. */
+/** Upstream keys are derived from the secret, so that a new secret would repeat completed effects. */
 async function assertNoInstances(account: Account, database: string, { worker }: Resources): Promise<void> {
   const rows = await account.query(database, anyInstance.text).catch((error: unknown) => {
     if (error instanceof Refusal && error.message.includes("no such table")) return [];

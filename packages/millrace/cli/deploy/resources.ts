@@ -2,7 +2,7 @@ import { Refusal } from "../command.ts";
 import { DATABASE } from "../project.ts";
 import type { Config } from "../wiring/config.ts";
 
-/** The fields of a configuration that name resources of the account. */
+/** The fields of a configuration that contain names of resources in the account. */
 export interface Deployed extends Config {
   account_id?: string;
   triggers?: { crons?: string[] };
@@ -28,7 +28,7 @@ export interface Resources {
 /** The secret from which upstream keys are derived. */
 export const KEY = "MILLRACE_KEY";
 
-/** The resources that a configuration names. Errors: a `Refusal` with the wrong or missing line. */
+/** The resources whose names a configuration contains. Errors: a `Refusal` that contains the wrong or missing line. */
 export function resourcesOf(config: Deployed, worker: string, file: string): Resources {
   const { d1_databases = [], r2_buckets = [], queues: { producers = [], consumers = [] } = {}, workflows = [], exports = {} } = config;
   const bound = d1_databases.find(({ binding }) => binding === DATABASE);

@@ -10,8 +10,8 @@ import { settingsIn } from "../disk.ts";
 import { KEY } from "./resources.ts";
 
 /**
- * Values for missing secrets: from a file, from the terminal without echo, or for `MILLRACE_KEY` a new random key. Errors: a `Refusal`
- * with the names of secrets that still have no value.
+ * Returns values for missing secrets: from a file, from the terminal without echo, or a new random key for `MILLRACE_KEY`. Errors: a
+ * `Refusal` with the names of secrets that still have no value.
  */
 export async function valuesOf(names: readonly string[], given: Given, isAsking: boolean): Promise<Record<string, string>> {
   const lacking = names.filter((name) => !given[name] && name !== KEY);
@@ -27,7 +27,7 @@ export async function valuesOf(names: readonly string[], given: Given, isAsking:
 
 /**
  * Passes the secrets to a deployment in an open file, because all users of a machine can read a command line. The file is unlinked before
- * the secrets are written: a killed command leaves none behind.
+ * the secrets are written, so that a killed command leaves no file with secrets.
  */
 export async function withSecretsFile<T>(
   folder: string,
@@ -54,7 +54,10 @@ type Given = Readonly<Record<string, string | undefined>>;
 /** The minimum length of the key. 16 random characters have about 96 bits. */
 export const KEY_LEAST = 16;
 
-/** Parses a file of secrets: lines NAME=value, or JSON. Errors: a `Refusal` with the place of the mistake, without values. */
+/**
+ * Parses a file of secrets, which contains lines NAME=value or a JSON object. Errors: a `Refusal` with the line or the name of the mistake,
+ * without secret values.
+ */
 export function secretsIn(file: string): Given {
   const text = settingsIn(file);
   const given = text.trimStart().startsWith("{") ? objectIn(file, text) : parseEnv(text);
@@ -68,7 +71,7 @@ export function secretsIn(file: string): Given {
   return given;
 }
 
-/** Parses JSON. The message of the parser is not used, because it quotes the text. */
+/** Parses JSON. The parser's error message is not used, because the message quotes the secrets. */
 function objectIn(file: string, text: string): Given {
   try {
     return JSON.parse(text) as Given;

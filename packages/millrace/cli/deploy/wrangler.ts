@@ -9,7 +9,7 @@ import type { Project } from "../project.ts";
 
 export interface Run {
   account?: string | undefined;
-  /** A configuration in place of the project's. */
+  /** The path of a configuration file that wrangler uses instead of the project's configuration. */
   config?: string;
   /** A file descriptor that wrangler reads as /dev/stdin. */
   input?: number | undefined;
@@ -39,7 +39,7 @@ export async function runProjectWrangler(
   throw new Refusal(`Could not ${doing}: ${errorOf(`${out}\n${err}`)}`);
 }
 
-/** The error of wrangler, with the reason from Cloudflare, which wrangler prints on a later line. */
+/** The error of wrangler, with Cloudflare's reason, which wrangler prints on a line after the error. */
 function errorOf(output: string): string {
   const error = lastError(output);
   const reason = /^\s*(\S.*\[code: \d+\])\s*$/m.exec(output)?.[1];

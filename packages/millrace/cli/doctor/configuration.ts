@@ -9,24 +9,24 @@ import type { Finding } from "./finding.ts";
 
 /** The oldest compatibility date that is tested. */
 export const OLDEST_DATE = "2026-10-01";
-/** Flags that the engine needs, with the consequence of their absence. */
+/** Compatibility flags that the engine needs, each with the consequence if the flag is missing. */
 const FLAGS = {
   nodejs_compat: "modules of Node are missing",
   global_fetch_strictly_public: "a webhook to a host of your own zone bypasses the zone's rules",
   queue_consumer_no_wait_for_wait_until: "each batch waits for work that continues after its messages are settled",
 };
-/** Limits that an instance needs. The defaults of the platform are lower. */
+/** The platform limits that an instance needs, which are higher than the platform's defaults. */
 const LIMITS = { subrequests: 10_000_000, cpu_ms: 300_000 };
 
-/** The ways to write a cron trigger for each minute. */
+/** The different texts of a cron trigger that runs every minute. */
 const EACH_MINUTE = /^(\*|0-59)(\/1)?\s+(\*|0-23)(\/1)?\s+(\*|1-31)(\/1)?\s+(\*|1-12|JAN-DEC)(\/1)?\s+(\*|1-7|SUN-SAT)(\/1)?$/i;
 
 interface Compared {
-  /** The path of the configuration in messages. */
+  /** The path of the configuration file, as messages show the path. */
   file: string;
   root: string;
   worker: string;
-  /** True if the account is examined too. */
+  /** True if the Cloudflare account is also examined. */
   remote: boolean;
 }
 
@@ -56,7 +56,7 @@ function twice({ d1_databases = [], r2_buckets = [], queues = {}, workflows = []
   });
 }
 
-/** Named folders that do not exist, and assets that hide the engine's paths. */
+/** Reports folders that the configuration names and that do not exist, and assets that hide the engine's paths. */
 function folders({ d1_databases = [], assets, build }: Deployed, { file, root }: Compared): Finding[] {
   const { migrations_dir: dir, migrations_pattern } = d1_databases.find(({ binding }) => binding === DATABASE) ?? {};
   const lacks = (code: string, what: string, folder: string) =>
@@ -99,7 +99,7 @@ function secrets({ secrets, vars = {} }: Deployed, { file, remote }: Compared): 
       line: `npx wrangler secret put ${name}`,
       stops: true,
     }));
-  // A remote check asks the account whether the deployed Worker has the key.
+  // The key is not checked here in a remote check, which asks the account whether the deployed Worker has the key.
   if (remote || secrets?.required?.includes(KEY)) return [];
   const line = `"secrets": { "required": ${JSON.stringify([...(secrets?.required ?? []), KEY])} }`;
   return [
@@ -154,7 +154,10 @@ function settings(config: Deployed, { file }: Compared): Finding[] {
   ];
 }
 
-/** Resources that two environments name. The second environment would use the resources of the first, so neither can be deployed. */
+/**
+ * Reports resources whose names occur in two environments. Neither environment can be deployed, because both environments would use the
+ * same resource.
+ */
 export function sharedNames(config: Deployed, file: string, deployed: string | undefined): Finding[] {
   const environments = [undefined, ...Object.keys(config.env ?? {})].map((env) => ({ env, own: configOf(config, env) as Deployed }));
   const seen = new Map<string, { env: string | undefined }>();
@@ -179,7 +182,7 @@ export function sharedNames(config: Deployed, file: string, deployed: string | u
 interface Named {
   kind: string;
   name: string | undefined;
-  /** The field that differs between environments. */
+  /** The name of the field whose value must differ between environments. */
   as?: string;
 }
 

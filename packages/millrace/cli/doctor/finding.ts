@@ -1,9 +1,9 @@
 import { paint, say } from "../terminal.ts";
 
 export interface Finding {
-  /** A stable name, for programs. */
+  /** A stable code of the finding, which programs can evaluate. */
   readonly code: string;
-  /** The mistake, its place and its consequence. */
+  /** A text with the mistake, its location and its consequence. */
   readonly says: string;
   /** The line to add, or the command to run. */
   readonly line?: string;

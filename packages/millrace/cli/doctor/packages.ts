@@ -16,7 +16,7 @@ interface Manifest {
 
 const manifestIn = (folder: string) => JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
 
-/** The versions of Node, wrangler and the packages of a project. */
+/** Checks the versions of Node, wrangler and the packages of a project. */
 export function versionsOf(project: Project): Record<string, string> {
   const found = ["workerd", ...Object.keys(manifestIn(MILLRACE).peerDependencies ?? {})].flatMap((name) => {
     const folder = folderOf(name, name === "workerd" ? project.wrangler : join(project.root, "package.json"));
@@ -59,7 +59,7 @@ function folderOf(name: string, from: string): string | undefined {
   return undefined;
 }
 
-/** True for a version within a range such as `^1.2.3`. */
+/** True if a version matches a range such as `^1.2.3`. */
 function isIn(version: string, range: string): boolean {
   const numbers = (text: string) => text.replace(/^\D+/, "").split(/[.-]/).map(Number);
   const [[major = 0, ...rest], [least = 0, ...leastRest]] = [numbers(version), numbers(range)];

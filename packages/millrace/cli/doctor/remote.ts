@@ -7,17 +7,17 @@ import type { Project } from "../project.ts";
 import { counted, oneLine } from "../terminal.ts";
 import type { Finding } from "./finding.ts";
 
-/** The longest time until a new workers.dev address answers. */
+/** The maximum time that a new workers.dev address needs until it answers. */
 const NEW_ADDRESS_MS = 60_000;
 const PAUSE_MS = 2000;
-/** Clock difference from which leases and tokens fail. */
+/** If the clocks differ by this time or more, leases and tokens fail. */
 const MOST_SKEW_MS = 30_000;
-/** Time since the keeper's last run after which crashed instances are not restarted. */
+/** If the keeper's last run was longer ago than this, the keeper does not work, so that crashed instances are not restarted. */
 const KEEPER_SECONDS = 90;
 
 interface Options {
   url: string | undefined;
-  /** True after the first deployment: DNS may not have the address yet. */
+  /** True immediately after the first deployment, when DNS may not have the address yet. */
   isNew: boolean;
   stop: AbortSignal;
 }
@@ -71,7 +71,7 @@ export async function remoteFindings(
   }
 }
 
-/** The address of a deployed Worker: its custom domain or its workers.dev address. */
+/** Finds the address of a deployed Worker, which is its custom domain or its workers.dev address. */
 async function addressOf(account: Account, { routes = [], route, vars }: Deployed, worker: string): Promise<string> {
   const domain = [...routes, ...(route ? [route] : [])].find((one) => typeof one === "object" && one.custom_domain);
   if (typeof domain === "object") return `https://${domain.pattern}`;

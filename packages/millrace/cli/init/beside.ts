@@ -7,9 +7,9 @@ export interface Edit extends Pick<TextFile, "as"> {
   file: string;
   before: string;
   after: string;
-  /** True hides the values in the printed diff. */
+  /** If true, the printed diff does not show the values. */
   isSecret?: boolean;
-  /** The mode that the file must have. */
+  /** The permissions that the file must have. */
   mode?: number;
 }
 
@@ -21,7 +21,7 @@ export function editOf(file: string, after: (before: string) => string): Edit {
 const withLines = (text: string, lines: string) =>
   lines === "" ? text : `${text}${text === "" || text.endsWith("\n") ? "" : "\n"}${lines}`;
 
-/** Edits .gitignore and .dev.vars, so that secrets and state are not committed. A new .gitignore ignores the packages, too. */
+/** Edits .gitignore and .dev.vars, so that secrets and state are not committed. A new .gitignore also excludes node_modules. */
 export function beside(root: string): { edits: Edit[]; notes: string[] } {
   const gitignore = editOf(join(root, ".gitignore"), (text) => {
     const missing = [...(text === "" ? ["node_modules"] : []), ".dev.vars", ".millrace", ".wrangler"].filter(
@@ -42,7 +42,7 @@ export function beside(root: string): { edits: Edit[]; notes: string[] } {
   };
 }
 
-/** True if the last matching line ignores the name. */
+/** True if the last line of the .gitignore that matches the name excludes the name. */
 function isIgnored(gitignore: string, name: string): boolean {
   let ignored = false;
   for (const line of gitignore.split("\n")) {
@@ -54,7 +54,10 @@ function isIgnored(gitignore: string, name: string): boolean {
 
 const OWNER_ONLY = 0o600;
 
-/** Adds a key to `.dev.vars`. Wrangler does not read `.env` if this file exists, so the variables of `.env` are copied. */
+/**
+ * Adds a secret key to `.dev.vars`. If `.dev.vars` exists, wrangler does not read `.env`, so the variables of `.env` are copied to
+ * `.dev.vars`.
+ */
 function secretsOf(root: string): { edit: Edit; notes: string[] } {
   const file = join(root, ".dev.vars");
   const isNew = !existsSync(file);

@@ -7,7 +7,7 @@ import { editJsonc } from "./jsonc.ts";
 import { editToml } from "./toml.ts";
 import { type Change, changed } from "./wanted.ts";
 
-/** Applies changes to a configuration. `left` are changes that cannot be inserted safely. */
+/** Applies changes to a configuration. The result `left` contains the changes that cannot be inserted safely. */
 export function edited(file: string, text: string, changes: readonly Change[]): { text: string; left: Change[] } {
   // A .json file without comments stays without comments, because other programs may read it.
   const isStrict = file.endsWith(".json") && stripComments(text) === text;
@@ -22,7 +22,7 @@ export function edited(file: string, text: string, changes: readonly Change[]): 
   return { text: now, left };
 }
 
-/** Removes the prototypes of parsed objects. */
+/** Copies parsed objects to objects without a prototype. */
 const plain = (config: Config | undefined): unknown => config && JSON.parse(JSON.stringify(config));
 
 function safely(file: string, text: string): Config | undefined {

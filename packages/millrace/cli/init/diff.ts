@@ -2,7 +2,7 @@ import { paint } from "../terminal.ts";
 
 const CONTEXT = 3;
 
-/** The difference of two texts in the format of `diff -u`, coloured on a terminal. */
+/** The difference between two texts in the format of `diff -u`. The difference is coloured if the output is a terminal. */
 export function unifiedDiff(name: string, before: string, after: string): string {
   if (before === after) return "";
   const steps = stepsOf(linesOf(before), linesOf(after));
@@ -32,12 +32,12 @@ const linesOf = (text: string) => (text === "" ? [] : text.replace(/\n$/, "").sp
 interface Step {
   kind: " " | "-" | "+";
   line: string;
-  /** The number of preceding lines in each text. */
+  /** The number of lines before this line, in the old text and in the new text. */
   before: number;
   after: number;
 }
 
-/** The shortest edit script between two lists of lines, by their longest common subsequence. */
+/** The shortest edit script between two lists of lines, computed from the longest common subsequence of the lists. */
 function stepsOf(one: readonly string[], other: readonly string[]): Step[] {
   const common = Array.from({ length: one.length + 1 }, () => new Uint16Array(other.length + 1));
   const at = (row: number, column: number) => common[row]?.[column] ?? 0;

@@ -20,7 +20,10 @@ import { Refusal } from "../command.ts";
 import { errorWords } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 
-/** A text with Unix line ends and without a byte order mark. `as` restores both for a changed text. */
+/**
+ * The text of a file, converted to Unix line ends and without a byte order mark. `as` converts a changed text to the file's line ends and
+ * byte order mark.
+ */
 export interface TextFile {
   readonly text: string;
   as(text: string): string;
@@ -41,16 +44,16 @@ export function readText(file: string): TextFile {
 
 export interface Written {
   readonly file: string;
-  /** The expected current text. Empty for a new file. */
+  /** The text that the file must have before the edit. Empty for a new file. */
   readonly before: string;
   readonly after: string;
-  /** Default: the current mode, or 0644 for a new file. */
+  /** The permissions of the file. By default, an existing file keeps its permissions, and a new file gets 0644. */
   readonly mode?: number;
 }
 
 /**
- * Writes all files, or none: each text is written to a temporary file, and the files are renamed at the end. `also` runs before the
- * renames. Errors: a `Refusal`, after which every file is unchanged.
+ * Writes all files or no file. Each text is written to a temporary file, and the temporary files are renamed at the end. `also` runs before
+ * the files are renamed. Errors: a `Refusal`, after which every file is unchanged.
  */
 export function writeAll(files: readonly Written[], also: () => void): void {
   const beside: string[] = [];
@@ -74,10 +77,10 @@ export function writeAll(files: readonly Written[], also: () => void): void {
 function prepare({ file, before, after, mode }: Written, beside: string[]) {
   mkdirSync(dirname(file), { recursive: true });
   const isThere = existsSync(file);
-  // A symbolic link remains: its target is written.
+  // For a symbolic link, the target of the link is written, so that the link remains.
   const target = isThere ? realpathSync(file) : file;
   const own = isThere ? statSync(target).mode & 0o777 : 0o644;
-  // The mode is checked, because a rename replaces a read-only file, and root may write every file.
+  // The write permission is checked explicitly, because a rename would replace a read-only file, and root may write every file.
   if ((own & 0o200) === 0) throw new Refusal(`${shown(file)} is read-only. No file is changed. Make it writable: chmod u+w ${shown(file)}`);
   if (isThere) accessSync(target, constants.W_OK);
   if ((isThere ? readFileSync(target, "utf8") : "") !== before)

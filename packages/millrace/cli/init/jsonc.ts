@@ -1,7 +1,7 @@
 import { findNodeAtLocation, type Node, parseTree, stripComments } from "jsonc-parser";
 import type { Change } from "./wanted.ts";
 
-/** The line width from which a value is broken into lines. */
+/** A value that exceeds this line width is written on several lines. */
 const WIDTH = 140;
 
 /** Inserts changes into JSON with comments. The existing text is not changed. */
@@ -21,7 +21,7 @@ function edit(text: string, { path, value, adds, why }: Change): string {
       (value as unknown[]).map((one) => (depth: number) => shown(one, indent, depth)),
       { indent, why },
     );
-  // The deepest existing part of the path gets the rest as one value.
+  // The remaining part of the path is inserted as one value into the deepest object that exists.
   let depth = path.length - 1;
   while (depth > 0 && !findNodeAtLocation(root, path.slice(0, depth))) depth--;
   const parent = findNodeAtLocation(root, path.slice(0, depth)) ?? root;
@@ -30,7 +30,10 @@ function edit(text: string, { path, value, adds, why }: Change): string {
   return insert(text, parent, [line], { indent, why });
 }
 
-/** Inserts entries at the end of an object or list. The comment is put above them, or above the line of a list that stays on one line. */
+/**
+ * Inserts entries at the end of an object or list. The comment is written above the new entries. If a list stays on one line, the comment
+ * is written above this line.
+ */
 function insert(
   text: string,
   node: Node,
@@ -61,7 +64,7 @@ function insert(
   if (!last) return `${text.slice(0, node.offset + 1)}${inside.trimEnd()}\n${block}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
   const end = last.offset + last.length;
   if (!inside.includes("\n")) {
-    // The existing entries move to a line below the bracket.
+    // The existing entries are moved to a new line after the opening bracket.
     return `${text.slice(0, node.offset + 1)}\n${margin}${inside.trim().replace(/,$/, "")},\n${block}\n${indent.repeat(depth - 1)}${text.slice(close)}`;
   }
   const behind = text.slice(end, close);
@@ -74,7 +77,7 @@ function depthOf(text: string, { offset }: Node, indent: string): number {
   return Math.round(margin.length / indent.length);
 }
 
-/** Formats a value as JSON, on one line if it fits. */
+/** Formats a value as JSON. The JSON is on one line if the line is not too long. */
 function shown(value: unknown, indent: string, depth: number): string {
   const flat = inline(value);
   if (typeof value !== "object" || value === null) return flat;

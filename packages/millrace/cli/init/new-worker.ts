@@ -75,18 +75,18 @@ function manifestIn(text: string, file: string): Manifest {
   }
 }
 
-/** Resolves symbolic links. The last parts of the path may be missing. */
+/** Resolves the symbolic links in a path. The last folders of the path may not exist yet. */
 const realOf = (path: string): string => (existsSync(path) ? realpathSync(path) : join(realOf(dirname(path)), basename(path)));
 
-/** The name of the tarball that `npm pack` makes of a clone. Undefined for an installed package. */
+/** The name of the tarball that `npm pack` creates if this package is a clone of the repository. Undefined if the package is installed. */
 export function tarball(): string | undefined {
   const [{ version }, isClone] = [manifestOfPackage(), existsSync(join(packageFolder(), "src"))];
   return isClone ? `${PACKAGE}-${version}.tgz` : undefined;
 }
 
 /**
- * The version of millrace for a package.json in `root`: the tarball of a clone, the version in the project that runs this package, or its
- * folder.
+ * The version of millrace for a package.json in `root`. It is the tarball if this package is a clone, the version in the project that runs
+ * this package, or this package's folder.
  */
 export function packageSpec(root: string): string {
   const packed = tarball();

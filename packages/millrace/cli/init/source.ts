@@ -3,14 +3,14 @@ import { EVERY_MINUTE } from "./wanted.ts";
 export type SourceEdit =
   | { readonly kind: "none" }
   | { readonly kind: "edited"; readonly text: string }
-  /** The source must be edited by the user: the reason, and the lines. */
+  /** The user must edit the source. `why` is the reason, and `lines` contains the lines to add. */
   | { readonly kind: "paste"; readonly why: string; readonly lines: string };
 
 const PACKAGE = "millrace";
 const IMPORT = `import { millrace } from "${PACKAGE}";`;
 /** Handlers that `millrace({ … })` accepts. */
 const HANDLERS = ["fetch", "queue", "scheduled"] as const;
-/** Handlers that the engine does not have. */
+/** Handlers that `millrace({ … })` does not accept. */
 const OTHERS = ["email", "tail", "tailStream", "trace", "test", "connect"];
 type HandlerName = (typeof HANDLERS)[number];
 
@@ -19,11 +19,11 @@ interface Own {
   handlers: readonly HandlerName[];
   /** True if the exported object has handlers that the engine does not have. */
   hasOthers?: boolean;
-  /** How to bind `this` of the handlers, if they use it. */
+  /** The call that binds `this` of the handlers, if the handlers use `this`. */
   bind?: ".bind" | "?.bind" | undefined;
   /** True if the Worker already had a cron for each minute. */
   ownsMinute: boolean;
-  /** The source without comments and strings, to find unused names. */
+  /** The source without comments and strings, in which unused names are searched. */
   plain: string;
 }
 
@@ -50,8 +50,8 @@ const isUsed = (plain: string, name: string) => new RegExp(`(?<![.\\w$])${name}\
 const nameIn = (plain: string) => ["worker", "own", "ownWorker"].find((name) => !isUsed(plain, name)) ?? "workerOfThisFile";
 
 /**
- * Adds the engine to a source that exports a Hono app or an object with handlers. Other lines are not changed. `exporting` compiles a text
- * and returns its exports. `ownsMinute`: the Worker already had a cron for each minute.
+ * Adds the engine to a source that exports a Hono app or an object with handlers. Other lines are not changed. `exporting` compiles a
+ * source and returns the names of its exports. `ownsMinute` is true if the Worker already had a cron for each minute.
  */
 export async function editSource(text: string, exporting: (text: string) => Promise<string[]>, ownsMinute: boolean): Promise<SourceEdit> {
   if (/from\s+["']millrace(?:\/worker)?["']/.test(text)) return { kind: "none" };
@@ -70,7 +70,7 @@ export async function editSource(text: string, exporting: (text: string) => Prom
   return paste("it does not compile with the engine's names. Rename your own Runs, Recorder, Keeper or millrace, if it has one");
 }
 
-/** The instructions for a source that is not edited: the change of the default export, and the lines to add. */
+/** The instructions for a source that the user must edit: how to change the default export, and the lines to add. */
 function linesFor(text: string, plain: string, ownsMinute: boolean): string {
   const name = nameIn(plain);
   const own: Own = { name, handlers: ["fetch"], hasOthers: true, bind: "?.bind", ownsMinute, plain };
@@ -115,7 +115,7 @@ interface Place {
   ownsMinute: boolean;
 }
 
-/** Edits `export default app`, for a Hono app or an object in the same file. */
+/** Edits `export default app`, if `app` is a Hono app or an object that is declared in the same file. */
 function ofIdentifier({ text, plain, from, start, ownsMinute }: Place, [whole, name = ""]: RegExpExecArray): string | { why: string } {
   const declared = new RegExp(`\\b(?:const|let|var)\\s+${name}\\b([^=\\n]*)=\\s*`).exec(plain);
   if (!declared) return { why: `\`${name}\` is not declared in it by const` };
@@ -125,7 +125,7 @@ function ofIdentifier({ text, plain, from, start, ownsMinute }: Place, [whole, n
   if (isObject && members === undefined) return { why: `\`${name}\` has handlers that are not written out` };
   if (!isObject && !/^(?:new\s+[\w.]*Hono\b|fromHono\(|await\s+fromHono\(|[\w.]*[hH]ono\w*\()/.test(plain.slice(at)))
     return { why: `\`${name}\` is neither a Hono app nor an object with handlers in the same file` };
-  // With a declared type, each handler may be undefined.
+  // If the object has a declared type, each handler may be undefined.
   const bind = !isObject || !usesThis(plain, at) ? undefined : declared[1]?.trim() === "" ? ".bind" : "?.bind";
   const lines = exportsOf({ name, ...(members ?? { handlers: ["fetch"] }), bind, ownsMinute, plain });
   return withImport(`${text.slice(0, from)}${lines.trimEnd()}${text.slice(start + whole.length)}`);

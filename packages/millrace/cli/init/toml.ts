@@ -1,8 +1,8 @@
 import type { Change } from "./wanted.ts";
 
 /**
- * Inserts changes into TOML. The existing text is not changed. The caller must compare the result with the wanted configuration: inline
- * tables and dotted keys are not extended.
+ * Inserts changes into TOML. The existing text is not changed. Inline tables and dotted keys are not extended, so the caller must compare
+ * the result with the wanted configuration.
  */
 export function editToml(text: string, changes: readonly Change[]): string {
   return changes.reduce(edit, text.endsWith("\n") || text === "" ? text : `${text}\n`);
@@ -29,7 +29,7 @@ function edit(text: string, { path, value, adds, why }: Change): string {
   const line = `${comment}${key} = ${inline(value)}\n`;
   const { from, to, isThere } = tableIn(text, table);
   if (!isThere) return `${text}\n${comment}[${table}]\n${key} = ${inline(value)}\n`;
-  // Inserts at the end of the table, before the comments and blank lines of the next one.
+  // Inserts at the end of the table, before the comments and blank lines that precede the next table.
   const lines = withoutTexts(text)
     .slice(from, to)
     .split(/(?<=\n)/);
@@ -71,7 +71,7 @@ function tableIn(text: string, table: string): { from: number; to: number; isThe
   return { from, to: next ? from + next.index : text.length, isThere: true };
 }
 
-/** Adds items to an array of simple values. `at` is the offset after its bracket. */
+/** Adds items to an array of simple values. `at` is the offset after the opening bracket of the array. */
 function extended(text: string, at: number, items: readonly unknown[]): string {
   const [body = ""] = /^(?:"[^"\n]*"|'[^'\n]*'|#[^\n]*|[^\]"'#])*/.exec(text.slice(at)) ?? [];
   const close = at + body.length;

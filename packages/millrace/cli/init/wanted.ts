@@ -2,7 +2,7 @@ import { Refusal } from "../command.ts";
 import { DATABASE } from "../project.ts";
 import { type Config, configOf, type D1 } from "../wiring/config.ts";
 
-/** A change of a configuration: a value for a missing path, or more items of a list. */
+/** A change of a configuration: a value for a path that does not exist, or items to append to a list. */
 export interface Change {
   readonly path: readonly string[];
   readonly value: unknown;
@@ -12,17 +12,17 @@ export interface Change {
 }
 
 export interface Beside {
-  /** The name of the Worker. With an environment: the name that wrangler gives it. */
+  /** The name of the Worker. If an environment is selected, the name that wrangler gives to the Worker of this environment. */
   name: string;
   env: string | undefined;
   secrets: readonly string[];
-  /** The binding or name of the database to use, if there are several. */
+  /** The binding or the name of the database to use, if the configuration has several databases. */
   database?: string | undefined;
 }
 
 export const EVERY_MINUTE = "* * * * *";
 export const CONSOLE_ASSETS = "node_modules/millrace/dist/assets";
-/** The paths of the engine. With `not_found_handling`, static assets would answer requests for these paths. */
+/** The paths that the engine serves. If the assets have `not_found_handling`, static assets would answer requests for these paths. */
 export const ENGINE_PATHS = [
   "/v1/*",
   "/console",
@@ -34,7 +34,7 @@ export const ENGINE_PATHS = [
   "/problems/*",
 ];
 const SITE = "The engine answers these paths, and not a page of the site.";
-/** From this compatibility date on, `exports` needs no flag. */
+/** If the compatibility date is this date or later, `exports` needs no flag. */
 const HAS_EXPORTS = "2025-11-17";
 
 export function changesOf(whole: Config, beside: Beside): Change[] {
@@ -47,7 +47,8 @@ export function changesOf(whole: Config, beside: Beside): Change[] {
 }
 
 /**
- * An environment inherits `exports` as a whole, but a Workflow's name is unique in an account, so the environment gets its own `exports`.
+ * Gives an environment its own `exports`. An environment inherits `exports` as a whole, but the name of a Workflow must be unique in an
+ * account.
  */
 function withOwnExports({ exports = {}, name }: Config, env: string, changes: readonly Change[]): Change[] {
   const hasWorkflow = Object.values(exports).some(({ type }) => type === "workflow");
@@ -65,7 +66,7 @@ function withOwnExports({ exports = {}, name }: Config, env: string, changes: re
   return [...changes.filter((one) => !added.includes(one)), { path: ["exports"], value, why }];
 }
 
-/** The changes that an environment inherits. */
+/** The changes to the top level, which each environment inherits. */
 function shared(config: Config, { name, secrets }: Beside): Change[] {
   const { compatibility_flags: flags = [], compatibility_date: date = "" } = config as {
     compatibility_flags?: string[];
@@ -124,7 +125,7 @@ function shared(config: Config, { name, secrets }: Beside): Change[] {
   ];
 }
 
-/** With `secrets.required`, wrangler loads only these names from `.dev.vars`, so all names of the file are added. */
+/** With `secrets.required`, wrangler loads only the listed names from `.dev.vars`, so all names in `.dev.vars` are added. */
 function secretsOf({ secrets, vars = {} }: Config, names: readonly string[]): Change[] {
   const { required } = (secrets ?? {}) as { required?: string[] };
   const loaded = required === undefined ? names.filter((one) => one !== "MILLRACE_KEY" && !Object.hasOwn(vars, one)) : [];
@@ -147,8 +148,8 @@ const runsIn = (config: Config) =>
   (config.exports as Record<string, unknown> | undefined)?.Runs ?? (config.workflows ?? []).find(({ class_name }) => class_name === "Runs");
 
 /**
- * Declares the Durable Objects in `exports`. Beside `migrations`, which wrangler does not accept together with them, they are bound
- * instead.
+ * Declares the Durable Objects in `exports`. If the configuration has `migrations`, the objects are bound instead, because wrangler does
+ * not accept `exports` and `migrations` together.
  */
 function objects(config: Config): Change[] {
   const classes = ["Recorder", "Keeper"];
@@ -190,7 +191,7 @@ function objects(config: Config): Change[] {
   ];
 }
 
-/** The changes that each environment needs for itself. */
+/** The changes that an environment does not inherit, so that each environment needs its own. */
 function bindings(config: Config, { name, env, database: chosen }: Beside): Change[] {
   const {
     d1_databases = [],
@@ -201,7 +202,7 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
     r2_buckets?: { binding: string }[];
   };
   const given = vars.QUEUE_PREFIX;
-  // If QUEUE_PREFIX is not set yet, the name of the bound queue contains it.
+  // If QUEUE_PREFIX is not set yet, the prefix is derived from the name of the bound queue.
   const bound = producers.find(({ binding }) => binding === "MILLRACE_QUEUE")?.queue;
   const prefix = typeof given === "string" ? given : bound === undefined ? `${name}-` : (/^(.*)millrace$/.exec(bound)?.[1] ?? "");
   const queue = `${prefix}millrace`;
@@ -247,7 +248,7 @@ function bindings(config: Config, { name, env, database: chosen }: Beside): Chan
   ];
 }
 
-/** The database to share with the engine: the chosen one, or the only one. */
+/** The database that the engine shares with the app: the chosen database, or the only database of the configuration. */
 function databaseOf(databases: readonly D1[], chosen: string | undefined): D1 | undefined {
   if (chosen === undefined) return databases.length === 1 ? databases[0] : undefined;
   const found = databases.find(({ binding, database_name }) => binding === chosen || database_name === chosen);

@@ -8,15 +8,15 @@ import { digestOf } from "./made-once.ts";
 import { ROOT } from "./wrangler.ts";
 
 const SOURCES = join(ROOT, "packages/millrace/console");
-/** The generated module that the Worker imports, with the script and the style. git ignores it. */
+/** The generated module with the script and the style, which the Worker imports. Git ignores this module. */
 const BUILT = join(ROOT, "packages/millrace/src/http/console/built.js");
 const FROM = [SOURCES, join(import.meta.dirname, "console.ts"), join(ROOT, "package-lock.json")];
-/** Browsers with `light-dark()` and all other used features. */
+/** Browsers that support `light-dark()` and all other features that the console uses. */
 const BROWSERS = ["chrome125", "firefox125", "safari17.5"];
 
 /**
- * Builds the console if its sources have changed. Every program that bundles the Worker calls this first. Errors: a `Refusal` with the
- * bundler's error.
+ * Builds the console if its sources have changed. Every program that bundles the Worker calls this function before it bundles. Errors: a
+ * `Refusal` with the bundler's error.
  */
 export async function builtConsole(): Promise<void> {
   // The installed package contains the built console, without sources.
@@ -25,13 +25,16 @@ export async function builtConsole(): Promise<void> {
   if (existsSync(BUILT) && readFileSync(BUILT, "utf8").startsWith(made)) return;
   const { script, style } = await built();
   const text = `${made}export const script = ${named(script, "js")};\nexport const style = ${named(style, "css")};\n`;
-  // A rename replaces the built file, because two processes may build at the same time.
+  // The built file is replaced by a rename, because two processes may build the console at the same time.
   const making = `${BUILT}.${process.pid}`;
   writeFileSync(making, text);
   renameSync(making, BUILT);
 }
 
-/** Writes the console of the package: its files into `assets`, for a Worker's static assets, and a `module` with their names. */
+/**
+ * Writes the console for the package. Its files are written into the folder `assets`, for a Worker's static assets, and their names into
+ * the file `module`.
+ */
 export async function packedConsole(assets: string, module: string): Promise<void> {
   await builtConsole();
   const { script, style }: { script: File; style: File } = await import(pathToFileURL(BUILT).href);
@@ -47,7 +50,10 @@ interface File {
   text: string;
 }
 
-/** The headers that the Worker sends. The name of a file contains the digest of its content. */
+/**
+ * The headers of the static assets, equal to the headers that the Worker sends. A file can be cached forever, because its name contains the
+ * digest of its content.
+ */
 const HEADERS = `/console/assets/*
   cache-control: public, max-age=31536000, immutable
   x-content-type-options: nosniff
@@ -66,7 +72,7 @@ async function built(): Promise<{ script: string; style: string }> {
   if (!isInstalled()) throw new Refusal("The console is not built, and the packages that build it are not installed: run `npm install`.");
   const { build } = await import("vite");
   const options = {
-    // NODE_ENV is set for this build, because a run of the tests sets it to test, which gives a larger build.
+    // NODE_ENV is set to production, because the value test, which a test run sets, would make the build larger.
     ...{ configFile: false, root: SOURCES, logLevel: "silent", mode: "production", define: { "process.env.NODE_ENV": '"production"' } },
     oxc: { jsx: { runtime: "automatic", importSource: "preact", development: false } },
     build: {

@@ -17,13 +17,13 @@ const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 type Of = Pick<Project, "config" | "env" | "migrations">;
 
 /**
- * Applies the missing migrations to a local database, and stores the token. The engine must not be running. The file is opened directly,
- * because each command of wrangler would start a runtime, which takes seconds.
+ * Applies the missing migrations to a local database, and stores the token. The engine must not be running. The database file is opened
+ * directly, because a command of wrangler would start a runtime, which takes seconds.
  */
 export async function prepareDatabase(folder: string, of: Of, token: string, tenant?: string): Promise<void> {
   const state = join(folder, "state");
   if (!existsSync(state)) {
-    // The new state is renamed at the end, so that its folder is complete or absent.
+    // The state is created in a temporary folder, which is renamed at the end, so that an incomplete state folder never exists.
     const making = join(folder, "state.new");
     rmSync(making, { recursive: true, force: true });
     applyLocally(making, of);
@@ -39,7 +39,8 @@ export function missingLocally(state: string, of: Of): Migration[] {
 }
 
 /**
- * Applies the missing migrations to a local database, and records them where wrangler looks. Errors: a `Refusal` that names the migration.
+ * Applies the missing migrations to a local database, and records them where wrangler looks. Errors: a `Refusal` that names the failed
+ * migration.
  */
 export function applyLocally(state: string, of: Of): void {
   const file = fileOf(state, of);
@@ -67,11 +68,12 @@ const QUOTED = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[
 const TRIGGER = /\bCREATE\s+(?:TEMP\w*\s+)?TRIGGER\b[\s\S]*?;\s*END\s*(?=;|$)/gi;
 
 /**
- * Each migration runs in one transaction. Errors: a `Refusal` for a migration with its own BEGIN or COMMIT, which could be applied in part.
+ * Refuses migrations that control transactions, because each migration runs in one transaction. Errors: a `Refusal` for a migration with
+ * its own BEGIN or COMMIT, which could be applied only in part.
  */
 export function requireNoTransactions(missing: readonly Migration[]): void {
   for (const { file } of missing) {
-    // Line breaks are kept, so that line numbers stay the same.
+    // Line breaks are not replaced, so that line numbers do not change.
     const blank = (text: string) => text.replaceAll(/[^\n]/g, " ");
     const sql = readFileSync(file, "utf8").replaceAll(QUOTED, blank).replaceAll(TRIGGER, blank);
     const found = /(?:^|;)\s*(BEGIN|COMMIT|END|ROLLBACK|SAVEPOINT|RELEASE)\b/i.exec(sql);
@@ -87,7 +89,7 @@ export function requireNoTransactions(missing: readonly Migration[]): void {
 function missingIn(database: DatabaseSync, all: readonly Migration[]): Migration[] {
   const tables = new Set(all.map(({ table }) => table));
   const applied = [...tables].flatMap((table) => {
-    // The table as wrangler creates it.
+    // The statement with which wrangler creates its table of applied migrations.
     database.exec(`CREATE TABLE IF NOT EXISTS "${table}" (
       id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)`);
     return database
@@ -113,7 +115,10 @@ function fileOf(state: string, of: Of): string {
   return join(state, KEPT_IN, `${objectOf(preview_database_id ?? database_id ?? binding)}.sqlite`);
 }
 
-/** The id of the Durable Object of a local database, which is its file name. The runtime derives it from the id of the database. */
+/**
+ * The id of the Durable Object of a local database. This id is the name of the database file, and the runtime derives the id from the id of
+ * the database.
+ */
 function objectOf(databaseId: string): string {
   const key = createHash("sha256").update("miniflare-D1DatabaseObject").digest();
   const signed = (what: string | Buffer) => createHmac("sha256", key).update(what).digest().subarray(0, 16);
@@ -122,8 +127,8 @@ function objectOf(databaseId: string): string {
 }
 
 /**
- * Opens a local database, waits for locks, and closes it. Without `of`, the state must have exactly one database. Errors: a `Refusal` if
- * there is none.
+ * Opens a local database, passes it to a function, and closes the database. Waits if the database is locked. Without `of`, the state must
+ * have exactly one database. Errors: a `Refusal` if the database does not exist.
  */
 export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T, of?: Of): T {
   const folder = join(state, KEPT_IN);

@@ -1,12 +1,15 @@
 import { NAMED, type Told, type Worker } from "./told.ts";
 
-/** The module from which miniflare makes a D1 binding: it sends each statement to a Worker, which sends it to the Durable Object. */
+/**
+ * The module with which miniflare creates a D1 binding. This binding sends each statement to a Worker, which forwards the statement to the
+ * Durable Object.
+ */
 const THEIRS = "cloudflare-internal:d1-api";
 
 /**
- * A D1 binding that calls the Durable Object directly: the `fetch` of its reference to miniflare's D1 Worker is replaced. The fields of the
- * binding differ between versions of workerd (private from 1.20261117 on), so they are not used. If the reference cannot be changed, or a
- * statement uses another method, the Worker still forwards the statement.
+ * A D1 binding that calls the Durable Object directly. For this, the `fetch` of the binding's reference to miniflare's D1 Worker is
+ * replaced. The binding's fields are not used, because they differ between versions of workerd (they are private from 1.20261117 on). If
+ * the reference cannot be changed, or a statement uses another method, the Worker still forwards the statement.
  */
 const AT_ONCE = {
   name: "millrace:database",
@@ -23,8 +26,8 @@ const AT_ONCE = {
 };
 
 /**
- * Sends each statement directly to the Durable Object of its database, which takes 70 % of the processor time of a call through a Worker.
- * Remote databases are not changed.
+ * Sends each statement directly to the Durable Object of the database. A direct call takes 70 % of the processor time of a call through a
+ * Worker. Remote databases are not changed.
  */
 export function databasesAtOnce(told: Told): void {
   const workers = new Map<unknown, Worker | undefined>(told.services.map(({ name, worker }) => [name, worker]));

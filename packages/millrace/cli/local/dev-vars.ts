@@ -5,7 +5,8 @@ import { settingsIn } from "../disk.ts";
 import { shown } from "./wrangler.ts";
 
 /**
- * Writes a file with a random MILLRACE_KEY. Returns false if the file exists: it is not changed, because open instances depend on its key.
+ * Writes a file with a random MILLRACE_KEY. Returns false if the file exists. An existing file is not changed, because open instances
+ * depend on the key in the file.
  */
 export function ensureDevVars(file: string): boolean {
   try {

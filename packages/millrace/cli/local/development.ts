@@ -13,15 +13,18 @@ import { untilSeen, Watchdog } from "./watchdog.ts";
 import { followLog } from "./worker-log.ts";
 import { isLoadingError, lastError, shown } from "./wrangler.ts";
 
-/** Attempts at the first start, because wrangler ends if its runtime dies. After a successful start, there is no limit. */
+/**
+ * Maximum number of attempts at the first start, which can fail because wrangler ends if its runtime dies. After a successful start, the
+ * number of restarts is not limited.
+ */
 const FIRST_TRIES = 3;
 const PAUSE_MS = { each: 500, most: 5000 };
-/** The timeout of a start: one more minute at each attempt, because the machine may be slow. */
+/** The timeout of a start, which increases by one minute for each attempt, because the machine may be slow. */
 const START_MS = { each: 60_000, most: 300_000 };
 
 /**
- * An engine that follows the sources. Each save is checked first: an invalid one is reported, and the last valid one keeps running. The
- * engine restarts if its configuration changes or its process dies.
+ * An engine that reloads when the sources change. Each save is checked first. If a save is invalid, its mistakes are reported, and the
+ * engine continues with the last valid save. The engine restarts if its configuration changes or its process dies.
  */
 export class Development {
   readonly #options: EngineOptions;
@@ -29,7 +32,7 @@ export class Development {
   readonly #tell: (line: string) => void;
   readonly #changes: Changes;
   readonly #wiring: Wiring;
-  /** Files and folders, other than the configuration, that an engine reads when it starts. */
+  /** Files and folders, except the configuration, that the engine reads only during its start. */
   readonly #apart: readonly string[];
   readonly #config: string;
   #engine: Engine | undefined;
@@ -64,12 +67,12 @@ export class Development {
   }
 
   /**
-   * Follows the sources and the engine until the user stops it, or its state is removed. Errors: a `Refusal` if the engine does not
-   * restart.
+   * Watches the sources and the engine until the user stops the engine, or the state folder is removed. Errors: a `Refusal` if the engine
+   * does not restart.
    */
   async run(): Promise<"stopped" | "gone"> {
     const { logFile, logFrom } = this.#engine ?? (await this.start());
-    // Lines of the start, such as a warning about a variable, are not repeated.
+    // Log lines from before the start, and lines that the start already printed, are not printed again.
     const unfollow = followLog(logFile, (line) => this.#hear(line), logFrom);
     return this.#untilOver().finally(unfollow);
   }
@@ -102,7 +105,7 @@ export class Development {
           this.#refused.promise,
         ]);
         if (what === "stop") return "stopped";
-        // The engine must stop if its state was removed.
+        // If the state folder was removed, the engine must stop.
         if (!existsSync(state)) {
           await this.stop();
           return "gone";
@@ -149,10 +152,10 @@ export class Development {
     await this.#changes.next(this.#stop);
   }
 
-  /** Starts the engine. Undefined if the Worker's code kept the runtime from starting, and a file was saved since. */
+  /** Starts the engine. Undefined if the runtime did not start because of the Worker's code, and a file was saved afterwards. */
   async #bringUp(): Promise<Engine | undefined> {
     for (let tries = 1; ; tries++) {
-      // A save may fix the reason why the runtime does not start.
+      // A later save may fix the reason why the runtime does not start.
       const over = new AbortController();
       const saved = this.#changes.next(AbortSignal.any([over.signal, this.#stop])).then(
         () => {
@@ -182,7 +185,7 @@ export class Development {
           tries = 0;
           continue;
         }
-        // A file, such as a failing migration, caused the error: after the first start, a save may fix it.
+        // After the first successful start, a save may fix the error, because a file such as a failing migration caused the error.
         const isMendable = error instanceof Refusal && !(error instanceof NotStarted) && this.#ran;
         if (isMendable) {
           await this.#waitFor(error.message);
@@ -199,7 +202,7 @@ export class Development {
     }
   }
 
-  /** Reports each mistake once, and its fix. */
+  /** Reports each mistake once, and reports when the mistakes are fixed. */
   #say({ mistakes, good, inputs }: Verdict): Verdict["good"] {
     this.#changes.watch(inputs);
     const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");

@@ -3,15 +3,15 @@ import { dirname, extname, join } from "node:path";
 
 const PACKAGE = packageFolder();
 
-/** The folder of the package: above `cli` in the repository, above `dist/cli` if installed. */
+/** The folder of the package. It is the parent folder of `cli` in the repository, and of `dist/cli` in an installed package. */
 export function packageFolder(): string {
   const above = join(import.meta.dirname, "../..");
   return existsSync(join(above, "package.json")) ? above : join(above, "..");
 }
 
 /**
- * The source file of each entry point of the package: in the repository, bundles and tests need no build. Empty for an installed package,
- * which has no sources.
+ * The source file of each entry point of the package, so that bundles and tests in the repository need no build. Empty for an installed
+ * package, which has no sources.
  */
 export function sourceDoors(): Record<string, string> {
   if (!existsSync(join(PACKAGE, "src/index.ts"))) return {};
@@ -26,7 +26,7 @@ export function sourceDoors(): Record<string, string> {
   );
 }
 
-/** A file beside another one, with the same extension: .ts in the repository, .js in the package. */
+/** The path of a module in the same folder as `file`, with the same extension: .ts in the repository, .js in the package. */
 export function besideOf(file: string, name: string): string {
   return join(dirname(file), `${name}${extname(file)}`);
 }

@@ -17,7 +17,7 @@ export interface EngineOptions {
   /** The folder of the engine's state: `state`, `token` and `worker.log`. A later start continues with this state. */
   folder: string;
   port: number;
-  /** The command that error messages show before `--port`. Default: `npx millrace dev`. */
+  /** The command that error messages suggest, without the option `--port`. Default: `npx millrace dev`. */
   typed?: string;
   secrets: string;
   vars?: Record<string, string>;
@@ -27,11 +27,14 @@ export interface EngineOptions {
    * Default: the configuration of `project`. The configuration must bind the database as `DB`, and its Worker must answer `GET /healthz`.
    */
   config?: string;
-  /** A bundle and its configuration. The engine reloads if they change. Default: the sources of `config`, bundled once. */
+  /**
+   * A bundle and its configuration. The engine reloads if the bundle or its configuration changes. Default: a bundle of the sources of
+   * `config`, which never changes.
+   */
   worker?: { script: string; config: string };
   /** The tenant of the engine's token. Default: the tenant of the last start, or acme. */
   tenant?: string | undefined;
-  /** True deletes the existing state. Default: false. */
+  /** If true, the existing state is deleted. Default: false. */
   fresh?: boolean;
   /** Timeout of the start. Default: 60 s. */
   startWithinMs?: number;
@@ -40,9 +43,9 @@ export interface EngineOptions {
 
 const START_MS = 60_000;
 
-/** The runtime ended during its start, or rejected the Worker. */
+/** The error if the runtime ended during its start, or rejected the Worker. */
 export class NotStarted extends Refusal {
-  /** True if the Worker's own code was the cause: the same code would fail again. */
+  /** True if the Worker's own code caused the error, so that the same code would fail again. */
   readonly byWorker: boolean;
 
   constructor(message: string, byWorker: boolean) {
@@ -74,7 +77,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port, typed);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    // The configuration of a bundle has one environment only.
+    // The environment is not passed, because the configuration of a bundle has only one environment.
     const databaseOf = worker ? { config: worker.config, migrations: project.migrations } : { ...project, config };
     const [bundle] = await Promise.all([worker ? "" : bundled(config), prepareDatabase(folder, databaseOf, token, tenant)]);
     signal?.throwIfAborted();
@@ -97,7 +100,7 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
   }
 }
 
-/** Resolves with false when the signal aborts. A started engine is not affected. */
+/** Resolves with false when the signal aborts. The signal has no effect on an engine that has already started. */
 function isAborted(signal: AbortSignal | undefined): Promise<false> {
   return new Promise((resolve) => {
     if (signal?.aborted) resolve(false);
@@ -116,7 +119,10 @@ function readLog(file: string): Buffer {
   return existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
 }
 
-/** Resolves with the error that the Worker threw while the runtime loaded it. Wrangler does not end then, and never answers. */
+/**
+ * Resolves with the error that the Worker threw while the runtime loaded the Worker. After such an error, wrangler does not end and never
+ * answers.
+ */
 function untilRefused(logFile: string): { line: Promise<string>; over: () => void } {
   const { promise, resolve } = Promise.withResolvers<string>();
   const over = followLog(logFile, (said) => {
@@ -125,7 +131,7 @@ function untilRefused(logFile: string): { line: Promise<string>; over: () => voi
   return { line: promise, over };
 }
 
-/** Creates a folder for its owner only, because it contains payloads, hashes of tokens and logs. */
+/** Creates a folder that only its owner can access, because the folder contains payloads, hashes of tokens and logs. */
 export function closedFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);

@@ -6,9 +6,9 @@ import { Refusal } from "../command.ts";
 import { isOfDisk } from "../disk.ts";
 import { endGroup, groupOf, startOf } from "./processes.ts";
 
-/** The content of a lock: the command, its start, and the process group of its engine. */
+/** The content of a lock file: the process id and the start time of the command, and the process group of the engine. */
 interface Holder {
-  /** Distinguishes two locks of one process. */
+  /** Distinguishes two locks that the same process holds. */
   id: string;
   pid: number;
   started: string | undefined;
@@ -18,14 +18,14 @@ interface Holder {
 }
 
 export interface FolderLock {
-  /** Records the engine's process group, so that a later start can end it if this process is killed. */
+  /** Records the engine's process group, so that a later start can end this group if the current process is killed. */
   holds(engine: number): void;
   release(): void;
 }
 
 const ENGINE = /wrangler|workerd|esbuild/;
 
-/** Errors: a `Refusal` if an engine runs on the folder. */
+/** Checks that no engine uses a folder. Errors: a `Refusal` if an engine uses the folder. */
 export function requireUnlocked(folder: string): void {
   const holder = read(join(folder, "lock"));
   if (!holder || startOf(holder.pid) !== holder.started) return;
@@ -37,14 +37,20 @@ export interface Running {
   url: string;
 }
 
-/** The engines that run on a folder, or on one of its direct subfolders, such as a demo's. Errors: a `Refusal` if there is none. */
+/**
+ * The engines that use a folder or one of its direct subfolders, such as the demo's folder. Errors: a `Refusal` if no engine uses these
+ * folders.
+ */
 export function runningIn(folder: string): Running[] {
   const running = enginesIn(folder);
   if (running.length === 0) throw new Refusal("No engine runs here. Start one with npx millrace dev: it prints a link.");
   return running;
 }
 
-/** The engines that run on a folder or its direct subfolders, the folder's own first. Empty if no engine runs. */
+/**
+ * The engines that use a folder or one of its direct subfolders. The engine of the folder itself comes first. Empty if no engine uses these
+ * folders.
+ */
 export function enginesIn(folder: string): Running[] {
   const within = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : [];
   const folders = [folder, ...within.flatMap((one) => (one.isDirectory() ? [join(folder, one.name)] : []))];
@@ -55,8 +61,8 @@ export function enginesIn(folder: string): Running[] {
 }
 
 /**
- * Locks a folder for one engine, because two engines on one state would repeat each other's work. First ends the processes that a killed
- * start has left.
+ * Locks a folder for one engine, because two engines with the same state would repeat each other's work. Before that, ends the remaining
+ * processes of a killed start.
  */
 export async function lockFolder(folder: string, url: string): Promise<FolderLock> {
   const file = join(folder, "lock");
@@ -81,12 +87,12 @@ export async function lockFolder(folder: string, url: string): Promise<FolderLoc
   };
 }
 
-/** The error code of SQLite for a lock of another connection. */
+/** The error code of SQLite if another connection holds a lock. */
 const SQLITE_BUSY = 5;
 
 /**
- * Lets one process at a time take over a lock, because ending the processes of a killed start takes seconds. Uses SQLite's lock on an empty
- * database, which the system releases if the process dies. Returns the release.
+ * Allows only one process at a time to replace a lock, because ending the processes of a killed start takes seconds. Uses SQLite's lock on
+ * an empty database, because the system releases this lock if the process dies. Returns a function that releases the lock.
  */
 export function takeTurn(folder: string, busy = `Another start is locking ${folder}.`): () => void {
   const file = join(folder, "lock.turn");
@@ -103,7 +109,7 @@ export function takeTurn(folder: string, busy = `Another start is locking ${fold
   return () => turn.close();
 }
 
-/** Ends the process group of a killed start, if it is still the recorded one. */
+/** Ends the process group of a killed start, if the group's leader is still the recorded process. */
 async function endLeftovers({ engine, engineStarted }: Holder): Promise<void> {
   if (engine === undefined) return;
   const leaderStart = startOf(engine);
@@ -120,7 +126,9 @@ function read(file: string): Holder | undefined {
   }
 }
 
-/** Writes a temporary file and renames it, because a reader of half a lock would take the folder as free. */
+/**
+ * Writes a temporary file and renames the file, because a process that reads an incomplete lock would assume that the folder is not locked.
+ */
 function write(file: string, holder: Holder): void {
   const making = `${file}.${holder.id}`;
   writeFileSync(making, JSON.stringify(holder), { mode: 0o600 });

@@ -4,14 +4,14 @@ import { Refusal } from "../command.ts";
 import { shown } from "./wrangler.ts";
 import type { Engine } from "./wrangler-dev.ts";
 
-/** A new engine on a busy machine may be slow, or answer 503 for some time. */
+/** How long failed requests are repeated: on a busy machine, a new engine may be slow or answer with status 503 for some time. */
 const PATIENCE_MS = 120_000;
 const ASK_EVERY_MS = 500;
-/** The statuses for a token that is unknown or lacks a scope. */
+/** The HTTP statuses for a token that is unknown or lacks a scope. */
 const REFUSED = [401, 403];
 
 /**
- * Sends a request with the token of a file. Errors: a `Refusal` at once if the engine rejects the token, or after two minutes of other
+ * Sends a request with the token from a file. Errors: a `Refusal` at once if the engine rejects the token, or after two minutes of other
  * failures.
  */
 export async function requireGoodToken(

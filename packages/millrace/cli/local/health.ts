@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 /** The pause after a refused connection. */
 const PAUSE_MS = 50;
-/** How long to wait for an answer before a second request is sent. The time doubles for each further request. */
+/** How long to wait for an answer before a second request is sent in parallel. The waiting time doubles for each further request. */
 const BESIDE_MS = 2000;
 
 /**
- * Polls `/healthz` until the engine is healthy, or the signal aborts. Requests have no timeout, because a busy machine needs seconds for
- * an answer. A few more requests are sent in parallel, because a request to a dying runtime is never answered.
+ * Polls `/healthz` until the engine is healthy, or the signal aborts. Requests have no timeout, because a busy machine needs seconds for an
+ * answer. If a request gets no answer, a few further requests are sent in parallel, because a dying runtime never answers a request.
  */
 export async function becomesWell(url: string, signal: AbortSignal, { besideMs = BESIDE_MS } = {}): Promise<boolean> {
   const over = new AbortController();

@@ -12,15 +12,15 @@ const MADE = join(ROOT, ".millrace/made");
 const KEPT_MS = 24 * 60 * 60_000;
 
 /**
- * How long to wait for another process that makes the same entry. After this time both processes make the entry, and the first complete
- * one is used.
+ * How long to wait for another process that creates the same cache entry. After this time, both processes create the entry, and the entry
+ * that is complete first is used.
  */
 const WAIT_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 
 /**
- * Returns the cached folder that was made from these inputs, or makes it with `make`. Processes share the cached folder, so do not write
- * to it.
+ * Returns the cached folder for these inputs. If the cache has no such folder, `make` creates the folder. Processes share a cached folder,
+ * so callers must not write to it.
  */
 export async function madeOnce(what: string, from: readonly string[], make: (folder: string) => Promise<unknown>): Promise<string> {
   const name = `${what}-${digestOf(from)}`;
@@ -47,7 +47,7 @@ function isBeingMade(name: string): boolean {
   return making.some((one) => isAlive(Number(one.slice(`making-${name}-`.length).split("-")[0])));
 }
 
-/** A digest of the names and contents of all files. Files that begin with a dot are left out, because tools write them. */
+/** A digest of the names and contents of all files. Files whose name begins with a dot are ignored, because tools write such files. */
 export function digestOf(paths: readonly string[]): string {
   const hash = createHash("sha256");
   const add = (path: string) => {

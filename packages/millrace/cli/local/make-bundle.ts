@@ -19,7 +19,10 @@ interface Plugged {
   onResolve(which: { filter: RegExp }, answer: (asked: { path: string; resolveDir: string }) => object): void;
 }
 
-/** An esbuild plugin that imports a Markdown file as a text module beside the bundle. The module is named by its digest. */
+/**
+ * An esbuild plugin that imports a Markdown file as a text module beside the bundle. The name of the module contains the digest of its
+ * text.
+ */
 const texts = {
   name: "texts",
   setup({ onResolve }: Plugged) {
@@ -54,5 +57,5 @@ await bundler.build({
 });
 
 const { rootPath: _, modulesRules: __, ...options } = workerOptions(read).workerOptions as Record<string, unknown>;
-// The bundle gets the variables of the configuration only, because an engine may run without the variables of .dev.vars.
+// The bundle gets only the variables of the configuration, because an engine may run without the variables of .dev.vars.
 writeFileSync(join(bundle, BUNDLE.options), JSON.stringify({ ...options, name: read.name, bindings: read.vars }));

@@ -9,7 +9,7 @@ interface Package {
   convertV4MiniflareOptions(options: object): object;
 }
 
-/** Files in the folder of a bundle: its entry, and its options as JSON. */
+/** The names of the files in a bundle's folder: the entry module, and a JSON file with the options. */
 export const BUNDLE = { entry: "worker.js", options: "options.json" };
 
 export const miniflare = (): Package => createRequire(WRANGLER)("miniflare");

@@ -6,9 +6,12 @@ import { authOption } from "./token.ts";
 import { eventIn, humanLine, type LogLine } from "./worker-log.ts";
 import { errorOf } from "./wrangler.ts";
 
-/** The engine and the runtime both log the same error, in any order. An error of the runtime waits this long for the engine's line. */
+/**
+ * The engine and the runtime log the same error in any order. An error that the runtime logs is delayed by this time, until the engine has
+ * logged the error.
+ */
 const PATIENCE_MS = 1500;
-/** The number of recent errors of the engine that are remembered. */
+/** Maximum number of recent engine errors in memory. */
 const REMEMBERED = 500;
 
 interface At {
@@ -19,14 +22,14 @@ interface At {
 
 /**
  * Converts the lines of a Worker's log to sentences for the user. The runtime logs every error that leaves a step or a run as "Uncaught",
- * although the platform handles it. Such a line is dropped if the engine logs the same error with its instance and step, or if an operator
- * stopped the run.
+ * although the platform handles it. Such a line is not printed if the engine logs the same error with the instance and the step. It is also
+ * not printed if an operator stopped the run.
  */
 export function narrator(at: At, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
   const storm = new Storm();
-  /** For each dead letter whose log line is delayed: a function that cancels the delay. */
+  /** For each dead letter whose log line is delayed, a function that cancels the output of this line. */
   const letters = new Map<string, () => void>();
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
 
@@ -70,7 +73,8 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
       if (event.log === "repair" && event.outcome === "sent") letters.get(dead_letter)?.();
       return tellLines([human]);
     }
-    // An automatic repair is logged a moment after the dead letter. After a repair, the operator needs no command.
+    // An automatic repair is logged shortly after the dead letter, and then the operator needs no command. So the line of the dead letter
+    // is delayed.
     const timer = setTimeout(() => {
       letters.delete(dead_letter);
       one();
@@ -83,13 +87,16 @@ export function narrator(at: At, tell: (sentence: string) => void): (line: strin
   };
 }
 
-/** A hint that is printed after the line of an instance that the engine's token cannot see. */
+/** The hint after a log line about an instance of another tenant, which the local token cannot read. */
 function ofOther({ tenant }: At, of: unknown): string[] {
   if (tenant === undefined || typeof of !== "string" || of === tenant || !TENANT.test(of)) return [];
   return [`of tenant ${of}, which the token of ${tenant} does not see. To see it: npx millrace dev --tenant ${of}`];
 }
 
-/** Groups lines that may be counted together: failures with one cause. Undefined for lines that are always printed. */
+/**
+ * The group of a log line about a failure. Lines with the same cause are in one group and may be counted together. Undefined for a line
+ * that is always printed.
+ */
 function kindOf({ log, level, outcome, workflow, step, code, cause, queue, message_type, error }: Told): string | undefined {
   if (log === "ended" && error !== undefined) return ["ended", cause ?? `${workflow} ${step} ${code}`].join(" ");
   if (log === "attempt" && level !== "info" && outcome !== "in_doubt") return ["attempt", workflow, step, code, outcome].join(" ");
@@ -107,7 +114,7 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
     ];
   const said = oneLine(`${workflow}: ${more} more errored at ${step || "no step"} of the same cause, the last of ${error}`);
   if (cause === undefined || !isNamed(told)) return [said];
-  // Not valid JSON until the reason is filled in.
+  // This text is not valid JSON until the user fills in the reason.
   const body = `{"verb":"retry","filter":{"cause":"${cause}"},"reason":…}`;
   return [
     said,
@@ -116,12 +123,15 @@ function countedLines({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
-/** The message with which the engine ends a run that an operator stopped or restarted. */
+/** The message of the error with which the engine ends a run after an operator has stopped or restarted the instance. */
 const STOPPED = "An operator has stopped the run: no further step starts.";
 const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
 const TELLS_ERRORS: ReadonlySet<string> = new Set(["attempt", "ended"]);
 
-/** The runtime adds class names before a message and sometimes text after it, and logs the first line only. */
+/**
+ * True if both texts are the same error. The runtime adds class names before the message, sometimes adds text after the message, and logs
+ * only the first line.
+ */
 function saysTheSame(uncaught: string, error: string): boolean {
   const [first = ""] = error.split("\n");
   const said = uncaught.replace(/^(?:\w*Error: )+/, "");
@@ -138,10 +148,10 @@ interface Told extends LogLine {
   queue?: string;
   message_type?: string;
   outcome?: string;
-  /** The digest of the failure's cause, by which failures are grouped. */
+  /** The digest of the failure's cause. Failures with the same digest are one group. */
   cause?: string;
   effect?: string;
-  /** Set for an unknown outcome: true if the effect is known to have happened, but its rows were refused. */
+  /** Only for an unknown outcome: true if the effect certainly happened, but the database refused the rows of the effect. */
   happened?: boolean;
   dead_letter?: string;
   code?: string;
@@ -152,15 +162,16 @@ interface Told extends LogLine {
   approval_id?: string;
 }
 
-/** True if all values are safe in a shell command. A tenant's text could imitate a log line of the engine. */
+/** True if all values are safe in a shell command. This is checked, because a tenant's text could imitate a log line of the engine. */
 function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, cause, error }: Told): boolean {
   const names = [instance_id, effect, dead_letter, event_type, approval_id, cause].filter((name) => name !== undefined);
   return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");
 }
 
 /**
- * The commands that an operator can run next. A failed instance is retried; if its output is missing, the output is confirmed first. An
- * effect with an unknown outcome is shown before a decision, and so is a dead letter. A waiting instance gets its event or its answer.
+ * The commands that an operator can run next. For a failed instance, the command retries the instance; if the output of an effect is
+ * missing, a command that confirms the output comes first. For an effect with an unknown outcome and for a dead letter, the first command
+ * shows the details. For a waiting instance, the command sends the event or the answer.
  */
 function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
   const { log, instance_id = "", outcome, effect = "", dead_letter, code, error, event_type, open, approval_id, hint } = told;
@@ -198,7 +209,7 @@ function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, to
   ];
 }
 
-/** A command of the CLI with a placeholder for the reason. The CLI refuses the placeholder itself. */
+/** A command of the CLI with a placeholder for the reason. The CLI refuses a reason that is still the placeholder. */
 function because(...words: readonly string[]): string {
   return callOf(...words, "--reason …");
 }

@@ -3,12 +3,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Misuse, Refusal } from "../command.ts";
 
 const HOST = "127.0.0.1";
-/** A server on every address, or on IPv6 only, uses the port of `localhost` too. */
+/** The addresses that are checked, because a server on all addresses, or only on IPv6, also uses the port of `localhost`. */
 const HOSTS = [HOST, "::1", "0.0.0.0"];
 
 const START = "npx millrace dev";
 
-/** The requested port: `--port 9000`, `--port=9000` or the variable PORT. `typed` is the command that errors repeat before the option. */
+/**
+ * The requested port: `--port 9000`, `--port=9000` or the variable PORT. `typed` is the command that error messages suggest before the
+ * option.
+ */
 export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number, typed = START): number {
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
@@ -19,17 +22,17 @@ export function portFrom(args: readonly string[], variable: string | undefined, 
   throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: ${typed} --port 9000`);
 }
 
-/** Refuses a port that browsers and `fetch` block, such as 22. */
+/** Checks a port. Errors: a `Refusal` if browsers and `fetch` block the port, such as 22. */
 export async function requireCallable(port: number, typed = START): Promise<void> {
   if (!(await isBlocked(port))) return;
   throw new Refusal(`Browsers block port ${port}, which belongs to another protocol. Choose another: ${typed} --port 8787`);
 }
 
-/** How long a killed runtime may keep its port after its process is gone. */
+/** How long the port may remain in use after the process of a killed runtime has ended. */
 const CLOSING_MS = 2_000;
 const LOOK_EVERY_MS = 50;
 
-/** Refuses a port that stays in use. */
+/** Waits until a port is free. Errors: a `Refusal` if the port remains in use. */
 export async function requireFree(port: number, typed = START): Promise<void> {
   const until = Date.now() + CLOSING_MS;
   for (const host of HOSTS) {
@@ -54,7 +57,7 @@ async function isBlocked(port: number): Promise<boolean> {
 
 const BLOCKED_WITHIN_MS = 500;
 
-/** These ports are below the ephemeral ports, so that a free port is still free after a restart. */
+/** The range is below the ephemeral ports, so that the system does not give a port of an engine to another program during a restart. */
 const PORTS = { first: 20_000, count: 10_000 };
 const TRIES = 50;
 
@@ -66,13 +69,15 @@ export async function freePort(): Promise<number> {
   throw new Refusal(`No free port was found in ${TRIES} tries from ${PORTS.first} up. Choose one: npx millrace dev --port 8787`);
 }
 
-/** Checks one address after the other, because sockets on several addresses would conflict. */
+/** Checks the addresses one after another, because sockets on several addresses at the same time would conflict. */
 async function isFree(port: number): Promise<boolean> {
   for (const host of HOSTS) if ((await listen(port, host)) === "EADDRINUSE") return false;
   return true;
 }
 
-/** Binds the port for a moment. Returns the error code, or undefined if the port is free or the machine lacks the address. */
+/**
+ * Binds the port and releases it immediately. Returns the error code, or undefined if the port is free or the machine lacks the address.
+ */
 function listen(port: number, host: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer().once("error", (error: NodeJS.ErrnoException) => resolve(error.code));

@@ -6,7 +6,7 @@ interface Process {
   command: string;
 }
 
-/** An engine ends 0.1 to 0.2 s after its signal (measured). */
+/** The timeout after which a group is killed. In measurements, an engine ended 0.1 to 0.2 s after the signal. */
 const CLOSING_MS = 8000;
 const LOOK_EVERY_MS = 50;
 
@@ -20,7 +20,8 @@ export function groupOf(leader: number): Process[] {
 }
 
 /**
- * The start time of a process, which distinguishes it from a later one with the same id. Undefined if the process is gone or a zombie.
+ * The start time of a process, which distinguishes the process from a later process with the same id. Undefined if the process has ended or
+ * is a zombie.
  */
 export function startOf(pid: number): string | undefined {
   try {
@@ -32,7 +33,10 @@ export function startOf(pid: number): string | undefined {
   }
 }
 
-/** True if a process with this id exists, even a later one with the same id. Much cheaper than `startOf`, which starts a program. */
+/**
+ * True if any process has this id, even a later process than the expected process. This check is much cheaper than `startOf`, which starts
+ * a program.
+ */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -52,8 +56,8 @@ export function send(signal: "SIGTERM" | "SIGKILL", processes: readonly Process[
 }
 
 /**
- * Ends a group by a signal, and kills it after a timeout. The port and the state of an engine are free only when its process group is
- * gone.
+ * Sends a signal to a process group, and kills the group after a timeout. Waits until the group has ended, because only then are the
+ * engine's port and state free.
  */
 export async function endGroup(leader: number): Promise<void> {
   send("SIGTERM", groupOf(leader));

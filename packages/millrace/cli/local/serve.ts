@@ -1,5 +1,5 @@
 // A separate process that runs a Worker's bundle until it is ended. `wrangler dev` takes twice as long to start, because it watches the
-// files and puts a second runtime in front of the first.
+// files and also starts a second runtime as a proxy.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs, parseEnv } from "node:util";
@@ -17,7 +17,10 @@ const { values } = parseArgs({
   },
 });
 
-/** Wrangler's prefixes for log lines of these levels. With them, the log of this process is parsed like wrangler's log. */
+/**
+ * Wrangler's prefixes for log lines of these levels. This process writes the same prefixes, so that its log can be parsed like wrangler's
+ * log.
+ */
 const MARKS: Record<string, string> = { error: "✘ [ERROR] ", warn: "▲ [WARNING] " };
 
 function say({ level, message }: { level: string; message: string }): void {

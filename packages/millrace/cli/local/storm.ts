@@ -1,7 +1,7 @@
-/** How many log lines of one kind are printed before further lines are only counted. */
+/** Maximum number of log lines of one kind that are printed. Further lines of this kind are only counted. */
 const TOLD = 3;
 const COUNTED_FOR_MS = 5000;
-/** A line is printed again if no line of its kind came for this time. */
+/** A log line is printed again if no log line of the same kind occurred for this time. */
 const QUIET_MS = 60_000;
 const MAX_KINDS = 500;
 
@@ -11,11 +11,16 @@ interface Kind {
   lastAt: number;
 }
 
-/** Limits the lines of one kind on a terminal: the first ones are printed, the others counted. */
+/**
+ * Limits the number of log lines of one kind on a terminal. The first lines of a kind are printed, and later lines of this kind are
+ * counted.
+ */
 export class Storm {
   readonly #kinds = new Map<string, Kind>();
 
-  /** Prints a log line with `whole`, or counts it. `counted` prints the number of counted lines every few seconds. */
+  /**
+   * Calls `whole` to print a log line, or only counts the line. `counted` is called every few seconds to print the number of counted lines.
+   */
   take(name: string, whole: () => void, counted: (more: number) => void): void {
     const known = this.#kinds.get(name);
     const kind = known && (known.held > 0 || Date.now() - known.lastAt < QUIET_MS) ? known : { count: 0, held: 0, lastAt: 0 };

@@ -2,9 +2,9 @@ import { databasesAtOnce } from "./databases-at-once.ts";
 import { type Asked, type Binding, NAMED, type ObjectClass, type Service, type Told, type Worker } from "./told.ts";
 
 /**
- * Merges the Workers with which miniflare simulates workflows into one Worker, and those for queues into another. Miniflare makes a
- * Worker for each workflow and queue, which takes two thirds of the processor time of a start. The merge changes neither the state nor
- * its paths.
+ * Merges the Workers with which miniflare simulates workflows into one Worker, and the Workers with which miniflare simulates queues into a
+ * second Worker. Miniflare creates a Worker for each workflow and queue, which takes two thirds of the processor time of a start. The merge
+ * does not change the stored state or the paths of the stored state.
  */
 export function together(told: Told): void {
   for (const alike of alikeIn(told, isWorkflow)) workflowsTogether(told, alike);
@@ -20,14 +20,17 @@ const isWorkflow = ({ modules, durableObjectNamespaces }: Worker) =>
 const isQueue = ({ modules, bindings }: Worker, service: string) =>
   modules?.[0]?.name === "object-entry.worker.js" && bindings?.[0]?.name === NAMED && service.startsWith("queues:");
 
-/** The services that run the same Worker with different bindings. */
+/** The services whose Workers differ only in their bindings and Durable Objects. */
 function alikeIn({ services }: Told, isOne: (worker: Worker, service: string) => boolean): Alike[] {
   const some = services.filter((one): one is Required<Service> => one.worker !== undefined && isOne(one.worker, one.name));
   const rest = ({ worker: { bindings: _, durableObjectNamespaces: __, ...others } }: Required<Service>) => JSON.stringify(others);
   return [...Map.groupBy(some, rest).values()].filter((alike): alike is Alike => alike.length > 1);
 }
 
-/** Replaces these services by one Worker. `again` changes each reference to a replaced service, once if the reference is shared. */
+/**
+ * Replaces services with the same Worker by one Worker. `again` changes each reference to a replaced service, and changes a shared
+ * reference only once.
+ */
 function replace(told: Told, alike: Alike, worker: Worker, again: (asked: Asked, by: { name: string; index: number }) => void): void {
   const name = `together:${alike[0].name}`;
   const index = new Map(alike.map((one, at) => [one.name as unknown, at]));
@@ -42,7 +45,10 @@ function replace(told: Told, alike: Alike, worker: Worker, again: (asked: Asked,
   look(told);
 }
 
-/** The merged Worker gets an entrypoint and a class for each workflow, with that workflow's bindings. */
+/**
+ * Merges the Workers of the workflows. The merged Worker has an entrypoint and a class for each workflow, with the bindings of that
+ * workflow.
+ */
 function workflowsTogether(told: Told, alike: Alike): void {
   const [first] = alike;
   const own = (name: string, index: number) => `${name}_${index}`;
@@ -72,7 +78,7 @@ function workflowsTogether(told: Told, alike: Alike): void {
   });
 }
 
-/** The merged Worker gets the queue's name from the properties of a reference. */
+/** Merges the Workers of the queues. The merged Worker reads the queue's name from the properties of a reference. */
 function queuesTogether(told: Told, alike: Alike): void {
   const [{ worker: of }] = alike;
   const names = alike.map(({ worker }) => worker.bindings?.find((one) => one.name === NAMED)?.text);

@@ -19,14 +19,14 @@ export function localToken(file: string): string {
   return token;
 }
 
-/** The curl option with the token. curl reads the token from its file, so that a copied command does not contain the token. */
+/** The curl option that sends the token. curl reads the token from its file, so that a copied command does not contain the token. */
 export function authOption(file: string): string {
   const path = shown(file).startsWith("..") ? file : shown(file);
   const quoted = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
   return `-H "Authorization: Bearer $(cat ${quoted})"`;
 }
 
-/** SQL that stores the hash of the token, and changes the token's tenant if one is given. */
+/** SQL that stores the hash of the token, and changes the token's tenant if `tenant` is set. */
 export function insertToken(token: string, tenant?: string): string {
   const kept = keptOf(token);
   if (!kept) throw new Refusal("The token of this checkout is not valid. Delete its file; the next start creates a new one.");

@@ -21,7 +21,7 @@ export interface Binding {
   wrapped?: { moduleName: string; innerBindings: Inner[] };
 }
 
-/** A binding inside a wrapped binding, which a module provides. */
+/** A binding that a wrapped binding contains. A module provides the wrapped binding. */
 interface Inner {
   name: string;
   text?: string;
@@ -33,7 +33,7 @@ export interface ObjectClass {
   className: string;
 }
 
-/** A reference of a binding to a service, with the service's entrypoint or class, and properties. */
+/** A reference from a binding to a service. It names an entrypoint or a class of the service, and may have properties. */
 export interface Asked {
   name?: unknown;
   serviceName?: unknown;

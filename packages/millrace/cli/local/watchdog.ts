@@ -2,12 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Engine } from "./wrangler-dev.ts";
 
 const ASK_EVERY_MS = 5000;
-/** The timeout of a health check: far longer than a request takes, also on a busy machine. */
+/** The timeout of a health check, which is much longer than the duration of a request on a busy machine. */
 const PATIENCE_MS = { first: 30_000, most: 240_000 };
-/** A health check that is answered within this time resets the timeout of the next checks. */
+/** If a health check is answered within this time, the timeout of the next check is reset to the first timeout. */
 const PROMPT_MS = 3000;
 
-/** Checks the health of an engine. Each timeout doubles the next timeout, until the engine answers promptly. */
+/** Checks the health of an engine. Each health check without an answer doubles the next timeout, until the engine answers promptly. */
 export class Watchdog {
   readonly #askEveryMs: number;
   readonly #patience: { first: number; most: number };
@@ -22,8 +22,8 @@ export class Watchdog {
   }
 
   /**
-   * Resolves with the time in ms for which an engine gave no answer, when that is too long: the process may run without serving. Never
-   * resolves after `over` aborts or wrangler ends.
+   * Resolves when an engine gave no answer for too long, with this time in ms. Needed because a process may continue to run and no longer
+   * answer requests. Never resolves after `over` aborts or wrangler ends.
    */
   async untilUnresponsive(engine: Pick<Engine, "answers"> & { ended: Promise<unknown> }, over: AbortSignal): Promise<number> {
     let ended = false;

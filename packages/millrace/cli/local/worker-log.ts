@@ -3,7 +3,7 @@ import { oneLine } from "../terminal.ts";
 import { errorOf } from "./wrangler.ts";
 
 const LOOK_EVERY_MS = 250;
-/** A log file above this size is renamed at the next start. The log that was renamed before is deleted. */
+/** A log file that exceeds this size is renamed at the next start. The log file that an earlier start renamed is deleted. */
 const LARGE_BYTES = 10 * 1024 * 1024;
 
 export function openLog(file: string): number {
@@ -12,15 +12,15 @@ export function openLog(file: string): number {
 }
 
 /**
- * Passes each new line of a log file to `onLine`, from the end of the file or from an offset. An error of `onLine` is ignored. Returns a
- * function that stops the reading.
+ * Passes each new line of a log file to `onLine`. Starts at the end of the file, or at an offset. An error of `onLine` is ignored. Returns
+ * a function that stops the reading.
  */
 export function followLog(file: string, onLine: (line: string) => void, from = sizeOf(file)): () => void {
   let at = from;
   let rest = "";
   const timer = setInterval(() => {
     const size = sizeOf(file);
-    // Another start has renamed the log file and created a new one.
+    // Another start has renamed the log file and created a new log file.
     if (size < at) at = 0;
     if (size === at) return;
     const added = Buffer.alloc(size - at);
@@ -33,7 +33,7 @@ export function followLog(file: string, onLine: (line: string) => void, from = s
       try {
         onLine(line);
       } catch {
-        // A tenant's text in the log may look like a line of the Worker and be no valid one.
+        // A tenant's text in the log may resemble a line of the Worker without being a valid line.
       }
     }
   }, LOOK_EVERY_MS);
@@ -44,12 +44,12 @@ export function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Errors that follow from an error of the Worker. Wrangler lists them after it. */
+/** Errors that are consequences of a Worker's error. Wrangler prints these errors after the Worker's error. */
 const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
 
 /**
- * Wrangler's heading before errors of the bundler, and errors about its own folder while it is replaced. An operator needs neither: each
- * save was bundled before.
+ * Matches wrangler's heading for bundler errors, and wrangler's errors about its own folder while the folder is replaced. Operators do not
+ * need these lines, because each save has already been bundled.
  */
 const ITS_OWN = /^Build failed with \d+ errors?:?$|Could not resolve "[^"]*\/\.wrangler\/tmp\//;
 
@@ -65,11 +65,11 @@ export function eventIn(line: string): LogLine | undefined {
   }
 }
 
-/** The sentence that a log line becomes for the user. Undefined for lines that serve only searches in the log. */
+/** Converts a log line to a sentence for the user. Undefined for a line that is only useful for searches in the log. */
 export function humanLine(line: string): string | undefined {
   const event = eventIn(line);
   const words = event ? eventWords(event) : runtimeWords(line);
-  // After JSON.parse, a tenant's text may contain control characters again.
+  // Control characters are removed here, because a tenant's text may contain control characters after JSON.parse.
   return words === undefined ? undefined : oneLine(words);
 }
 
@@ -88,7 +88,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
       if (level === "info") return `${queue}: ${message(rest)} ${rest.outcome}, waited ${rest.waited_ms} ms`;
       return `${queue}: ${message(rest)} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
     case "attempt":
-      // A successful step is reported at the end of its run.
+      // A successful step has no line here, because it is reported at the end of the run.
       if (level === "info") return undefined;
       return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
     case "ended":
@@ -115,7 +115,7 @@ function eventWords({ log, level, queue, messages, ...rest }: LogLine): string |
   }
 }
 
-/** The subject of an alert in words, such as `20 of night-order, not_retryable`, without fields for programs. */
+/** Describes the subject of an alert, such as `20 of night-order, not_retryable`, without fields for programs. */
 function alertWords({ change, alert_id, rule, severity, value, count, since, ...labels }: Record<string, unknown>, queue: unknown): string {
   if (change === "spoiled") return `alert: the row of ${rule} could not be read and is reset (${alert_id})`;
   const about = Object.values({ queue, ...labels }).filter((label) => label !== undefined && label !== null);

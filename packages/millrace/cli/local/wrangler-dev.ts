@@ -14,18 +14,18 @@ import { untriedWords, wranglerEnv, wranglerVersion } from "./wrangler.ts";
 export interface Engine {
   url: string;
   token: string;
-  /** The id of the first process and of its process group, which contains the whole engine. */
+  /** The process id of the engine's first process. The process group with this id contains the whole engine. */
   pid: number;
   logFile: string;
   /** The offset of this engine's first line in the log file, in bytes. */
   logFrom: number;
   /** Resolves with the exit code or the signal of the first process. */
   ended: Promise<unknown[]>;
-  /** The ids of the workerd that runs the Worker and its state. Wrangler restarts the workerd if it dies. */
+  /** The ids of the workerd processes that run the Worker and its state. Wrangler restarts such a process if the process dies. */
   runtime(): number[];
-  /** The ids of the workerd that owns the public port. Without that workerd, the engine does not answer. */
+  /** The ids of the workerd processes that listen on the public port. Without such a process, the engine does not answer. */
   front(): number[];
-  /** Waits for an answer of the Worker. False after a timeout, or if the first process ends. */
+  /** Waits for an answer of the Worker. Resolves with false after a timeout, or if the first process ends. */
   answers(withinMs: number): Promise<boolean>;
   stop(): Promise<void>;
   /** Sends SIGKILL. Returns the ids of the killed processes. */
@@ -45,14 +45,15 @@ interface Running {
 }
 
 /**
- * Runs an engine in its own process group, so that Ctrl-C reaches this process alone, which ends the engine in order.
+ * Runs an engine in its own process group. Ctrl-C then reaches only the current process, which ends the engine in an orderly way.
  * Measured with wrangler 4.156, which runs a proxy on the public port and a runtime for the Worker:
- * - `kill -9` of the runtime: wrangler starts another on the same state within 0.4 to 0.8 s.
+ * - `kill -9` of the runtime: wrangler starts a new runtime with the same state within 0.4 to 0.8 s.
  * - `kill -9` of the proxy: a new proxy listens after 0.4 to 2 s, but never answers. Only a restart of wrangler helps.
- * - `kill -9` of the first process: both workerds keep running, with the port and the state. Kill the whole group.
- * - SIGTERM or SIGINT: the first process ends after 0.05 s, the last of the group after 0.1 to 0.2 s. The engine has stopped when the group
- *   is gone.
- * `serve.ts` restarts its workerd on the same state and port.
+ * - `kill -9` of the first process: both workerds keep running, with the port and the state. So the whole group must be killed.
+ * - SIGTERM or SIGINT: the first process ends after 0.05 s, and the last process of the group after 0.1 to 0.2 s. The engine has stopped
+ *   when the whole group has ended.
+ *
+ * If the workerd of `serve.ts` dies, `serve.ts` restarts it with the same state and port.
  */
 export function runDev({ url, token, folder, cwd, args, lock }: Running): Engine {
   const logFile = join(folder, LOG_NAME);
@@ -70,7 +71,7 @@ export function runDev({ url, token, folder, cwd, args, lock }: Running): Engine
   const pid = first.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
   lock.holds(pid);
-  // Ends the engine also if this process ends without stop().
+  // Ends the engine if the current process ends without a call of stop().
   process.once("exit", killAll);
 
   const workerds = () => groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command));
@@ -116,8 +117,9 @@ interface Told {
 }
 
 /**
- * The arguments of `wrangler dev` for a Worker that is reloaded when it changes: loopback only, without questions and inspector. A
- * version of wrangler that was not tried starts without the faster start, which changes the runtime's configuration.
+ * The arguments of `wrangler dev` for a Worker that is reloaded when it changes: it listens only on the loopback address, without questions
+ * and without the inspector. If Millrace was not tested with a version of wrangler, the faster start is not used, because it changes the
+ * runtime's configuration.
  */
 export function devArgs(wrangler: string, told: Told, { script, config }: { script: string; config: string }): string[] {
   const alone = ["--ip", "127.0.0.1", "--inspector-port", "0", "--show-interactive-dev-session=false"];

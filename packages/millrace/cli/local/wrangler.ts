@@ -7,10 +7,13 @@ import { oneLine } from "../terminal.ts";
 export const ROOT = join(import.meta.dirname, "../../../..");
 export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
 
-/** The versions of wrangler that Millrace was tried with, from the oldest that it accepts. */
+/** The oldest and the newest version of wrangler with which Millrace was tested. Millrace refuses older versions. */
 export const TRIED = { oldest: "4.156.0", newest: "4.164.0" };
 
-/** An exact version, because npm resolves a range or a tag to an old version on a Node that is older than wrangler needs. */
+/**
+ * The command names an exact version. With a range or a tag, npm would choose an old version if Node is older than the newest wrangler
+ * requires.
+ */
 export const INSTALL_WRANGLER = `npm install --save-dev wrangler@${TRIED.newest}`;
 
 export function wranglerVersion(wrangler: string): string {
@@ -23,13 +26,13 @@ export function wranglerRefusal(version: string): string | undefined {
   return `wrangler ${version} is too old: Millrace needs ${TRIED.oldest} or newer. Install it: ${INSTALL_WRANGLER}`;
 }
 
-/** Errors: a `Refusal` if the project's wrangler is not installed, or too old. */
+/** Checks the version of the project's wrangler. Errors: a `Refusal` if wrangler is not installed, or too old. */
 export function requireWrangler({ wrangler }: { wrangler: string }): void {
   const refusal = wranglerRefusal(wranglerVersion(wrangler));
   if (refusal !== undefined) throw new Refusal(refusal);
 }
 
-/** A sentence about a version after the newest that Millrace was tried with. Undefined for other versions. */
+/** A sentence about a version of wrangler that is newer than the newest tested version. Undefined for other versions. */
 export function untriedWords(version: string): string | undefined {
   if (!isOlder(TRIED.newest, version)) return undefined;
   return `wrangler ${version} is newer than ${TRIED.newest}, the newest version that Millrace was tried with.`;
@@ -45,7 +48,7 @@ export function requireInstalled(): void {
   if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
 }
 
-/** The environment of wrangler: no questions, no telemetry, no inspector, and its own registry of Workers. */
+/** The environment variables for wrangler. They disable questions, telemetry and the inspector, and set a separate registry of Workers. */
 export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   const settings = {
     CI: "1",
@@ -63,7 +66,7 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   return { ...process.env, ...settings };
 }
 
-/** Runs a command of the project's wrangler and returns its output. Errors: a sentence that ends with wrangler's error. */
+/** Runs a command of the project's wrangler and returns its output. Errors: an error whose message ends with wrangler's error. */
 export function runWrangler(
   of: { root: string; wrangler: string },
   folder: string,
@@ -73,7 +76,10 @@ export function runWrangler(
   return runNode(folder, doing, [of.wrangler, ...args], of.root);
 }
 
-/** Like `runWrangler`, for a Node script that loads wrangler. */
+/**
+ * Runs a Node script that loads wrangler, and returns the script's output. The environment and the errors are the same as for
+ * `runWrangler`.
+ */
 export function runNode(folder: string, doing: string, args: readonly string[], cwd = ROOT): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [...args], { cwd, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
@@ -84,7 +90,8 @@ export function runNode(folder: string, doing: string, args: readonly string[], 
 }
 
 /**
- * The error that the Worker threw while loading, or the last error of wrangler, or the last line of the output. The output may be JSON.
+ * The error to show for an output. It is the error that the Worker threw while loading, the last error of wrangler, or the last line of the
+ * output. The output may be JSON.
  */
 export function lastError(output: string): string {
   return errorIn(output) ?? jsonErrorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
@@ -107,7 +114,7 @@ export function errorIn(output: string): string | undefined {
   return error?.replace(LOADING, "");
 }
 
-/** An error of wrangler. If the error ends with a colon, the items of the list after it are included. */
+/** An error of wrangler. If the error ends with a colon, the list items after the error are included. */
 function wholeError(line: string, after: readonly string[]): string | undefined {
   const error = errorOf(line);
   if (!error?.endsWith(":")) return error;
@@ -116,8 +123,8 @@ function wholeError(line: string, after: readonly string[]): string | undefined 
 }
 
 /**
- * The text of an error line of wrangler, without its prefix. Undefined for other lines, also for a request whose path contains the
- * prefix.
+ * The text of an error line of wrangler, without wrangler's prefix. Undefined for other lines, such as a log line of a request whose path
+ * contains the prefix.
  */
 export function errorOf(line: string): string | undefined {
   return /^\S \[ERROR\]\s*(.*)$/.exec(oneLine(line))?.[1];
@@ -134,10 +141,10 @@ export function isLoadingError(line: string): boolean {
   return LOADING.test(errorOf(line) ?? "");
 }
 
-/** The runtime's line for an error that the Worker threw while loading. */
+/** Matches the runtime's log line for an error that the Worker threw while loading. */
 const LOADING = /^service core:user:\S+ Uncaught (?:Error: )?(?:\w+Error: )?/;
 
-/** A path relative to the current folder, as the user writes it. */
+/** A path relative to the current folder, as a user would type the path. */
 export function shown(path: string): string {
   return relative(process.cwd(), path) || ".";
 }

@@ -6,7 +6,7 @@ const LOOKING = "a dry run";
 
 const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
 
-/** The value of `--reason`. Errors: a `Misuse` if it is missing or still the placeholder of a printed command. */
+/** The value of `--reason`. Errors: a `Misuse` if the reason is missing, or is still the placeholder of a printed command. */
 export function reasonOf({ text }: Pick<Asked, "text">, isDryRun = false): string {
   const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
   if (reason === undefined) throw new Misuse("--reason is missing: give the reason; the audit keeps it.");

@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import { ApiRefusal, askerOf } from "../api-client.ts";
 import { type AskedEngine, orNotReached } from "../asked-engine.ts";
 
-/** How often a request without an answer is repeated, if a repeat is safe. */
+/** How many times a request without an answer is repeated, if a repeat is safe. */
 const AGAIN = 2;
 /** Time limit for all attempts of a request. */
 const WITHIN_MS = 60_000;
@@ -12,7 +12,9 @@ export interface Request {
   readonly path: string;
   readonly body?: object | undefined;
   readonly headers?: Record<string, string>;
-  /** True if a repeat of the request has no second effect: without an answer, the request is repeated. Other requests are sent once. */
+  /**
+   * True if a repeated request has no second effect. Such a request is repeated if it gets no answer. Other requests are sent only once.
+   */
   readonly isSafe: boolean;
 }
 
@@ -22,12 +24,12 @@ export interface AskedApi {
   send<Answer>(request: Request): Promise<Answer>;
 }
 
-/** The request may have reached the engine, but was not answered. */
+/** The error for a request that may have reached the engine, but was not answered. */
 class NotAnswered extends ApiRefusal {
   override readonly exitCode = 4;
 }
 
-/** Sends requests to an engine. Errors: an `ApiRefusal` with the engine's problem; `NotReached`; `NotAnswered`. */
+/** Sends requests to an engine. Errors: an `ApiRefusal` with the engine's problem, `NotReached`, or `NotAnswered`. */
 export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   const ask = askerOf(engine.url, engine.token);
   const send = <Answer>({ method, path, body, headers, isSafe }: Request): Promise<Answer> =>
@@ -44,13 +46,13 @@ export function askedApi(engine: AskedEngine, stop: AbortSignal): AskedApi {
   return { engine, send, get: (path) => send({ method: "GET", path, isSafe: true }) };
 }
 
-/** True if a repeated request may succeed: there was no answer, or the engine is temporarily unavailable. */
+/** True if a repeated request may succeed, because the request got no answer or the engine is temporarily unavailable. */
 function mayPass(error: ApiRefusal): boolean {
   if (error.status === undefined) return !wasNotHeard(error);
   return error.status === 503 && error.problem?.retryable === true;
 }
 
-/** True if the connection was refused: the request had no effect. */
+/** True if no connection to the engine was possible, so that the request had no effect. */
 function wasNotHeard({ cause }: ApiRefusal): boolean {
   const { code } = ((cause as Error | undefined)?.cause ?? {}) as { code?: string };
   return code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "EAI_AGAIN";

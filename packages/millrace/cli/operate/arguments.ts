@@ -24,7 +24,7 @@ export function verbIn(name: string, noun: Noun, args: readonly string[]): { nam
   throw new Misuse(`${what}.${meant(first, there)} Verbs: ${there.join(", ")}. More: ${callOf(name)} --help`);
 }
 
-/** False for a verb that the app may define: the noun has no such verb, and it is not misspelt. */
+/** True if a typed verb belongs to the noun or is a misspelt verb of the noun. False if only the app may define the verb. */
 export function mayHave(noun: Noun, typed = ""): boolean {
   const isNone = NO_VERB in noun || typed === "" || typed.startsWith("-");
   return isNone || Object.hasOwn(noun, SAME[typed] ?? typed) || nearest(typed, Object.keys(noun)) !== undefined;
@@ -36,7 +36,7 @@ export function readTyped(name: string, verb: Verb, args: readonly string[]): Ty
   const { values, positionals } = parsed(name, options, args);
   const takes = verb.takes?.split(" ").filter(Boolean) ?? [];
   const words = [...positionals];
-  // `latest WORKFLOW` is one instance id in two words.
+  // The two words `latest WORKFLOW` name one instance.
   if (words[0] === "latest" && words.length === takes.length + 1) words.splice(0, 2, `latest ${words[1]}`);
   const lacking = takes[words.length];
   if (lacking !== undefined) throw new Misuse(`${lacking} is missing: ${callOf(name, ...takes)}.${howOf(name)}`);
@@ -69,7 +69,10 @@ function howOf(name: string): string {
   return ` Usage: ${callOf(name)} --help`;
 }
 
-/** The token of `--token`, from a file or standard input. Errors: a `Misuse` for a token itself, which other users of the machine would see. */
+/**
+ * The token of `--token`, from a file or standard input. Errors: a `Misuse` if the value is a token itself, because other users of the
+ * machine would see the token.
+ */
 export async function tokenIn(typed: string | undefined): Promise<string | undefined> {
   if (typed === undefined) return undefined;
   if (!/^@.|^-$/.test(typed)) throw new Misuse("--token is @FILE, or - for standard input: other users of the machine can see arguments.");

@@ -6,10 +6,10 @@ import { sayInstance } from "./show-instance.ts";
 import type { Asked, Option } from "./verb.ts";
 import { sayJson } from "./words.ts";
 
-/** What a CLI command adds to the operation that the API declares. */
+/** The options and texts that a CLI command adds to the API operation that it calls. */
 interface Comfort extends Shown {
   readonly options?: Readonly<Record<string, Option>>;
-  /** The status that the instance has after the action. Only an action with this status has the option `--wait`. */
+  /** The status of the instance after the action. The option `--wait` exists only for an action that has this field. */
   readonly ends?: Instance["status"];
   /** Changes the request body before it is sent. */
   readonly correct?: (body: Record<string, unknown>, asked: Asked, ids: readonly string[]) => Promise<void>;

@@ -9,7 +9,7 @@ import { NO_VERB, type Verb } from "./verb.ts";
 const USAGE =
   "Usage: npx millrace completion bash|zsh|fish. Prints the completion of millrace, such as for: source <(npx millrace completion bash)";
 
-/** The words that may follow a typed word: commands and nouns, verbs, options, and the values of an option. */
+/** The words that may follow each typed text: commands, nouns, verbs, options, and the values of an option. */
 function followers(): [string, readonly string[]][] {
   const ofVerb = (typed: string, { options = {} }: Verb): [string, readonly string[]][] => [
     [typed, Object.keys({ ...options, ...COMMON }).map((name) => `--${name}`)],
@@ -27,7 +27,10 @@ function followers(): [string, readonly string[]][] {
   ];
 }
 
-/** Shell functions that print the words for the longest known prefix: noun, verb and option; noun and verb; or noun. */
+/**
+ * Shell functions that print the possible next words. They use the longest known part of the input: noun, verb and option, or noun and
+ * verb, or noun.
+ */
 const posix = () => `_millrace_words() {
   case "$1" in
 ${followers()

@@ -6,13 +6,16 @@ import { callOf } from "./usage.ts";
 import type { Asked } from "./verb.ts";
 import { ago, moment, shownJson, tell, typedJson } from "./words.ts";
 
-/** Prints a dead letter with its message and the result of a replay, and possible next commands. */
+/** Prints a dead letter with its message, the expected result of a replay, and possible next commands. */
 export function sayLetter(letter: Letter): void {
   for (const line of letterLines(letter)) say(line);
   if (letter.state === "open") for (const line of nextLines(letter)) tell(line);
 }
 
-/** Replaces the payload of the dead letter's message by the value of `--payload`. The engine fills in redacted values. */
+/**
+ * Replaces the payload of the dead letter's message by the value of `--payload`. For redacted values, the engine inserts the original
+ * values.
+ */
 export async function correctLetter(body: Record<string, unknown>, { api, text }: Asked, [id = ""]: readonly string[]): Promise<void> {
   const payload = text("payload");
   if (payload === undefined) return;
@@ -33,7 +36,7 @@ export function sayReplayed({ sent, why, instance_id: id }: Replayed): void {
 
 export type Replayed = Extract<ReplayAnswer, { sent: unknown }>;
 
-/** Reasons of dead letters that only a corrected message can fix: its envelope is unreadable or its type unknown. */
+/** Reasons of dead letters whose message must be corrected, because its envelope is unreadable or its type is unknown. */
 const OF_THE_WHOLE: readonly string[] = ["invalid_envelope", "unknown_message_type"];
 
 function nextLines({ id, replay: { refused }, body }: Letter): string[] {

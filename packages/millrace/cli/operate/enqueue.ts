@@ -61,7 +61,7 @@ async function run(asked: Asked): Promise<number> {
   return NOT_COME_TO_IT;
 }
 
-/** The statuses of an instance that ended without success, or that waits for an operator. */
+/** The statuses of an instance that has ended without success or waits for an operator. */
 const HELD_UP: ReadonlySet<Accepted["instance_status"]> = new Set(["errored", "terminated", "dead", "skipped", "in_doubt", "paused"]);
 
 async function check({ api, isJson }: Asked, message: object): Promise<number> {

@@ -8,14 +8,14 @@ import type { Asked, Verb } from "./verb.ts";
 import { instanceId } from "./which.ts";
 import { sayJson, shownJson, tell } from "./words.ts";
 
-/** Exit code of `--wait` when the run ended without success, or waits for an operator. */
+/** The exit code of `--wait` if the run ended without success or waits for an operator. */
 export const NOT_COME_TO_IT = 3;
 
 export const WAIT = {
   wait: { says: "print its steps until it ends or needs an operator, then its output; exit code 3 if it failed" },
 };
 
-/** Yields the events of an instance until it ends. Has the errors of `heardOf`. */
+/** Yields the events of an instance until the instance ends. Errors: the errors of `heardOf`. */
 async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): AsyncGenerator<StreamEvent[]> {
   for await (const events of heardOf(api.engine, `/v1/instances/${encodeURIComponent(id)}/stream`, stop)) {
     yield events;
@@ -24,8 +24,8 @@ async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): 
 }
 
 /**
- * Shows the progress of a step as a bar on stderr, which `clear` removes before other lines. Without a terminal it prints a line for each
- * tenth.
+ * Shows the progress of a step as a bar on stderr, which `clear` removes before other lines are printed. If stderr is not a terminal, a
+ * line is printed for each tenth of the progress.
  */
 function progressBar() {
   const { stderr } = process;
@@ -55,8 +55,8 @@ function stepTeller(): (events: readonly StreamEvent[]) => string[] {
 }
 
 /**
- * Prints the steps of an instance until it ends or needs an operator, then its status, output and next commands. Returns the exit code: 0
- * for the status `wanted`.
+ * Prints the steps of an instance until the instance ends or needs an operator. Then prints the status and the output of the instance, and
+ * next commands. Returns the exit code: 0 for the status `wanted`.
  */
 export async function waitFor(asked: Asked, id: string, wanted: Instance["status"]): Promise<number> {
   const linesOf = stepTeller();
@@ -83,7 +83,7 @@ export async function waitFor(asked: Asked, id: string, wanted: Instance["status
   return instance.status === wanted ? 0 : NOT_COME_TO_IT;
 }
 
-/** True if an instance needs an operator. While an instance is undone, its question needs no answer. */
+/** True if an instance needs an operator. A question of an instance needs no answer while the instance is being undone. */
 function standsStill({ status, undo, held, waiting_for: waits }: Instance): boolean {
   return (
     status === "in_doubt" ||

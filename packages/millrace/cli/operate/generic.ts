@@ -44,12 +44,12 @@ function isOfInstance({ path }: Operation): boolean {
   return path.startsWith("/v1/instances/{id}");
 }
 
-/** True for a field that is typed as an argument: a part of the path, or the text of a search. */
+/** True for a field that the user types as an argument without an option name: a path parameter, or the text of a search. */
 function isArgument({ name, in: place, needed }: Field): boolean {
   return place === "path" || (place === "query" && needed === true && name !== "reason");
 }
 
-/** True for a field that has its own option. A body field with the name of a common option is set with `--body`. */
+/** True for a field that has its own option. A body field that has the same name as a common option can only be set with `--body`. */
 function isOption(field: Field): boolean {
   return !isArgument(field) && !(optionOf(field) in COMMON);
 }
@@ -102,7 +102,7 @@ async function run(operation: Operation, asked: Asked): Promise<number> {
 }
 
 interface Typed {
-  /** The arguments that fill the parameters of the operation's path. */
+  /** The typed values of the parameters in the operation's path. */
   readonly ids: readonly string[];
   readonly query: URLSearchParams;
   readonly body: Record<string, unknown>;

@@ -9,7 +9,7 @@ export function standing(instance: Instance): string {
   return oneLine(`${workflow} of ${subject} is ${status}${why === "" ? "." : `: ${why}`}`);
 }
 
-/** The reason for an instance's status, from the instance's row. */
+/** Describes the reason for an instance's status, from the fields of the instance. */
 export function whyOf({ status, error, waiting_for: [wait], held, retrying, sleeping, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
@@ -39,7 +39,7 @@ export function nextLines({ id, status, error, waiting_for: waits, undo, doubts 
   return asks.map((question) => `Answer it: ${callOf("approvals approve", question, "--reason …")}, or reject`);
 }
 
-/** The decisions that an operator has for an unknown outcome. An effect that is known to have happened cannot be rejected. */
+/** The decisions among which an operator can choose for an unknown outcome. An effect that certainly happened cannot be rejected. */
 function doubtLines(id: string, { step, effect, why, answered, retry }: InstanceDetail["doubts"][number]): string[] {
   const answer = (verb: string) => callOf("effects", verb, effect, "--reason …");
   if (answered !== null) {

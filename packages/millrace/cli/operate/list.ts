@@ -12,13 +12,13 @@ export interface Page {
 /** How the CLI prints a list, if the columns of its operation are not sufficient. */
 export interface Shown {
   readonly columns?: readonly string[];
-  /** The text of an additional column without a title. */
+  /** Returns the text for an additional column, which has no title. */
   readonly why?: (item: Row) => string;
   /** The sentence that is printed for an empty list. */
   readonly none?: string;
 }
 
-/** Prints a page of a list as a table, and the option for its next page. */
+/** Prints a page of a list as a table, and the option that shows the next page of the list. */
 export function sayPage({ items, next_cursor: cursor = null }: Page, { columns = [] }: Shown, shown: Shown = {}): void {
   if (items.length > 0) sayTable(items, shown.columns ?? columns, shown.why);
   else if (cursor === null) tell(shown.none ?? "None.");
@@ -34,7 +34,7 @@ function sayTable(items: readonly Row[], columns: readonly string[], why?: (item
   for (const line of lines) say(fitted(line));
 }
 
-/** Prints the fields of an object, aligned, and its lists of objects as tables. */
+/** Prints the fields of an object in aligned columns, and prints each list of objects in the object as a table. */
 export function sayFacts(object: Row): void {
   const isFact = ([name, value]: [string, unknown]) => name !== "action_id" && value !== null && !isTable(value) && String(value) !== "";
   const facts = Object.entries(object).filter(isFact);
@@ -51,7 +51,7 @@ function titleOf(name: string): string {
   return name.replace(/_at$/, "").replaceAll("_", " ");
 }
 
-/** The text of a table cell. An unknown value is a dash, as in the console. */
+/** The text of a table cell. A missing value is shown as a dash, as in the console. */
 function cellOf(value: unknown): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "number") return String(Math.round(value * 100) / 100);

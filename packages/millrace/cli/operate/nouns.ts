@@ -16,5 +16,5 @@ export function nounsOf(operations: readonly Operation[]): Record<string, Noun> 
 
 const engine = nounsOf(OPERATIONS);
 
-/** The nouns of the engine. */
+/** The nouns of the CLI commands for the engine's operations. */
 export const NOUNS: Readonly<Record<string, Noun>> = { enqueue, ...engine, instances: { ...engine.instances, tail } };

@@ -43,12 +43,12 @@ export async function operate({ args: [typed = "", ...args], stop }: Call): Prom
   }
 }
 
-/** Finds a noun by its name, or by the singular of its name. */
+/** Finds a noun by its plural or singular name. */
 function nounIn(nouns: Readonly<Record<string, Noun>>, typed: string): [string, Noun] | undefined {
   return Object.entries(nouns).find(([name]) => name === typed || name === `${typed}s` || name === `${typed}es`);
 }
 
-/** The nouns of the app that the engine serves. Undefined if a noun of the engine is misspelt, or if the engine does not answer. */
+/** The nouns of the app that runs with the engine. Undefined if a noun of the engine is misspelt, or if the engine does not answer. */
 async function appNouns(typed: string, args: readonly string[]): Promise<Record<string, Noun>> {
   if (!nounIn(NOUNS, typed) && nearest(typed, [...Object.keys(COMMANDS), ...Object.keys(NOUNS)]) !== undefined) return {};
   try {

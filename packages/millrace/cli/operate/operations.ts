@@ -10,7 +10,7 @@ export interface Field {
 
 /** An operation of the API that has a command. */
 export interface Operation {
-  /** The noun and verb of the operation's command: `schedules pause`. */
+  /** The noun and the verb of the operation's command, such as `schedules pause`. */
   readonly command: string;
   readonly method: string;
   readonly path: string;
@@ -18,9 +18,9 @@ export interface Operation {
   readonly fields: readonly Field[];
   /** The columns of the list that the operation returns. */
   readonly columns?: readonly string[];
-  /** The largest page of the list that the operation returns. */
+  /** The maximum number of items per page in the list that the operation returns. */
   readonly page?: number;
-  /** The result of an action, without its full stop. */
+  /** A sentence about the result of an action, without the full stop at the end. */
   readonly done?: string;
   readonly hasBody?: true;
 }
@@ -91,7 +91,7 @@ function typeOf({ type, format }: Json, values: readonly unknown[] | undefined, 
   return kind === "array" && items.type === "integer" ? "numbers" : "json";
 }
 
-/** Chooses up to six properties of a list's item as columns: id, status, further values, a time, a text. */
+/** Chooses the columns of a list: up to six properties of its items, in the order id, status, further values, a time, a text. */
 function columnsOf(properties: Json): string[] {
   const all = Object.keys(properties);
   const first = (...patterns: RegExp[]) => patterns.flatMap((pattern) => all.find((name) => pattern.test(name)) ?? []).slice(0, 1);

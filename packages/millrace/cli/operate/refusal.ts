@@ -24,7 +24,7 @@ export function problemLines({ title, detail, issues = [], did_you_mean: meant }
   ];
 }
 
-/** Matches the hint for HTTP clients at the end of an error's detail. */
+/** Matches the hint at the end of an error's detail that is meant for HTTP clients. */
 const BY_HTTP = /( (?:List|Search)[\w ]*? with GET (\/v1\/[\w-]+)(?:\?\S*|;[^.]*)?\.?)$/;
 
 export function issueLines(issues: NonNullable<Problem["issues"]>, detail: string): string[] {

@@ -5,13 +5,13 @@ import { lasting, moment } from "./words.ts";
 export interface StepEvent {
   type: string;
   step: string;
-  /** Distinguishes calls of a step with the same name. */
+  /** Distinguishes several steps of a run that have the same name. */
   count: number;
   at: string;
   attempt?: number;
-  /** For a failed attempt: the first attempt and all retries; null if unknown. */
+  /** For a failed attempt: the maximum number of attempts, including the first attempt. Null if unknown. */
   max_attempts?: number | null;
-  /** For a completed attempt: the status of its step, unless the step is done. */
+  /** For a completed attempt: the status of the step, if the step is not done. */
   state?: "in_doubt" | "paused" | "stopped" | "waiting";
   error?: { name: string; message: string } | null;
   /** Delay before the next attempt in ms. Null if no further attempt follows. */
@@ -33,7 +33,7 @@ export interface StepProgress {
 
 const BAR = 20;
 
-/** The progress of a step as one line: `copy pages  ████████░░░░░░░░░░░░  40 %  40 of 100 pages`. */
+/** Formats the progress of a step as one line: `copy pages ████████░░░░░░░░░░░░ 40 % 40 of 100 pages`. */
 export function progressLine({ step, share, done, of, text }: StepProgress): string {
   const full = Math.round((share ?? 0) * BAR);
   const bar = share === null ? "" : `${"█".repeat(full)}${"░".repeat(BAR - full)}  ${Math.floor(share * 100)} %`;
@@ -45,8 +45,8 @@ export class StepTeller {
   readonly #began = new Map<string, number>();
 
   /**
-   * The lines for new step events. The start of an attempt is left out if its end is known, and so is a failed step if its last attempt
-   * is printed.
+   * The lines for new step events. The start of an attempt has no line if the end of the attempt is known. A failed step has no line if its
+   * last attempt is printed.
    */
   lines(events: readonly StepEvent[]): string[] {
     return events.flatMap((event, at) => {
@@ -58,7 +58,7 @@ export class StepTeller {
       else this.#began.delete(name);
       if (type === "attempt_started" && events.slice(at).some(isAttempt)) return [];
       if (type === "step_errored" && events.slice(0, at).some(isAttempt)) return [];
-      // A second event, for the wait itself, has the reason for the wait.
+      // No line is printed here, because a second event for the wait itself contains the reason for the wait.
       if (event.state === "waiting") return [];
       const took = began === undefined ? undefined : lasting(Date.parse(event.at) - began);
       return [oneLine(`${clock(event.at)}  ${name}: ${whatHappened(event, took)}`)];

@@ -1,6 +1,6 @@
 import { NO_VERB, type Noun, type Option, type Verb } from "./verb.ts";
 
-/** The options of every command. */
+/** The options that every command has. */
 export const COMMON: Readonly<Record<string, Option>> = {
   json: { says: "print the JSON answer of the API" },
   url: { value: "ADDRESS", says: "the engine; default MILLRACE_URL, or the local one" },

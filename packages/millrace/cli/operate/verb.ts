@@ -3,7 +3,7 @@ import type { AskedApi } from "./api.ts";
 /** An option of a verb. An option without `value` is a flag. */
 export interface Option {
   readonly value?: string;
-  /** The possible values of the option, if they are few and known. */
+  /** The possible values of the option, if the list of possible values is short and fixed. */
   readonly values?: readonly string[];
   readonly says: string;
 }
@@ -11,9 +11,9 @@ export interface Option {
 export interface Verb {
   /** The placeholders of the verb's arguments, such as `LANE KEY`. */
   readonly takes?: string;
-  /** One sentence for the help, without its full stop. */
+  /** A sentence that describes the verb in the help, without the full stop. */
   readonly does: string;
-  /** A sentence about the verb's arguments, for the help. */
+  /** A sentence that describes the verb's arguments in the help. */
   readonly note?: string;
   readonly options?: Readonly<Record<string, Option>>;
   run(asked: Asked): Promise<number>;
@@ -31,7 +31,7 @@ export interface Asked {
   flag(option: string): boolean | undefined;
 }
 
-/** Verbs of one kind. A noun without verbs has its only command under the key NO_VERB. */
+/** The verbs of a noun, by name. If a noun has only one command and no verbs, its command has the key NO_VERB. */
 export type Noun = Readonly<Record<string, Verb>>;
 
 export const NO_VERB = "";

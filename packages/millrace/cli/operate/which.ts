@@ -5,8 +5,8 @@ import type { Asked } from "./verb.ts";
 import { tell } from "./words.ts";
 
 /**
- * The id of the instance that the user names. `latest` is the newest instance, `latest WORKFLOW` the newest of a workflow. Errors: a
- * `Refusal` if there is no such instance.
+ * The id of the instance that the user names. `latest` means the newest instance, and `latest WORKFLOW` the newest instance of a workflow.
+ * Errors: a `Refusal` if no such instance exists.
  */
 export async function instanceId({ api, isJson }: Pick<Asked, "api" | "isJson">, typed = ""): Promise<string> {
   const [, workflow] = /^latest(?: (.+))?$/.exec(typed) ?? [];
@@ -22,8 +22,8 @@ export async function instanceId({ api, isJson }: Pick<Asked, "api" | "isJson">,
 const UNITS: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * Converts a time, or a length such as `12h`, to a time for the API. A length means that long ago, or with `sign` 1 from now. Errors: a
- * `Misuse`.
+ * Converts a time or a duration such as `12h` to a time for the API. The duration is subtracted from the current time; if `sign` is 1, it
+ * is added. Errors: a `Misuse`.
  */
 export function timeOf(option: string, typed: string, sign: 1 | -1): string {
   const [, count, unit = ""] = /^(\d{1,6})([smhd])$/.exec(typed) ?? [];

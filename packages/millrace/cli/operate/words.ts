@@ -4,14 +4,19 @@ import { parseBounded } from "../../src/contract/limits.ts";
 import { Misuse } from "../command.ts";
 import { oneLine, say } from "../terminal.ts";
 
-/** JSON with escaped control characters, which is safe on a terminal and has the same value for programs. */
+/**
+ * Formats a value as JSON with escaped control characters. The escaped JSON is safe on a terminal, and programs parse it to the same value.
+ */
 export function shownJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, undefined, indent).replaceAll(UNSEEN, (found) =>
     [...Array(found.length).keys()].map((at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, "0")}`).join(""),
   );
 }
 
-/** Characters that JSON does not escape: C1 control characters, line separators and format characters. Line breaks are kept. */
+/**
+ * Characters that JSON.stringify does not escape: C1 control characters, line separators and format characters. Line breaks are not
+ * included.
+ */
 const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--\n]/gv;
 
 export function shellWord(text: string): string {
@@ -27,7 +32,7 @@ export function sayJson(answer: unknown): void {
   say(shownJson(answer));
 }
 
-/** The age of a past time, at least 1 s; for a future time, the duration until then. */
+/** Formats a time relative to now: the age of a past time, at least 1 s, or the duration until a future time. */
 export function ago(time: string): string {
   const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
   return seconds < 0 ? `in ${lasting(-seconds * 1000)}` : `${lasting(Math.max(1, seconds) * 1000)} ago`;
@@ -43,7 +48,7 @@ export function lasting(ms: number): string {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
 }
 
-/** A time in UTC, to the second. */
+/** A time in UTC with seconds, but without milliseconds. */
 export function moment(time: string): string {
   return `${time.slice(0, 19).replace("T", " ")}Z`;
 }
@@ -71,8 +76,8 @@ export async function typedJson(option: string, typed: string): Promise<unknown>
 }
 
 /**
- * The text of an option: the argument, a file or standard input. Errors: a `Misuse` for a file that cannot be read, and for a text that is
- * not UTF-8.
+ * Returns the text of an option, which is the argument itself, the content of a file, or standard input. Errors: a `Misuse` if the file
+ * cannot be read, or if the text is not UTF-8.
  */
 export async function textOf(option: string, typed: string): Promise<string> {
   const isIn = typed === "-";

@@ -41,7 +41,7 @@ export interface Revoke {
   verb: "revoke";
   id: string;
   reason: string;
-  /** True revokes also all tokens that were minted with this one. */
+  /** If true, all tokens that were minted with this token are also revoked. */
   descendants: boolean;
 }
 
@@ -55,7 +55,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
   const whose = { remote, config, persistTo };
   if (verb === "revoke") {
     const [id = ""] = rest;
-    // The user may pass the whole token instead of its id.
+    // The argument may be the whole token instead of the token's id.
     const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is not the id of a token: it must be the 16 digits after mr_`);
     return { verb, id: short, reason, descendants, ...whose };

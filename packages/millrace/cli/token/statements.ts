@@ -8,7 +8,7 @@ import { asText } from "./sql-text.ts";
 const DAY_MS = 86_400_000;
 const MOST_LISTED = 1000;
 
-/** A new token, and the SQL that stores its hash and the audit row. */
+/** Creates a new token, and the SQL that stores the token's hash and the audit row. */
 export function mintStatements({ tenant, actor, scopes, days, reason }: Mint, by: string): { token: string; sql: string } {
   const { id, hash, text: token } = newToken();
   const granted = grantToken({ id, hash, tenantId: tenant, actor, scopes }, days * DAY_MS);
@@ -20,7 +20,10 @@ export function listStatement(tenant: string): string {
   return asText(selectTokensOf(tenant, MOST_LISTED));
 }
 
-/** SQL that finds the tenant and actor of a token. With `descendants`, the SQL also finds a deleted token whose descendants remain. */
+/**
+ * SQL that reads the tenant and the actor of a token. With `descendants`, the SQL also finds a token that is deleted but still has
+ * descendants.
+ */
 export function findStatement({ id, descendants }: Pick<Revoke, "id" | "descendants">): string {
   return asText(descendants ? selectFamilyOwner(id) : selectOwner(id));
 }

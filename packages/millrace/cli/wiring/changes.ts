@@ -2,11 +2,11 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** The interval between polls of the sources. A poll takes 5 ms of a processor. */
+/** The interval between polls of the sources. A poll takes 5 ms of processor time. */
 const LOOK_EVERY_MS = 250;
-/** A change of the sources is complete when no further change follows within this time. */
+/** A change of the sources is regarded as complete if no further change follows within this time. */
 const WHOLE_AFTER_MS = 50;
-/** How long to wait until an empty file is written again: some editors empty a file before they save it. */
+/** How long to wait until an empty file has content again, because some editors empty a file before they save the file. */
 const EMPTY_MS = 2000;
 
 /** The size and modification time of each file. */
@@ -28,7 +28,7 @@ export class Changes {
     this.#known = new Map([...this.#known, ...momentOf(more)]);
   }
 
-  /** Waits until a change is complete, and returns the changed files. Rejects if the signal aborts. */
+  /** Waits for a change and until the change is complete. Returns the changed files. Rejects if the signal aborts. */
   async next(signal: AbortSignal): Promise<string[]> {
     for (;;) {
       await sleep(LOOK_EVERY_MS, undefined, { signal });

@@ -5,7 +5,7 @@ import { Refusal } from "../command.ts";
 import { settingsIn } from "../disk.ts";
 import { shown } from "../local/wrangler.ts";
 
-/** A queue consumer in the configuration. For a missing number the platform's default applies. */
+/** A queue consumer in the configuration. If a number is missing, the platform's default applies. */
 export interface ConfiguredConsumer {
   queue: string;
   max_batch_size?: number;
@@ -25,7 +25,7 @@ export interface D1 {
   migrations_table?: string;
 }
 
-/** The fields of a configuration that the commands read. Other fields are passed on unchanged. */
+/** The fields of a configuration that the commands read. All other fields are passed to wrangler unchanged. */
 export interface Config {
   main?: string;
   vars?: Record<string, unknown>;
@@ -51,7 +51,7 @@ export interface Config {
   [other: string]: unknown;
 }
 
-/** For how long an incomplete file is read again, because some editors empty a file before they save it. */
+/** How long an incomplete file is read again and again, because some editors empty a file before they save it. */
 const WRITTEN_WITHIN_MS = 2000;
 const READ_EVERY_MS = 100;
 
@@ -71,10 +71,10 @@ export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS
 
 export const formatOf = (file: string) => (file.endsWith(".toml") ? "toml" : "jsonc");
 
-/** Reads a configuration in JSON with comments, or in TOML. Errors: a `Refusal` with the line of the first mistake. */
+/** Reads a configuration in JSON with comments, or in TOML. Errors: a `Refusal` with the line number of the first mistake. */
 export const readConfig = (file: string): Config => configIn(file, settingsIn(file));
 
-/** Parses the text of a configuration. Has the errors of `readConfig`. */
+/** Parses the text of a configuration. Errors: the errors of `readConfig`. */
 export function configIn(file: string, text: string): Config {
   const wrong = (what: string, line: number, isCut: boolean) =>
     new (isCut ? CutShort : Refusal)(`${shown(file)}:${line} is not ${what} Look there, or at the line before.`);
@@ -105,7 +105,7 @@ const NOT_INHERITED = [
   ...["secrets_store_secrets", "dispatch_namespaces", "mtls_certificates", "tail_consumers", "version_metadata", "vpc_services"],
 ];
 
-/** The configuration of an environment. Undefined if there is no such environment. */
+/** The configuration of an environment. Undefined if the configuration does not have this environment. */
 export function configOf(config: Config, env: string | undefined): Config | undefined {
   if (env === undefined) return config;
   const own = config.env?.[env];

@@ -1,10 +1,10 @@
-/** The definitions in the sources: the catalog, the exports of the Worker, and all exported definitions. */
+/** The definitions that the sources contain: the catalog, the exports of the Worker, and all other exported definitions. */
 export interface Known {
   consumers: KnownConsumer[];
   workflows: string[];
   /** The workflows that another Worker runs. */
   elsewhere?: string[];
-  /** The workflow that each exported class runs. Null for other exports. */
+  /** The workflow that each exported class runs, by class name. Null for an export that runs no workflow. */
   classes: Record<string, string | null>;
   messages: KnownMessage[];
   definitions: KnownWorkflow[];
@@ -35,7 +35,7 @@ export interface KnownMessage {
   kind: "command" | "event";
   type: string;
   queue: string;
-  /** True if the message has a receiver. False for a command without a workflow, and for an event without a route. */
+  /** True if a workflow or a route receives the message. False for a command without a workflow, and for an event without a route. */
   known: boolean;
   /** True for an event that wakes waiting instances. */
   signals: boolean;
@@ -50,10 +50,10 @@ export interface KnownWorkflow {
   queue: string;
 }
 
-/** The result of loading the sources. `thrown` is the class of an error that the sources threw. */
+/** The result of loading the sources. `thrown` is the class name of an error that the sources threw. */
 export type Look = { known: Known } | { error: string; at: string | undefined; thrown?: string | undefined };
 
-/** The innermost stack frame that is in the sources, as `file:line`. */
+/** The position in the sources from the innermost stack frame that is in the sources, as `file:line`. */
 export function placeIn(stack: string, sources: string): string | undefined {
   const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s():]+:\d+)(?::\d+)?\)?$/gm)].map(([, place = ""]) => place);
   return places.find((place) => place.startsWith(`${sources}/`) && !/\/(?:node_modules|\.millrace)\//.test(place));

@@ -9,14 +9,14 @@ import { type Look, placeIn } from "./known.ts";
 const LOAD_WITHIN_MS = [20_000, 60_000];
 
 /**
- * Loads a bundle in a separate process and returns its definitions. The process is started in advance, because its start takes as long as
- * the loading.
+ * Loads a bundle in a separate process and returns the bundle's definitions. The process is started in advance, because the start takes as
+ * long as the load.
  */
 export class Loader {
   readonly #sources: string;
   #next: ChildProcess;
 
-  /** `sources` is the folder whose files are named in errors. */
+  /** `sources` is the folder of the sources; errors name only files in this folder. */
   constructor(sources: string) {
     this.#sources = sources;
     this.#next = started(sources);
@@ -26,7 +26,7 @@ export class Loader {
     return this.#next.pid;
   }
 
-  /** Loads the definitions of a bundle file. `within` has a timeout in ms for each attempt. */
+  /** Loads the definitions of a bundle file. `within` contains the timeout in ms of each attempt. */
   async load(bundle: string, within: readonly number[] = LOAD_WITHIN_MS): Promise<Look> {
     for (const ms of within) {
       const said = await this.#hear(bundle, ms);
@@ -69,7 +69,7 @@ export class Loader {
   }
 }
 
-/** Starts a process that waits for a bundle. This process can end while the started one still waits. */
+/** Starts a child process that waits for a bundle. The current process can end while the child process still waits. */
 function started(sources: string): ChildProcess {
   const child = fork(besideOf(import.meta.filename, "look"), [sources], {
     execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
@@ -81,5 +81,5 @@ function started(sources: string): ChildProcess {
   return child;
 }
 
-/** The exit code of Node for a top-level await that never settles. */
+/** The exit code with which Node ends if a top-level await never settles. */
 const UNSETTLED = 13;

@@ -14,7 +14,7 @@ import {
 // zod is loaded in advance, because most sources import it.
 import "zod";
 
-/** Stand-ins for the platform's modules, sufficient to load the sources. */
+/** Substitutes for the platform's modules, which are sufficient to load the sources. */
 const PLATFORM = `class Base {}
   export { Base as DurableObject, Base as RpcTarget, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
   export class NonRetryableError extends Error {}
@@ -61,10 +61,10 @@ process.exit = (code) => {
   throw new Error(`process.exit(${code ?? ""}) is called as they are loaded.`);
 };
 const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded) => ({ known: knownOf(loaded) }), refusalOf);
-// Exits even if the sources have open timers and sockets.
+// Ends the process explicitly, because the sources may have open timers and sockets.
 process.send?.(said, () => exit());
 
-/** The catalog of the Worker's classes. Empty for a Worker without the engine. */
+/** The catalog that the Worker's classes refer to. Empty for a Worker without the engine. */
 function catalogIn(worker: Exports): App {
   const classes = Object.values(worker).filter((value) => typeof value === "function" && "catalog" in value) as { catalog?: App }[];
   const found = classes.find(({ catalog }) => catalog !== undefined)?.catalog;
@@ -134,7 +134,7 @@ function isConsumer(value: unknown): value is Consumer {
 
 function refusalOf(error: unknown): Look {
   const { message = String(error), stack = "", name = "value" } = error instanceof Error ? error : {};
-  // Error messages of the engine contain no values of the environment.
+  // Error messages of the engine can be shown, because these messages contain no values of the environment.
   return {
     error: message,
     at: placeIn(stack, sources),

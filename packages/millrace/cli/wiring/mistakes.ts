@@ -5,14 +5,17 @@ import { camel, isLane, pascal, pathFrom, upper } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 import { unconsumed } from "./unconsumed.ts";
 
-/** A mistake in the wiring of a Worker, as a sentence that ends with its fix. */
+/** A mistake in the wiring of a Worker, as a text that ends with the fix. */
 export interface Mistake {
   readonly says: string;
-  /** True if the mistake keeps the runtime from starting, or makes it run the wrong class. */
+  /** True if the runtime does not start because of the mistake, or would run the wrong class. */
   readonly stops: boolean;
 }
 
-/** Compares the sources with the configuration, and returns the mistakes. `set` has the names of variables that are set elsewhere. */
+/**
+ * Compares the sources with the configuration, and returns the mistakes. `set` contains the names of variables that are set outside the
+ * configuration.
+ */
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
     ...[...classes(config, known, sources), ...objects(config, known)].map((says) => ({ says, stops: true })),
@@ -26,7 +29,7 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
   ];
 }
 
-/** Reports classes that the configuration names, but that the Worker does not export, or exports for another workflow. */
+/** Reports classes in the configuration that the Worker does not export, or that run a different workflow than the configuration says. */
 function classes(config: Config, known: Known, sources: readonly Source[]): string[] {
   const { name, workflows = [], durable_objects, services = [], exports = {}, main = "src/worker.ts" } = config;
   const entry = sources.find(({ file }) => file === main)?.text ?? "";
@@ -55,7 +58,7 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
         const add = isStarted || ofEngine.includes(name) ? line(name, class_name) : exporting(class_name);
         return [`The class of "${name}" is not exported. Add this line to ${main}: ${add}`];
       }
-      // The engine finds a workflow by its binding. A class without an engine's workflow is a Workflow of the app.
+      // The engine finds a workflow by its binding. A class that runs no workflow of the engine is a Workflow of the app.
       if (runs ? runs === name || upper(runs) === binding : !isStarted) return [];
       const what = runs ? `runs "${runs}"` : "runs no workflow";
       return [`${class_name} ${what}, but it is bound as "${name}" in wrangler.jsonc. In ${main}: ${line(name, class_name)}`];
@@ -175,7 +178,7 @@ const lostLetters = (queue: string, retries: number | undefined, letters: string
   `The queue "${queue}" has no dead-letter queue: the platform deletes a message after ${retries ?? "its"} failed retries, and nothing reports it. ` +
   `Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`;
 
-/** Reports queues with lanes without the Durable Object `Lanes`. Lanes need no platform queue. */
+/** Reports queues with lanes if the configuration lacks the Durable Object `Lanes`. Lanes do not use a platform queue. */
 function lanes({ durable_objects, exports = {}, migrations }: Config, known: Known): string[] {
   const [lane] = known.consumers.filter(({ queue, isElsewhere }) => isLane(queue) && !isElsewhere);
   if (!lane || exports.Lanes) return [];
@@ -195,7 +198,7 @@ function lanes({ durable_objects, exports = {}, migrations }: Config, known: Kno
   return [`The messages of "${lane.queue}" have no object to wait in. Add in wrangler.jsonc ${missing.join(" and ")}`];
 }
 
-/** The numbers of a queue consumer that differ between the sources and the configuration. */
+/** The numeric settings of a queue consumer that differ between the sources and the configuration. */
 function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, known: Known): string[] {
   const { queue, dead_letter_queue, ...numbers } = consumerOf(declared, configured.queue);
   const { declaredAs = declared.queue } = declared;
@@ -229,7 +232,7 @@ const consumerOf = ({ batch, retries, concurrency }: KnownConsumer, queue: strin
 
 const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
 
-/** Variables of the secrets file that are not in `secrets.required`: wrangler does not load them. */
+/** Reports variables in the secrets file that are not in `secrets.required`: wrangler does not load such variables. */
 export function unloaded({ secrets, vars = {} }: Config, names: readonly string[], file: string): Mistake[] {
   if (secrets === undefined) return [];
   return names
@@ -240,7 +243,7 @@ export function unloaded({ secrets, vars = {} }: Config, names: readonly string[
     });
 }
 
-/** Required bindings that the configuration lacks. `set` has the same meaning as in `mistakesIn`. */
+/** Reports required bindings that the configuration lacks. `set` has the same meaning as in `mistakesIn`. */
 export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], vars = {} }: Config, set: readonly string[]): Mistake[] {
   const lacks = (list: string, what: string, binding: string, line: object) =>
     `wrangler.jsonc binds no ${what} as ${binding}. Add to "${list}": ${json({ binding, ...line })}`;
@@ -255,7 +258,7 @@ export function unbound({ name = "worker", d1_databases = [], r2_buckets = [], v
   ].map((says) => ({ says, stops: true }));
 }
 
-/** Required variables that the sources read and that are not set. */
+/** Reports required variables that the sources read and that are not set. */
 function variables(config: Config, sources: readonly Source[], set: readonly string[]): string[] {
   const optional = new Set(sources.flatMap(({ text }) => [...text.matchAll(/\b([A-Z][A-Z0-9_]+)\?\s*:/g)].map(([, name]) => name)));
   const bound = new Set([...set, ...bindingsIn(config), ...Object.keys(config.vars ?? {})]);

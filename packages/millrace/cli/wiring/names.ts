@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 
-/** The name of the binding for a workflow or queue: `PLACE_ORDER` for `place-order`. */
+/** The name of the binding for a workflow or queue, such as `PLACE_ORDER` for `place-order`. */
 export const upper = (name: string) => name.replaceAll("-", "_").toUpperCase();
 
 export const pascal = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

@@ -22,9 +22,9 @@ export interface Output {
   text: string;
 }
 
-/** The result of a check of the sources. The Worker's entry, `worker.js`, is the last file of its bundle. */
+/** The result of a check of the sources. In `worker`, the Worker's entry file `worker.js` is the last file. */
 export type Seen = ({ known: Known; sources: Source[]; worker: Output[] } | { mistake: string }) & {
-  /** Paths of the sources in the bundle. Empty if no bundle was built. */
+  /** The paths of the source files that the bundle contains. Empty if no bundle was built. */
   inputs: string[];
 };
 
@@ -48,19 +48,19 @@ interface Plugged {
   onLoad(which: { filter: RegExp; namespace: string }, answer: () => object): void;
 }
 
-/** The esbuild that wrangler uses, so that both accept the same sources. */
+/** The version of esbuild that wrangler uses, so that this check and wrangler accept the same sources. */
 const bundler = ({ wrangler }: Project): Bundler => createRequire(wrangler)("esbuild");
 
-/** The folders of the sources, and the process that loads them. */
+/** The project and its folders, and the loader of the sources. */
 export interface Place {
   readonly project: Project;
   /**
-   * A folder in the project, from which packages are resolved. A bundle that runs elsewhere must have the same depth, for its source
-   * map.
+   * A folder in the project, from which packages are resolved. If a bundle runs in a different folder, this folder must have the same
+   * depth, because the source map contains relative paths.
    */
   readonly folder: string;
   readonly loader: Loader;
-  /** True omits the text of an error that the sources throw: it may contain a secret, and the output is stored or sent. */
+  /** If true, the text of an error that the sources throw is omitted. The text may contain a secret, and the output is stored or sent. */
   readonly isPublic?: boolean;
 }
 
@@ -95,7 +95,8 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
         keepNames: true,
         chunkNames: `${SHARED}[name]-[hash]`,
       },
-      // The source map contains the sources. Otherwise wrangler would watch their files and reload each unchecked save.
+      // The source map contains the sources. Otherwise wrangler would watch the source files and reload the Worker after each unchecked
+      // save.
       ...{ sourcemap: "linked", sourcesContent: true, loader: LOADERS, write: false, metafile: true, logLevel: "silent" },
     })
     .catch((error: Partial<Built>): Built => ({ errors: error.errors ?? [{ id: "", text: String(error), location: null }], warnings: [] }));
@@ -117,7 +118,7 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
 /** How esbuild loads files that a Worker imports as text or bytes: wrangler's rules, and `.md`. */
 const LOADERS = { ".md": "text", ".txt": "text", ".html": "text", ".sql": "text", ".bin": "binary" };
 
-/** A virtual entry that imports every source. */
+/** The name of a virtual entry module that imports every source file. */
 const ALL = "millrace:all";
 
 const from = (contents: string, root: string) => ({
@@ -130,7 +131,7 @@ const from = (contents: string, root: string) => ({
 
 /**
  * Writes a bundle for a watching runtime. The entry is written last, and the names of the other files contain a hash, so that two bundles
- * are never mixed. Files of older bundles are removed, except `kept`.
+ * are never mixed. Files of older bundles are removed, except the files in `kept`.
  */
 export function writeBundle(folder: string, files: readonly Output[], kept: readonly Output[] = []): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -139,7 +140,7 @@ export function writeBundle(folder: string, files: readonly Output[], kept: read
   for (const name of readdirSync(folder)) if (name.startsWith(SHARED) && !names.has(name)) rmSync(join(folder, name));
 }
 
-/** The prefix of chunks: code that several entries share, or that import() loads. */
+/** The file name prefix of chunks. A chunk contains code that several entries share, or that import() loads. */
 const SHARED = "chunk-";
 
 /** Replaces a watched file by a rename, and only if its text has changed, because other processes watch the file. */
@@ -164,7 +165,7 @@ function sourcesIn(root: string, folder: string): Source[] {
   });
 }
 
-/** The first error of esbuild, or its first warning about an import without an export. */
+/** The first error of esbuild, or the first warning of esbuild about an import that has no matching export. */
 function firstOf(errors: readonly Message[], warnings: readonly Message[]): string | undefined {
   const [found] = [...errors, ...warnings.filter(({ id }) => id === "import-is-undefined")];
   if (!found) return undefined;

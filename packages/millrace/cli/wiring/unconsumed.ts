@@ -2,16 +2,16 @@ import type { Known } from "./known.ts";
 import { camel, ownName, pathFrom } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 
-/** The default file for consumers of a Worker that does not call millrace(). */
+/** The file that messages suggest for consumers, if the Worker does not call millrace(). */
 const LIST = "src/consumers/index.ts";
 
 const entryIn = (sources: readonly Source[]) => sources.find(({ text }) => /\bmillrace\(/.test(text))?.file;
 
-/** Definitions that no consumer lists: workflows without a start, messages without a consumer, waits without an event. */
+/** Reports definitions that no consumer lists: workflows without a start, messages without a consumer, and waits without an event. */
 export function unconsumed(known: Known, sources: readonly Source[]): string[] {
   const entry = entryIn(sources);
   const unlisted = known.declared.filter(({ queue }) => !known.consumers.some((one) => one.queue === queue));
-  // The workflows and routes of an unlisted consumer are reported once the consumer is listed.
+  // Workflows and routes of an unlisted consumer are not reported until the consumer is listed.
   const isPending = ({ queue }: { queue: string }) => unlisted.some((one) => one.queue === queue);
   const left = {
     ...known,
@@ -32,7 +32,7 @@ export function unconsumed(known: Known, sources: readonly Source[]): string[] {
   ];
 }
 
-/** Workflows without a start. A workflow on an event without a route is reported with the event. */
+/** Reports workflows without a start. If a workflow starts on an event without a route, it is reported together with the event. */
 function workflows(known: Known, entry: string | undefined): string[] {
   return known.definitions
     .filter(({ workflow }) => !known.workflows.includes(workflow))
@@ -51,7 +51,7 @@ function workflows(known: Known, entry: string | undefined): string[] {
     });
 }
 
-/** Messages without a consumer. A command whose workflow has no start is reported with its workflow. */
+/** Reports messages without a consumer. A command whose workflow has no start is reported together with this workflow. */
 function messages(known: Known, sources: readonly Source[], entry: string | undefined): string[] {
   const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
   const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
@@ -71,7 +71,7 @@ function messages(known: Known, sources: readonly Source[], entry: string | unde
 
 const importOf = (entry: string, file: string) => (file === entry ? "" : `, from "${pathFrom(entry, file)}"`);
 
-/** The instruction to add a line to the consumer of a queue. `why` is the end of the sentence if the queue has a consumer. */
+/** The instruction to add a line to the consumer of a queue. `why` is the last part of the sentence if the queue already has a consumer. */
 function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string, entry: string | undefined): string {
   if (entry !== undefined && !known.declared.some((one) => one.queue === queue)) {
     const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;

@@ -8,10 +8,10 @@ import { Loader } from "./loader.ts";
 import { type Mistake, mistakesIn, unbound, unloaded } from "./mistakes.ts";
 import { look, type Output, replace, writeBundle } from "./sources.ts";
 
-/** The result of a check: the mistakes and, if the Worker can run, its bundle. */
+/** The result of a check: the mistakes, and the bundle of the Worker if the Worker can run. */
 export interface Verdict {
   readonly mistakes: readonly Mistake[];
-  /** The checked Worker and its configuration. Undefined if it cannot run. */
+  /** The checked Worker and its configuration. Undefined if the Worker cannot run. */
   readonly good: Good | undefined;
   readonly inputs: readonly string[];
 }
@@ -30,7 +30,10 @@ export class Wiring {
   readonly #loader: Loader;
   #used: Good | undefined;
 
-  /** `folder`, in the project's root, contains the running bundle. `set` has the variables that were set when the command started. */
+  /**
+   * `folder` is a folder in the project's root that contains the running bundle. `set` contains the variables that were set when the
+   * command started.
+   */
   constructor(options: { folder: string; project: Project; secrets: string; set: readonly string[] }) {
     this.#folder = options.folder;
     this.#project = options.project;
@@ -39,12 +42,12 @@ export class Wiring {
     this.#set = options.set;
   }
 
-  /** The files for the runtime, which watches their folder. */
+  /** The files for the runtime. The runtime watches the folder of these files. */
   get files(): { script: string; config: string } {
     return { script: join(this.#folder, "run", "worker.js"), config: join(this.#folder, "run", "wrangler.json") };
   }
 
-  /** Reads the sources and the configuration, and returns the mistakes of the wiring. Throws only errors of the disk. */
+  /** Reads the sources and the configuration, and returns the mistakes of the wiring. Throws only disk errors. */
   async look(): Promise<Verdict> {
     try {
       const project = this.#project;
@@ -84,8 +87,8 @@ export class Wiring {
   }
 
   /**
-   * The configuration for the bundle, which is in another folder than the sources. If the assets name no folder, another tool such as
-   * Vite makes them.
+   * The configuration for the bundle, with changed paths, because the bundle and the sources are in different folders. If the assets have
+   * no folder, another tool such as Vite builds the assets.
    */
   #asRun({ $schema: _, build: __, alias: ___, base_dir: ____, assets, ...config }: Config): string {
     const directory = assets?.directory && resolve(this.#project.root, assets.directory);

@@ -4,7 +4,7 @@ import { type Problem, problemIn, unanswered, unsendable } from "./problem.ts";
 import { expired, session } from "./session.ts";
 import { jsonText } from "./written.ts";
 
-// Types come from the routes, so the console does not compile after a breaking change.
+// The types are derived from the API's routes, so that the console does not compile after a breaking change of a route.
 type Routes = ExtractSchema<EngineApi>;
 export type Path = keyof Routes & string;
 type Method<At extends Path> = keyof Routes[At] & string;
@@ -14,16 +14,16 @@ type Of<At extends Path, How extends Method<At>> = Routes[At][How] extends { inp
 type Good<Out> = Out extends { code: string; title: string; status: number } ? never : Out;
 type Query<In> = In extends { query: infer Query } ? Query : Record<string, never>;
 
-/** The response of a route to a GET, such as `Answer<"/v1/instances">`, or to another method. */
+/** The type of a route's response to a GET request, such as `Answer<"/v1/instances">`, or to another method. */
 export type Answer<At extends Path, How extends Method<At> = "$get" & Method<At>> = Good<Of<At, How>["out"]>;
 export type Item<At extends Path> = Answer<At> extends { items: (infer One)[] } ? One : never;
 
-/** The result of a request. A refusal is a value, not an exception. */
+/** The result of a request. If the API refuses the request, the problem is returned, not thrown. */
 export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
 
 interface Sent {
   param?: Record<string, string>;
-  /** The JSON body of a request. A `Written` value is sent with its original text. */
+  /** The JSON body of a request. The original text of a `Written` value is sent. */
   body?: unknown;
   key?: string;
   signal?: AbortSignal;
@@ -41,10 +41,10 @@ export function post<At extends Path>(path: At, sent: Sent): Promise<Result<Answ
   return send("POST", path, sent) as Promise<Result<Answer<At, "$post" & Method<At>>>>;
 }
 
-/** Timeout of a request: a lost connection may raise no error. */
+/** The timeout of a request, which is needed because a lost connection may cause no error. */
 const ANSWER_WITHIN_MS = 30_000;
 
-/** Sends a request to the API; `path` may have parameters. Returns the JSON or the problem. */
+/** Sends a request to the API. `path` may contain parameters. Returns the JSON of the response, or the problem. */
 export async function send(method: string, path: string, sent: Sent & { query?: object } = {}): Promise<Result<unknown>> {
   const { param = {}, query = {}, body, key, signal } = sent;
   const at = path.replaceAll(/:(\w+)/g, (_, name) => encodeURIComponent(param[name] ?? ""));
@@ -68,7 +68,7 @@ export async function send(method: string, path: string, sent: Sent & { query?: 
     });
     if (answer.ok) return { ok: true, data: answer.status === 204 ? undefined : await answer.json() };
     const problem = await problemIn(answer);
-    // The session shows a sign-in dialog over the current screen.
+    // `expired` makes the session show a sign-in dialog over the current screen.
     if (answer.status === 401 && token === session.get().token) expired(problem);
     return { ok: false, problem };
   } catch (error) {
@@ -80,7 +80,7 @@ function isQuestion(path: string, body: unknown): boolean {
   return path === "/v1/catalog/check" || (body as { dry_run?: boolean } | undefined)?.dry_run === true;
 }
 
-/** The headers of a request. Undefined if a value is not valid in a header. */
+/** The headers of a request. Undefined if a header value contains invalid characters. */
 function headersOf(said: Record<string, string>): Headers | undefined {
   try {
     return new Headers(said);
@@ -89,7 +89,7 @@ function headersOf(said: Record<string, string>): Headers | undefined {
   }
 }
 
-/** A key as an RFC 8941 string: a quoted key may contain any printable ASCII. */
+/** Formats a key as an RFC 8941 string, because a quoted key may contain all printable ASCII characters. */
 export function quoted(key: string): string {
   return `"${key.replaceAll(/["\\]/g, "\\$&")}"`;
 }

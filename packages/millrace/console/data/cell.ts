@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** A shared value. Components that show it are rendered again when it changes. */
+/** A shared value. When the value changes, the components that use it are rendered again. */
 export interface Cell<T> {
   get(): T;
   set(value: T): void;
@@ -24,7 +24,7 @@ export function cell<T>(value: T): Cell<T> {
   };
 }
 
-/** Subscribes a component to a part of a cell. The component is rendered again only if that part has changed. */
+/** Subscribes a component to a part of a cell. The component is rendered again only if this part of the cell changes. */
 export function useCell<T, Shown = T>(from: Cell<T>, pick: (value: T) => Shown = (value) => value as unknown as Shown): Shown {
   const [, draw] = useState({});
   const shown = pick(from.get());

@@ -2,13 +2,16 @@ import { cell } from "./cell.ts";
 
 let ahead = 0;
 
-/** The current time of the engine's clock, in ms. Events have times of that clock. */
+/** The current time by the engine's clock, in ms. The times in events also come from the engine's clock. */
 export const timeNow = () => Date.now() + ahead;
 
-/** The displayed time, to the second. The clock stops while the page is hidden. */
+/** The current time for display, which is updated every second. It is not updated while the page is hidden. */
 export const clock = cell(timeNow());
 
-/** Sets the difference of the clocks from a response. Small differences are ignored: they are the network's latency. */
+/**
+ * Determines the difference between the engine's clock and the browser's clock. Small differences are ignored, because the network's
+ * latency causes them.
+ */
 export function setClock(engineTime: string): void {
   const difference = Date.parse(engineTime) - Date.now();
   ahead = Math.abs(difference) > SMALL_MS ? difference : 0;

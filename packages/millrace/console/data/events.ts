@@ -4,7 +4,10 @@ export interface ServerEvent {
   data: Record<string, unknown>;
 }
 
-/** Reads server-sent events until the stream ends. Calls `tell` for each chunk, and passes undefined for a chunk without an event. */
+/**
+ * Reads server-sent events until the stream ends. Calls `tell` for each event. If a chunk completes no event, `tell` is called with
+ * undefined.
+ */
 export async function readEvents(body: ReadableStream<Uint8Array>, tell: (event: ServerEvent | undefined) => void): Promise<void> {
   const reader = body.getReader();
   const decoder = new TextDecoder();

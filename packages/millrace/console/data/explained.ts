@@ -16,7 +16,9 @@ async function read(): Promise<ReadonlyMap<string, Explained>> {
   return new Map(items.map((one) => [one.code, one]));
 }
 
-/** Explanations of error codes. Loaded once per page, on first use; empty if the request fails. */
+/**
+ * Returns the explanations of error codes. They are loaded once per page load, at the first use. The result is empty if the request fails.
+ */
 export function useExplained(): ReadonlyMap<string, Explained> {
   const [known, know] = useState<ReadonlyMap<string, Explained>>(new Map());
   useEffect(() => {

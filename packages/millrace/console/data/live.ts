@@ -7,7 +7,7 @@ import { expired, session } from "./session.ts";
 export interface Live {
   state: "connecting" | "live" | "paused" | "hidden" | "off";
   heardAt: number;
-  /** The time of the oldest change that the page does not show yet; 0 if there is none. */
+  /** The time of the oldest change that the page does not show yet. 0 if the page shows all changes. */
   behindSince: number;
 }
 
@@ -62,7 +62,7 @@ export function pause(paused: boolean): void {
 
 export const isPaused = () => live.get().state === "paused";
 
-/** Follows the tenant's events while the page is visible. Call it once. */
+/** Follows the tenant's events while the page is visible. This function must be called only once. */
 export function followLive(): void {
   session.listen(() => {
     following?.abort();
@@ -106,9 +106,10 @@ async function follow(over: AbortSignal): Promise<void> {
           if (event) tell(event);
         });
       } else pauseMs = Math.max(pauseMs, askedMs(answer));
-      // The engine does not know the id of the last event: continue with new events.
+      // Status 422 means that the engine does not know the id of the last event, so the stream continues with new events.
       if (answer.status === 422) lastId = "";
-      // The engine ends a stream from time to time. The delay before the next request avoids a loop if a proxy ends each stream at once.
+      // The engine ends a stream from time to time. The delay before the next request avoids a busy loop if a proxy ends each stream
+      // immediately.
       if (!over.aborted) live.set({ ...live.get(), state: answer.ok ? "connecting" : "off" });
     } catch {
       if (!over.aborted) live.set({ ...live.get(), state: "off" });
@@ -122,8 +123,8 @@ async function follow(over: AbortSignal): Promise<void> {
 }
 
 /**
- * The signal of a connection. It aborts with `over`, after `SILENCE_MS` without data, and when the browser goes offline, because a lost
- * connection may raise no error.
+ * Returns an abort signal for a connection. The signal aborts when `over` aborts, after `SILENCE_MS` without data, and when the browser
+ * goes offline. This is needed because a lost connection may cause no error.
  */
 function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: () => void } {
   const silent = new AbortController();
@@ -143,13 +144,13 @@ function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: ()
   };
 }
 
-/** The engine's `Retry-After` is in seconds. A proxy may send a date, which is ignored. */
+/** The engine's `Retry-After` is in seconds. If a proxy sends a date, the date is ignored. */
 function askedMs({ headers }: Response): number {
   const seconds = Number(headers.get("retry-after"));
   return Number.isFinite(seconds) ? Math.min(seconds * 1000, MOST_ASKED_MS) : 0;
 }
 
-/** Resolves early when the browser is online again. */
+/** Waits for a time, or until the browser is online again. */
 function pausedFor(ms: number): Promise<void> {
   return new Promise((resolve) => {
     const end = () => {

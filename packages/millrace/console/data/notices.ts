@@ -17,5 +17,5 @@ export function takeAway(notice: Notice): void {
   notices.set(notices.get().filter((one) => one !== notice));
 }
 
-// A notice must not remain after a change of tenant.
+// Notices are removed at a sign-out, because the next sign-in may be for another tenant.
 session.listen(({ state }) => state === "out" && notices.set([]));

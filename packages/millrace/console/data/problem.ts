@@ -2,15 +2,15 @@ export interface Problem {
   code: string;
   title: string;
   detail: string;
-  /** The HTTP status of the response; 0 without a response. */
+  /** The HTTP status of the response. 0 if no response arrived. */
   status: number;
   retryable: boolean;
   issues?: { path: string; message: string }[];
-  /** Extension members of the problem document, such as the id of a conflicting instance. */
+  /** The additional fields of the problem document, such as the id of a conflicting instance. */
   [more: string]: unknown;
 }
 
-/** A response without a problem document, such as a proxy's, is described by its status. */
+/** A response without a problem document, such as a proxy's response, is described by the HTTP status. */
 export async function problemIn(answer: Response): Promise<Problem> {
   const said = (await answer.json().catch(() => ({}))) as Partial<Problem>;
   const title = said.title ?? `The answer was ${answer.status}`;

@@ -10,32 +10,35 @@ export interface Caller {
   at: string;
 }
 
-/** The token is also kept in the tab's session storage, for a reload. */
+/** The state of the sign-in. The token is also kept in the tab's session storage, so that a reload of the page can use it. */
 export interface Session {
-  /** `in` and `again` show the screens; `again` also shows a dialog that asks for a token. */
+  /** In the states `in` and `again`, the screens are shown. In the state `again`, a dialog also asks for a token. */
   state: "asking" | "out" | "in" | "again";
   token?: string;
   caller?: Caller;
   why?: Problem;
-  /** The number of sign-ins. A change of it loads all data again. */
+  /** The number of sign-ins so far. When this number changes, all data is loaded again. */
   nth: number;
 }
 
 export const session = cell<Session>({ state: "asking", nth: 0 });
 
-/** True if the token has the scope. The API decides; this only hides actions that it would refuse. */
+/** True if the token has the scope. This check only hides actions that the API would refuse; the API itself checks the scope. */
 export function may(scope: string): boolean {
   return session.get().caller?.scopes.includes(scope) ?? false;
 }
 
-/** The last attempt to sign in. The attempt keeps its code or token if no response arrived. */
+/** The last attempt to sign in. If no response arrived, the same code or token can be sent again. */
 let attempt: () => Promise<void> = begin;
 
 export function tryAgain(): Promise<void> {
   return attempt();
 }
 
-/** Signs in with the code in the address, which is removed at once, the tab's token or Cloudflare Access. Otherwise asks for a token. */
+/**
+ * Signs in with the code in the page's address, with the tab's token, or with Cloudflare Access. Otherwise asks for a token. The code is
+ * removed from the address immediately.
+ */
 export function begin(): Promise<void> {
   const code = /^#code=(.+)$/.exec(location.hash)?.[1];
   if (location.hash) history.replaceState(history.state, "", location.pathname + location.search);
@@ -51,7 +54,7 @@ async function trade(code: string): Promise<void> {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ code }),
     });
-    // A sign-in link that was used before does not end an existing session.
+    // If the sign-in link was used before, an existing session is not ended.
     if (!answer.ok) return isOpen ? undefined : out(await problemIn(answer));
     const { token, ...caller } = (await answer.json()) as Caller & { token: string };
     enter({ token, caller });
@@ -60,7 +63,7 @@ async function trade(code: string): Promise<void> {
   }
 }
 
-/** Signs in with a token, or with the browser's own credentials. The result is in `session`. */
+/** Signs in with a token, or without a token with the browser's own credentials. The result is stored in `session`. */
 export async function look(token: string | undefined): Promise<void> {
   attempt = () => look(token);
   if (token !== undefined && !/^[!-~]+$/.test(token)) return out(NO_TOKEN);
@@ -83,11 +86,11 @@ function enter({ token, caller }: { token?: string; caller: Caller }): void {
   session.set({ state: "in", ...(token && { token }), caller, nth: session.get().nth + 1 });
 }
 
-/** Ends the session. The current screen remains, with a sign-in dialog over it. */
+/** Ends the session. The current screen remains visible under a sign-in dialog. */
 function out(why?: Problem): void {
   const { caller, nth, state } = session.get();
   const isOpen = state === "in" || state === "again";
-  // After any other failure, a reload tries the token again.
+  // After a failure with another status, the token is kept, so that a reload tries the token again.
   if (why?.status === 401) keep();
   session.set({ state: isOpen ? "again" : "out", nth, ...(isOpen && caller && { caller }), ...(why && { why }) });
 }
@@ -104,12 +107,12 @@ export function signOut(): void {
 
 const KEPT = "millrace token";
 
-/** The token that this tab kept before a reload. */
+/** The token that this tab stored before the page was reloaded. */
 function kept(): string | undefined {
   try {
     return sessionStorage.getItem(KEPT) ?? undefined;
   } catch {
-    // Storage may be disabled: a reload then asks for a token.
+    // If the browser's storage is disabled, a reload asks for a token.
     return undefined;
   }
 }
@@ -119,6 +122,6 @@ function keep(token?: string): void {
     if (token) sessionStorage.setItem(KEPT, token);
     else sessionStorage.removeItem(KEPT);
   } catch {
-    // As in `kept`.
+    // The browser's storage may be disabled, as in `kept`.
   }
 }

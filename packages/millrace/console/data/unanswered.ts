@@ -1,6 +1,6 @@
 import { session } from "./session.ts";
 
-/** An action that was sent without a response. A repeat of the action in another dialog has the same key. */
+/** An action whose request got no response. If the user repeats the action in another dialog, the same idempotency key is sent. */
 export interface Sent {
   key: string;
   reason: string;

@@ -6,23 +6,24 @@ import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
 
 export interface Data<T> {
-  /** The loaded data, kept during and after a failed reload. */
+  /** The loaded data. The data is kept during a reload, and if the reload fails. */
   data: T | undefined;
   problem: Problem | undefined;
   isLoading: boolean;
   again: () => void;
-  /** Reloads the data after a delay, once for several calls. */
+  /** Reloads the data after a delay. Several calls within the delay cause one reload. */
   soon: () => void;
 }
 
-/** Delay before a reload, so that a burst of events is one request. */
+/** The delay before a reload, so that a burst of events causes only one request. */
 const LOOK_EVERY_MS = 700;
-/** Delay before a retryable failure is tried again. */
+/** The delay before a request with a retryable failure is repeated. */
 export const AGAIN_MS = 5000;
 
 /**
- * Loads data now, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live updates
- * are paused, only the user's actions load it. Loads do not overlap: a change during a load starts another one after it.
+ * Loads data immediately, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live
+ * updates are paused, only the user's actions load the data. Loads do not overlap: after a change during a load, the next load starts when
+ * the current load has ended.
  */
 export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], isAbout: (event: LiveEvent) => boolean): Data<T> {
   const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined; isLoading: boolean }>({ isLoading: true });
@@ -38,7 +39,7 @@ export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unk
   latest.current.load = load;
   latest.current.isAbout = isAbout;
 
-  /** Loads data now and discards the result of a running load, which may be for former values. */
+  /** Loads data immediately and ignores the result of a running load, because this result may belong to previous values of `depends`. */
   const look = useCallback(async () => {
     const turn = ++latest.current.turn;
     Object.assign(latest.current, { isOut: true, isAsked: false });

@@ -11,22 +11,22 @@ interface Page<Row> {
 
 export interface Pages<Row> extends Omit<Data<unknown>, "data"> {
   rows: Row[] | undefined;
-  /** Loads the next page of a list; undefined on the last page. */
+  /** Loads the next page of the list. Undefined if the last page is loaded. */
   more: (() => void) | undefined;
-  /** Reloads the list from the newest row; undefined if the rows include the newest one. */
+  /** Reloads the list from the newest row. Undefined if the shown rows include the newest row. */
   newest: (() => void) | undefined;
 }
 
 interface Shown<Row> {
   rows: Row[];
   cursor: string | null;
-  /** True if more than a page of rows is new, so that rows between are missing. */
+  /** True if there are more new rows than one page, so that rows are missing between the first page and the shown rows. */
   isTorn: boolean;
 }
 
 /**
- * Loads a list by its cursor. The first page is kept up to date and merged with the later ones. `rowIn` replaces a changed row from an
- * event. If more than a page is new, the rows remain until the user requests the newest.
+ * Loads a list page by page. The first page is kept up to date and merged with the later pages. `rowIn` reads a changed row from an event.
+ * If there are more new rows than one page, the shown rows remain until the user requests the newest rows.
  */
 export function usePages<Row>(
   load: (cursor: string | undefined) => Promise<Result<Page<Row>>>,
@@ -89,7 +89,7 @@ export function usePages<Row>(
   };
 }
 
-/** Merges a reloaded first page with the shown rows: it replaces the rows down to their last common row. */
+/** Merges a reloaded first page with the shown rows. The page replaces the shown rows down to the last row that both contain. */
 function joined<Row>(page: readonly Row[], shown: Shown<Row>, nameOf: (row: Row) => string): Shown<Row> {
   if (shown.isTorn) return shown;
   const anew = new Set(page.map(nameOf));

@@ -2,10 +2,13 @@ import { useEffect, useRef } from "preact/hooks";
 import { useCell } from "./cell.ts";
 import { live } from "./live.ts";
 
-/** Metrics are collected every 10 seconds. */
+/** The interval of the reload, in which the engine collects new metrics. */
 const EVERY_MS = 10_000;
 
-/** Reloads values without events, such as rates, every 10 seconds while live updates are on and the page is visible. */
+/**
+ * Reloads values that change without an event, such as rates. Reloads them every 10 seconds while live updates are on and the page is
+ * visible.
+ */
 export function useRegularly(again: () => void): void {
   const latest = useRef(again);
   latest.current = again;

@@ -8,8 +8,8 @@ const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 
 /**
- * Follows the event stream of one instance while it is running and live updates are on. Calls `hear` for each event. The stream resumes
- * with the instance's next run.
+ * Follows the event stream of one instance while the instance is running and live updates are on. Calls `hear` for each event. When the
+ * next run of the instance starts, the stream is opened again.
  */
 export function useStream(path: string, isUnderWay: boolean, hear: (event: string) => void): void {
   const latest = useRef(hear);
@@ -37,7 +37,7 @@ async function follow(
     try {
       const headers = { ...(token && { authorization: `Bearer ${token}` }), ...(lastId.current && { "last-event-id": lastId.current }) };
       const answer = await fetch(path, { headers, signal: over });
-      // The stream of the instance has ended or is refused. The stream of the tenant reports later changes.
+      // The API has ended or refused the instance's stream. Later changes of the instance arrive in the tenant's stream.
       if (answer.status === 204 || (answer.status >= 400 && answer.status < 500 && answer.status !== 429)) return;
       if (answer.ok && answer.body) {
         await readEvents(answer.body, (event) => {

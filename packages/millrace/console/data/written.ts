@@ -1,4 +1,4 @@
-/** JSON text as typed. The text is sent unchanged, and the engine validates it. */
+/** JSON text as the user typed it. The text is sent unchanged, and the engine validates the text. */
 export class Written {
   readonly text: string;
   readonly wrong: string | undefined;
@@ -29,7 +29,10 @@ export function writtenJson(text: string): Written {
 
 const NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i;
 
-/** A typed number. A number is refused if JSON cannot represent it, or would read it as another number. */
+/**
+ * Converts a number that the user typed. A number is invalid if JSON cannot represent the number, or if a JSON parser would change its
+ * value.
+ */
 export function writtenNumber(text: string): Written {
   const said = text.trim();
   if (!NUMBER.test(said)) return new Written(text, "This is not a number. Examples: 5, -0.5, 1e6.");
@@ -47,7 +50,10 @@ function digitsOf(text: string): string {
   return kept === "" ? "0" : `${sign}${kept}e${Number(power) - part.length + digits.length - kept.length}`;
 }
 
-/** A value as JSON with the original text of `Written` parts. `indent` is the text per level; default is one line. */
+/**
+ * Formats a value as JSON. `Written` parts keep their original text. `indent` is the indentation of each level; by default, the JSON is on
+ * one line.
+ */
 export function jsonText(value: unknown, indent = "", line = indent && "\n"): string {
   if (value instanceof Written) return value.text;
   if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
@@ -71,7 +77,7 @@ const TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|[^\s"{}[\],:]+/g;
 /** The deepest nesting of JSON that the engine accepts. */
 const DEEPEST = 64;
 
-/** Parses JSON for a form and keeps the text of each number. Returns the reason in `why` if a form would change the text. */
+/** Parses JSON for a form and keeps the text of each number. If a form would change the text, returns the reason in `why`. */
 export function readJson(text: string): { value: unknown } | { why: string } {
   if (!isJson(text)) return { why: "It is not valid JSON." };
   const tokens = text.match(TOKENS) ?? [];

@@ -2,14 +2,14 @@ import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { timeNow } from "../data/clock.ts";
 import { setFilters, usePlace } from "./router.tsx";
 
-/** A filter of a list, stored in the URL's query under its name. */
+/** A filter of a list. The URL's query contains the value of the filter under the filter's name. */
 export interface Filter {
   label: string;
   options?: Readonly<Record<string, string>>;
   /** Suggestions for a text filter, loaded when the user begins to type. */
   known?: () => Promise<readonly string[]>;
   unset?: string;
-  /** True for a filter that is shown only if the URL contains it. */
+  /** True for a filter that is only shown if the URL sets the filter. */
   isRare?: boolean;
 }
 
@@ -22,13 +22,13 @@ export function useFilters<F extends Filters>(filters: F): { [Name in keyof F]?:
   };
 }
 
-/** A text field that applies a filter when its text is complete. A render does not change the typed text. */
+/** A text field that applies a filter when the user has finished typing. A new render does not change the typed text. */
 function TextFilter({ name, value, known }: { name: string; value: string; known: Filter["known"] }) {
   const field = useRef<HTMLInputElement>(null);
   const list = useId();
   const [names, setNames] = useState<readonly string[]>([]);
   const offer = async () => known && names.length === 0 && setNames(await known());
-  // The value is set before the first paint, so that early input is not overwritten.
+  // The value is set before the first paint, so that it does not overwrite text that the user types immediately.
   useLayoutEffect(() => {
     if (field.current) field.current.value = value;
   }, [value]);
@@ -57,7 +57,7 @@ function TextFilter({ name, value, known }: { name: string; value: string; known
   );
 }
 
-/** In a narrow window, more filters than these are folded. A set filter remains visible. */
+/** In a narrow window, a list with more filters than this number folds its filters. A filter that has a value remains visible. */
 const FOLDED_FROM = 2;
 
 export function FilterBar({ filters }: { filters: Filters }) {
@@ -78,7 +78,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
           {options ? (
             <select value={set[name] ?? ""} onChange={(event) => setFilters({ [name]: event.currentTarget.value })}>
               <option value="">{unset}</option>
-              {/* The value of a filter in a link may not be an option, such as a time. */}
+              {/* A link may set the filter to a value that is not among the options, such as a time. */}
               {set[name] !== undefined && !Object.hasOwn(options, set[name]) && <option value={set[name]}>{set[name]}</option>}
               {Object.entries(options).map(([value, text]) => (
                 <option key={value} value={value}>
@@ -104,7 +104,7 @@ export const SINCE = { "15m": "15 minutes", "1h": "1 hour", "24h": "24 hours", "
 
 const UNITS = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 
-/** The time of an age in `SINCE`, rounded to the minute. Another text is returned unchanged. */
+/** Converts an age as in `SINCE` to a time, rounded to the minute. Any other text is returned unchanged. */
 export function sinceOf(age: string | undefined): string | undefined {
   const [, count, unit] = /^(\d+)([mhd])$/.exec(age ?? "") ?? [];
   if (!count) return age;

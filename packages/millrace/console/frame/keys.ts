@@ -2,10 +2,12 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { cell } from "../data/cell.ts";
 import { remembered } from "./remembered.ts";
 
-/** Handlers by key name; `g i` is a sequence. A handler that returns false passes the key to the layer below. */
+/**
+ * Key handlers by key name. The name `g i` means two keys in sequence. If a handler returns false, the next lower layer handles the key.
+ */
 export type Keys = Readonly<Record<string, () => unknown>>;
 
-/** Switches single keys on or off. Esc, Ctrl+Enter and the arrows always work. */
+/** The user's setting for shortcuts of single keys. Esc, Ctrl+Enter and the arrow keys always work. */
 export const singleKeys = remembered<"on" | "off">("keys", "on");
 export const isSheetShown = cell(false);
 
@@ -14,11 +16,14 @@ const layers: { current: Keys }[] = [];
 let before = "";
 let beforeAt = 0;
 
-/** Handles keys while the component is mounted. The component mounted last has priority. Fields and dialogs handle their own keys. */
+/**
+ * Handles keys while the component is mounted. If several components handle a key, the component that was mounted last has priority. Fields
+ * and dialogs handle their keys themselves.
+ */
 export function useKeys(keys: Keys): void {
   const layer = useRef(keys);
   layer.current = keys;
-  // Runs before the paint, because the user may press a key for a visible row.
+  // The effect runs before the paint, because the user may press a key as soon as a row is visible.
   useLayoutEffect(() => {
     layers.push(layer);
     return () => void layers.splice(layers.indexOf(layer), 1);

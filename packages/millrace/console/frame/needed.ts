@@ -1,4 +1,4 @@
 import { cell } from "../data/cell.ts";
 
-/** Items that need an operator, shown in the tab's title. The number is 0 if the screen does not count such items. */
+/** The number of items that need an operator, which the tab's title shows. The number is 0 on a screen that does not count such items. */
 export const needed = cell(0);

@@ -8,7 +8,7 @@ export function remembered<Value extends string>(name: string, usual: Value): Ce
   return held;
 }
 
-// Storage may be disabled: the setting then lasts as long as the page.
+// If the browser's storage is disabled, the setting is lost when the page is closed.
 function read(key: string): string | null {
   try {
     return localStorage.getItem(key);
@@ -21,6 +21,6 @@ function write(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // Storage may be disabled.
+    // The browser's storage may be disabled.
   }
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { cell, useCell } from "../data/cell.ts";
 
 const BASE = "/console";
-/** Escape for `.` and `..`, which browsers resolve even if encoded. */
+/** An escape for `.` and `..`, which browsers resolve even if encoded. */
 const DOTS = "named";
 const isDots = (name: string) => /^\.{1,2}$/.test(name);
 
@@ -42,13 +42,15 @@ export function hrefOf(...parts: (string | Readonly<Record<string, string | unde
   return [BASE, ...path].join("/") + (query.size > 0 ? `?${query}` : "");
 }
 
-/** Navigates to a place of the console. With `replace`, the history gets no entry. */
+/** Navigates to a URL of the console. With `replace`, no entry is added to the browser's history. */
 export function go(href: string, { replace = false } = {}): void {
   history[replace ? "replaceState" : "pushState"](null, "", href);
   place.set(placeNow());
 }
 
-/** Sets filters in the URL of the current screen; undefined and "" remove a filter. Other filters remain. */
+/**
+ * Sets filters in the URL of the current screen. The values undefined and "" remove a filter. Filters that are not passed remain unchanged.
+ */
 export function setFilters(filters: Readonly<Record<string, string | undefined>>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(filters)) {

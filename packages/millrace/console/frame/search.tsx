@@ -8,7 +8,7 @@ import { go, hrefOf, Link, usePlace } from "./router.tsx";
 type Found = Answer<"/v1/search">["items"][number];
 
 const LOOK_BEHIND_MS = 200;
-/** Shortest prefix that the API searches. */
+/** The minimum length of a prefix that the API searches. */
 const SHORTEST = 3;
 
 const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
@@ -18,7 +18,7 @@ const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {
   "bulk-actions": (id) => hrefOf("actions", id),
   schedules: (name) => hrefOf("settings", "schedules", { name }),
   keys: (key) => hrefOf("messages", { q: key }),
-  // A question's id begins with its instance's id.
+  // The id of a question begins with the id of the question's instance.
   approvals: (id) => hrefOf("instances", id.slice(0, 32)),
 };
 

@@ -27,7 +27,7 @@ export function Shell() {
   useEffect(() => {
     document.title = `${waiting > 0 ? `(${waiting}) ` : ""}${screen.title} · Millrace`;
   }, [screen, waiting]);
-  // The navigation scrolls in a narrow window: keep the current entry visible, and mark the sides that have more entries.
+  // The navigation scrolls in a narrow window. The current entry is kept visible, and the sides with hidden entries are marked.
   const mark = () => {
     const { scrollLeft = 0, clientWidth = 0, scrollWidth = 0, parentElement } = navigation.current ?? {};
     parentElement?.toggleAttribute("data-left", scrollLeft > 1);
@@ -75,7 +75,7 @@ export function Shell() {
         </div>
       </header>
       <main id="main" tabIndex={-1}>
-        {/* The key gives the screen of each object, tenant and set of scopes a new state. */}
+        {/* With this key, the screen starts with a new state when the object, the tenant or the scopes change. */}
         <Boundary key={`${caller?.tenant} ${caller?.scopes.join(" ")} ${screen.name} ${param ?? ""}`} at={place}>
           <screen.component param={param ?? ""} />
         </Boundary>

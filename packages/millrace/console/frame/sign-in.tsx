@@ -5,7 +5,7 @@ import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { ProblemNote } from "../parts/problem.tsx";
 
-/** A form for a token, which is removed from the field. */
+/** A form that asks for a token. The token is removed from the field after the user submits the form. */
 function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   const [isAsking, setAsking] = useState(false);
   const { why } = useCell(session);
@@ -47,7 +47,7 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   );
 }
 
-/** Focuses a field when it is shown. In a dialog the browser would focus the button. */
+/** Focuses a field when the field is shown. In a dialog the browser would focus the button. */
 function useFocused(): RefObject<HTMLInputElement> {
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);

@@ -16,26 +16,30 @@ import { usePlan } from "./use-plan.ts";
 interface ActProps<Plan, Done> {
   title: string;
   verb: string;
-  /** The dialog's title and button after the dry run, with the number of items. Default: `title` and `verb`. */
+  /** The text of the dialog's title and button after the dry run, with the number of items. Default: `title` and `verb`. */
   titled?: (plan: Plan) => string;
   /** A warning that the action cannot be undone, shown in red before the button. Default none. */
   final?: string | null | ((plan: Plan) => string | null);
-  /** Loads the plan of the action that is shown first. If the API has no dry run, `show` describes the action. */
+  /** Loads the plan of the action, which the dialog shows first. If the API has no dry run for the action, only `show` describes it. */
   dryRun?: () => Promise<Result<Plan>>;
   show: (plan: Plan) => ComponentChildren;
-  /** The reason why the API would refuse the action, from the plan; null if it would accept the action. Default null. */
+  /** Reads from the plan the reason why the API would refuse the action. Null if the API would accept the action. Default null. */
   refusal?: (plan: Plan) => string | null;
   showRefused?: (plan: Plan) => ComponentChildren;
-  /** Performs the action. The idempotency key remains the same until a response arrives, so a repeated request has no second effect. */
+  /**
+   * Performs the action. The idempotency key remains the same until a response arrives, so that a repeated request has no second effect.
+   */
   act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
-  /** Further text that identifies the action, besides `title` and `depends`. A dialog for the same action uses the same key. */
+  /** A text that identifies the action together with `title` and `depends`. A dialog for the same action uses the same idempotency key. */
   on?: string;
   ask?: string;
   done?: (done: Done) => void;
-  /** The screen that is opened after the action, unless the user has left this screen. */
+  /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
   leadsTo?: (done: Done) => string;
   close: () => void;
-  /** Further fields of the dialog. Their values are in `depends`, so a changed value repeats the dry run. */
+  /**
+   * Additional fields of the dialog. `depends` contains the values of these fields, so that the dry run is repeated when a value changes.
+   */
   children?: ComponentChildren;
   depends?: readonly unknown[];
   /** False while a field of the dialog is invalid. Default true. */
@@ -44,8 +48,8 @@ interface ActProps<Plan, Done> {
 }
 
 /**
- * A dialog for one action: the plan, the reason, then the button. One key alone cannot start the action, and a double click starts it
- * once.
+ * A dialog for one action, which shows the plan, the reason field and the button in this order. A single key press cannot start the action,
+ * and a double click starts the action only once.
  */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const {
@@ -77,7 +81,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
   useEffect(() => firstField(reason.current)?.focus(), []);
   const name = JSON.stringify([title, on, of]);
-  // The action that was sent from this dialog, kept after its response while the dialog is open.
+  // The action that was sent from this dialog. The value is kept after the response, until the dialog is closed.
   const seen = useRef<{ name: string; sent: Sent } | undefined>();
   const known = on === undefined || isActing ? undefined : sentBefore(name);
   if (known) seen.current = { name, sent: known };
@@ -93,7 +97,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const confirm = async () => {
     const why = reason.current?.value.trim() ?? "";
     if (why === "") return reason.current?.reportValidity();
-    // A ref instead of a state, because a second click may come before the next render.
+    // This flag is a ref instead of a state, because a second click may occur before the next render.
     if (isUnderWay.current || !isReady || !plan?.ok || refused !== null) return;
     isUnderWay.current = true;
     setActing(true);
@@ -116,7 +120,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     setActing(false);
     leave(false);
     if (!result.ok) {
-      // After a refusal the state may have changed: repeat the dry run.
+      // The dry run is repeated after a refusal, because the state may have changed.
       if (![0, 401].includes(result.problem.status)) again();
       return setProblem(result.problem);
     }
@@ -190,7 +194,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   );
 }
 
-/** The first empty field of the dialog, or else the field of the reason. */
+/** Returns the first empty field of the dialog, or the reason field if no field is empty. */
 function firstField(reason: HTMLInputElement | null): HTMLElement | null {
   const fields = reason?.closest("dialog")?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input[type="text"], textarea') ?? [];
   return [...fields].find((one) => one.value === "" && one.checkVisibility()) ?? reason;

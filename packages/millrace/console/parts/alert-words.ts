@@ -3,7 +3,8 @@ import { hrefOf } from "../frame/router.tsx";
 interface Rule {
   says: string;
   /**
-   * True for a rule about new failures. The status `resolved` means that no more failures occurred, not that the earlier ones are fixed.
+   * True for a rule about new failures. The status `resolved` means that no further failures occurred. It does not mean that the earlier
+   * failures are fixed.
    */
   isOfArrivals?: boolean;
   to?: (labels: Readonly<Record<string, string>>) => string;
@@ -15,7 +16,7 @@ const toLetters = ({ queue, reason }: Readonly<Record<string, string>>) => hrefO
 const toQueues = () => hrefOf("queues");
 const toQuestions = () => hrefOf("to-do", "questions");
 
-/** The engine's rules (docs/alerts.md). Alert rules of an app are shown by their name. */
+/** The engine's rules (docs/alerts.md). For an alert rule of an app, the name of the rule is shown. */
 const RULES: Readonly<Record<string, Rule>> = {
   dead_letter_arrived: { says: "Dead letters arrived", isOfArrivals: true, to: toLetters },
   dead_letter_escalated: { says: "A dead letter is escalated", to: ({ dead_letter: id }) => hrefOf("dead-letters", ...(id ? [id] : [])) },

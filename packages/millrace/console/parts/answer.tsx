@@ -58,10 +58,13 @@ const TO_DOUBTS = { confirm: "It happened", reject: "It did not happen", retry: 
 
 export type DoubtVerb = keyof typeof TO_DOUBTS;
 
-/** The consequence of each resolution, from the API; null if the API would refuse the resolution. */
+/** The consequence of each resolution, as the API describes it. Null if the API would refuse the resolution. */
 export type Follows = Readonly<Record<DoubtVerb, string | null>>;
 
-/** Without `reject`, the effect is known to have happened, so a retry executes it a second time. */
+/**
+ * The label of a resolution. If the API would refuse `reject`, the effect certainly happened, so that a retry would execute the effect
+ * again.
+ */
 function wordOf(verb: DoubtVerb, follows: Follows): string {
   return verb === "retry" && follows.reject === null ? "Run it again" : TO_DOUBTS[verb];
 }
@@ -83,7 +86,7 @@ export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (v
   );
 }
 
-/** A resolution in progress. Without `follows`, the resolution replaces the output of an effect. */
+/** The resolution for which the dialog is open. Without `follows`, the resolution replaces the recorded output of an effect. */
 export interface AskedOfDoubt {
   doubt: Doubt;
   verb: DoubtVerb;
@@ -98,7 +101,7 @@ const ANOTHER = [
 export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt & { done: (followed: string) => void; close: () => void }) {
   const { key, step, item, input, answered } = doubt;
   const known = answered?.output_ref === null ? JSON.stringify(answered.output, null, 2) : "";
-  // An output with redacted values is not usable.
+  // An output with redacted values cannot be used.
   const isKnown = known !== "" && !known.includes("[redacted]");
   const [text, setText] = useState(isKnown ? known : "");
   const output = writtenJson(text.trim() === "" ? "null" : text);

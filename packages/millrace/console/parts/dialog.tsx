@@ -9,7 +9,7 @@ interface DialogProps {
   children: ComponentChildren;
 }
 
-/** The focused element and its parents. Without one, the current row or the screen. */
+/** The focused element and its parents. If no element is focused, the current row or the screen and its parents. */
 function focusPath(): HTMLElement[] {
   const { activeElement, body } = document;
   const from = activeElement === body ? (document.querySelector("tr[data-current]") ?? document.getElementById("main")) : activeElement;
@@ -21,8 +21,8 @@ function focusPath(): HTMLElement[] {
 let stopReturning = () => {};
 
 /**
- * Returns the focus to the first element of the path that is still on the page. An action often removes its button some time later: the
- * focus then moves to the button's place, until the user moves it.
+ * Returns the focus to the first element of the path that is still on the page. An action often removes its button some time later. Then
+ * the focus moves to the nearest remaining parent of the button, unless the user has moved the focus.
  */
 function returnFocus(path: readonly HTMLElement[]): void {
   const focus = () => {
@@ -38,18 +38,18 @@ function returnFocus(path: readonly HTMLElement[]): void {
 }
 for (const moved of ["keydown", "pointerdown"]) addEventListener(moved, () => stopReturning(), { capture: true });
 
-/** A modal dialog. Esc closes it if `close` is given; the focus returns to its former element. */
+/** A modal dialog. If `close` is set, Esc closes the dialog. After the dialog is closed, the previously focused element gets the focus. */
 export function Dialog({ title, close, confirm, children }: DialogProps) {
   const box = useRef<HTMLDialogElement>(null);
   const name = useId();
-  // Opens the dialog before the paint, because the next key may be Esc.
+  // Opens the dialog before the paint, because the user's next key may be Esc.
   useLayoutEffect(() => {
     stopReturning();
     const path = focusPath();
     const dialog = box.current;
     dialog?.showModal();
     return () => {
-      // Closes the dialog first, because no element outside an open dialog can have the focus.
+      // The dialog is closed before the focus moves, because no element outside an open dialog can have the focus.
       dialog?.close();
       returnFocus(path);
     };

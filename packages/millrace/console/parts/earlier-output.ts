@@ -9,7 +9,7 @@ interface Earlier {
 
 const LOOKED_AT = "3";
 
-/** A recorded output of an effect's step: of the same instance, or else of a recently completed one. */
+/** Finds a recorded output of an effect's step: in the same instance, or otherwise in an instance that completed recently. */
 export async function earlierOutput({ key, instance_id, step }: Doubt): Promise<Result<Earlier>> {
   const answered = async (id: string): Promise<Earlier | undefined> => {
     const effects = await get("/v1/instances/:id/effects", { param: { id } });

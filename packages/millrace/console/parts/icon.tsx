@@ -1,4 +1,4 @@
-/** Icons on a grid of 16 by 16, because a font may lack them. */
+/** Icons as SVG paths on a grid of 16 by 16. They are not characters, because a font may lack the characters. */
 const DRAWN = {
   close: "M4 4l8 8M12 4l-8 8",
   light:

@@ -3,12 +3,12 @@ import { useState } from "preact/hooks";
 import { copied } from "./id.tsx";
 import "./json.css";
 
-/** A JSON text with more characters is shown only on request. */
+/** A JSON text with more characters than this is only shown when the user requests it. */
 const SHOWN = 20_000;
-/** How many members of an object or array, and how many characters of a string, are shown at first. */
+/** The number of members of an object or array, and the number of characters of a string, that are shown initially. */
 const MEMBERS = 100;
 const CHARACTERS = 2000;
-/** A level of JSON is open at first if all open levels have at most this number of lines. */
+/** Levels of JSON are initially open until all open levels together would have more lines than this. */
 const LINES = 200;
 
 export function Json({ value, label }: { value: unknown; label: string }) {
@@ -62,7 +62,7 @@ function Framed({ label, copies, children }: FramedProps) {
 
 const membersOf = (value: unknown) => (typeof value === "object" && value !== null ? Object.entries(value) : []);
 
-/** The number of levels of a JSON value that are open at first. */
+/** The number of levels of a JSON value that are initially open. */
 function openLevels(value: unknown): number {
   let level = [value];
   let lines = 0;
@@ -78,11 +78,11 @@ interface NodeProps {
   value: unknown;
   depth: number;
   levels: number;
-  /** The path of the node, which names it to screen readers. */
+  /** The path of the node in the JSON value, which screen readers use as the node's name. */
   path: string;
 }
 
-/** A value as formatted JSON. If all levels are open, the text equals `JSON.stringify(value, null, 2)`. */
+/** Shows a value as formatted JSON. If all levels are open, the shown text equals `JSON.stringify(value, null, 2)`. */
 function Node({ name, value, ...place }: NodeProps) {
   const members = membersOf(value);
   const named = name !== undefined && `${JSON.stringify(name)}: `;

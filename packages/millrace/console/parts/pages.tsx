@@ -5,13 +5,13 @@ interface PagesProps {
   screen: string;
   title: string;
   pages: Readonly<Record<string, readonly [title: string, page: ComponentType]>>;
-  /** The page's name in the path. Default: the first page. */
+  /** The name of the current page, as in the URL's path. If no page has this name, the first page is shown. */
   at: string;
-  /** The open items of a page, shown at its link. */
+  /** The number of open items of each page, which the link to the page shows. */
   open?: Readonly<Record<string, string>>;
 }
 
-/** A screen of several pages, with a link to each. */
+/** A screen that consists of several pages, with a link to each page. */
 export function Pages({ screen, title, pages, at, open = {} }: PagesProps) {
   const name = Object.hasOwn(pages, at) ? at : (Object.keys(pages)[0] ?? "");
   const [heading, Page] = pages[name] ?? ["", () => null];

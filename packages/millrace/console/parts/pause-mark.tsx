@@ -1,6 +1,6 @@
 import type { Item } from "../data/api.ts";
 
-/** Marks a paused workflow or queue, with the actor and the reason on hover. */
+/** A mark for a paused workflow or queue. Its tooltip shows the actor and the reason. */
 export function PauseMark({ paused }: Pick<Item<"/v1/workflows">, "paused">) {
   if (!paused) return null;
   const { by, reason, queue, all_tenants } = paused;

@@ -3,7 +3,7 @@ import { Status, type Tone } from "./status.tsx";
 export interface Plan {
   refused: string | null;
   follows?: string;
-  /** The operator-supplied output that the action keeps, and how to replace it. */
+  /** A note about an output that an operator supplied and that the action keeps, and how to replace this output. */
   note?: string | null;
   from?: string | null;
   effects: { step: string; item: string; verdict: string }[];
@@ -27,7 +27,7 @@ const VERDICTS: Readonly<Record<string, readonly [tone: Tone, means: string]>> =
   needs_output: ["orange", "it happened, and an operator must give its output"],
 };
 
-/** Shows the effects of a refused action, because they remain. */
+/** Shows the effects of an instance for which the API refuses the action, because these effects remain. */
 export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   if (effects.length === 0) return null;
   return (

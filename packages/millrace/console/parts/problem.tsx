@@ -3,7 +3,7 @@ import { hrefOf, Link } from "../frame/router.tsx";
 
 export function ProblemNote({ problem }: { problem: Problem }) {
   const { title, detail, code, status, issues = [], instance_id: instance } = problem;
-  // A detail that repeats the title and the fields below is not shown.
+  // A detail that only repeats the title and the fields is not shown.
   const saysTwice = issues.length > 0 && detail.startsWith(title);
   return (
     <div class="problem" role="alert">

@@ -1,7 +1,7 @@
 import type { Item } from "../data/api.ts";
 import { Ago } from "./time.tsx";
 
-/** One shape per tone, so that color is not the only difference. The shapes are drawn on a grid of 12 by 12. */
+/** Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by 12. */
 const SHAPES = {
   green: "M2 6.5 5 9.5 10 3",
   blue: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
@@ -13,7 +13,7 @@ const SHAPES = {
   quiet: "M6 6m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
 } as const;
 
-/** Shapes of words that share a tone with others: an octagon, a triangle, a bell, an envelope, a barred circle. */
+/** Separate shapes for words whose tone other words also have: an octagon, a triangle, a bell, an envelope, a barred circle. */
 const OWN_SHAPES = {
   critical: "M4 1h4l3 3v4l-3 3H4L1 8V4zM6 3.6v3M6 8.3v.2",
   warning: "M6 1.4 11 10.6H1zM6 4.8v2.6M6 8.9v.1",
@@ -68,7 +68,7 @@ export function Shape({ tone, shape, ...at }: { tone: Tone; shape?: OwnShape | u
 interface StatusProps {
   word: string;
   tone?: Tone | undefined;
-  /** The text. Default: the word. */
+  /** The shown text. Default: `word`. */
   says?: string;
 }
 
@@ -85,7 +85,7 @@ type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" |
 
 const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
 
-/** The status of an instance in words, or its current retry, sleep or wait. */
+/** The status of an instance in words. For an open instance, the words say whether it is retrying, sleeping or waiting. */
 export function standing({ status, retrying, sleeping, waiting_for }: Instance): string {
   if (!UNDER_WAY.has(status)) return status;
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;

@@ -24,7 +24,7 @@ interface TableProps<Row extends object> {
   nameOf: (row: Row) => string;
   hrefOf?: (row: Row) => string;
   below?: (row: Row) => ComponentChildren;
-  /** Names of the selected rows; `x` selects. Undefined if the rows cannot be selected. */
+  /** The names of the selected rows. The key `x` selects a row. Undefined if the rows cannot be selected. */
   selected?: ReadonlySet<string>;
   select?: (names: ReadonlySet<string>) => void;
 }
@@ -33,15 +33,18 @@ const ROW_PX = 32;
 const TWO_LINES_PX = 52;
 const NARROW = matchMedia("(max-width: 720px)");
 /**
- * Longer lists render only the visible rows and some around them. At twice this length, rendering blocks the page longer
- * (docs/console.md).
+ * Maximum number of rows of a list that is rendered completely. Of a longer list, only the visible rows and some rows around them are
+ * rendered, because rendering all rows would block the page (docs/console.md).
  */
 const VIRTUAL_FROM = 100;
 const BESIDE = 8;
-/** The rendered range moves in steps of this many rows, so most scrolling renders nothing. */
+/** The rendered range moves in steps of this many rows, so that most scroll movements render nothing. */
 const STEP = 5;
 
-/** Rows with keyboard navigation: `j` and `k` move, Enter opens, `x` selects. The focused row keeps the focus when rows are added. */
+/**
+ * A table with keyboard navigation: `j` and `k` move the focus, Enter opens a row, and `x` selects a row. The focused row keeps the focus
+ * when rows are added.
+ */
 export function Table<Row extends object>(props: TableProps<Row>) {
   const { label, rows, columns, nameOf, hrefOf, below, selected, select } = props;
   const body = useRef<HTMLTableSectionElement>(null);
@@ -57,7 +60,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     const { top = 0 } = body.current?.getBoundingClientRect() ?? {};
     const y = top + index * rowPx;
     if (rows.length > VIRTUAL_FROM && (y < 0 || y > innerHeight - rowPx)) scrollBy({ top: y - innerHeight / 2 });
-    // Renders synchronously, because the next key may be Enter, and only a rendered row can be focused.
+    // Renders synchronously, because the user's next key may be Enter, and only a rendered row can have the focus.
     const drawn = () => body.current?.querySelector<HTMLElement>(`tr[data-at="${index}"]`);
     const there = drawn();
     if (there) there.focus();
@@ -70,7 +73,7 @@ export function Table<Row extends object>(props: TableProps<Row>) {
     if (!next.delete(nameOf(row))) next.add(nameOf(row));
     select(next);
   };
-  // If the screen has several tables, keys go to the focused table, or else to the first.
+  // If the screen has several tables, the focused table handles the keys. If no table has the focus, the first table handles the keys.
   const isMeant = () =>
     body.current === (document.activeElement?.closest("tbody") ?? document.querySelector("main table[aria-rowcount] tbody"));
   useKeys({
@@ -167,7 +170,7 @@ function useNarrow(): boolean {
   return isNarrow;
 }
 
-/** Computes the range of rows that are rendered. A short list is rendered whole. */
+/** Computes the range of rows that are rendered. All rows of a short list are rendered. */
 function useWindow(body: { readonly current: HTMLElement | null }, count: number, rowPx: number): readonly [first: number, last: number] {
   const [first, setFirst] = useState(0);
   const isLong = count > VIRTUAL_FROM;

@@ -2,10 +2,10 @@ import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { remembered } from "../frame/remembered.ts";
 
-/** The zone of all shown times. When the zone changes, the frame renders the screen again. */
+/** The time zone of all shown times. When the user changes the time zone, the frame renders the screen again. */
 export const zone = remembered<"local" | "utc">("zone", "local");
 
-/** The browser's time zone: `Europe/Berlin`. */
+/** The name of the browser's time zone, such as `Europe/Berlin`. */
 export const LOCAL_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 export const timeZone = () => (zone.get() === "utc" ? "UTC" : LOCAL_ZONE);
@@ -15,7 +15,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A duration in its two largest units: `4 m 12 s`, `850 ms`. */
+/** Formats a duration with at most two units, such as `4 m 12 s` or `850 ms`. */
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND) return `${Number((ms / SECOND).toFixed(1))} s`;
@@ -32,14 +32,14 @@ function inTwo(ms: number, [large, word]: Unit, [small, other]: Unit): string {
   return `${Math.floor(ms / large)} ${word}${rest > 0 ? ` ${rest} ${other}` : ""}`;
 }
 
-/** The difference between a time and now in one rounded unit: `12 s ago`, `in 3 min`. */
+/** Formats the difference between a time and now with one rounded unit, such as `12 s ago` or `in 3 min`. */
 function distance(at: number, now: number): string {
   const ms = Math.abs(now - at);
-  // The clocks of the browser and the engine differ slightly.
+  // A difference below 2 s is not shown, because the clocks of the browser and the engine differ slightly.
   if (ms < 2 * SECOND) return "now";
   const [seconds, minutes, hours] = [SECOND, MINUTE, HOUR].map((unit) => Math.round(ms / unit)) as [number, number, number];
   const said = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${Math.round(ms / DAY)} d`;
-  // The displayed clock is up to 1 s late, so a time up to 1 s ahead is not in the future.
+  // `now` may be up to 1 s late, so a time that is less than 1 s after `now` is not in the future.
   return at - now >= SECOND ? `in ${said}` : `${said} ago`;
 }
 

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 
-/** Announces the result of the last action, also to screen readers. */
+/** Shows the result of the last action, and announces the result to screen readers. */
 export function useTold(again: () => void) {
   const [said, say] = useState("");
   const told = (sentence: string) => {

@@ -7,8 +7,8 @@ import { AGAIN_MS } from "../data/use-data.ts";
 const LOOK_BEHIND_MS = 250;
 
 /**
- * The dry run of an action or a message. The dry run is repeated when its fields (`of`) change, after a sign-in, and after a failed
- * request. The plan is undefined until a response for the current fields arrives.
+ * The dry run of an action or a message. The dry run is repeated when the fields of the action or message (`of`) change, after a sign-in,
+ * and after a failed request. The plan is undefined until a response for the current fields arrives.
  */
 export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
   const [answer, setAnswer] = useState<{ of: string; plan: Result<Plan> } | undefined>();
@@ -33,6 +33,6 @@ export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined,
     const timer = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [answer]);
-  // A response for former fields is dropped.
+  // A response for previous values of the fields is ignored.
   return { plan: answer?.of === of ? answer.plan : undefined, again };
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "./wide.css";
 
-/** The smallest scale of a picture. A picture that is still too wide scrolls. */
+/** The minimum scale of a picture. A picture that is too wide at this scale can be scrolled. */
 const SMALLEST = 0.7;
 
 interface WideProps {
@@ -12,7 +12,10 @@ interface WideProps {
   children: (scale: number) => ComponentChildren;
 }
 
-/** A picture that is scaled to the width, or scrolls (also by keys) with a fading edge. */
+/**
+ * Shows a picture that is scaled to the available width. If the picture is too wide, it can be scrolled, also with keys, and its edge
+ * fades.
+ */
 export function Wide({ label, class: name = "", width, children }: WideProps) {
   const box = useRef<HTMLElement>(null);
   const [room, setRoom] = useState(0);

@@ -6,28 +6,32 @@ import { query } from "../store/d1/retry.ts";
 import { noteUsed, USED_WITHIN_MS } from "../store/tokens.ts";
 
 /**
- * The engine's scopes: send messages; read; operate; read dead letters without a tenant; mint, list and revoke the tenant's tokens; pull
- * from its queues; read the health of the whole deployment, which contains no tenant names; read sensitive fields.
+ * The engine's scopes. `enqueue` allows to send messages, and `unattributed` to read dead letters without a tenant. `tokens` allows to
+ * mint, list and revoke the tenant's tokens. `pull` allows to pull from the tenant's queues. `observe` allows to read the health of the
+ * whole deployment, which contains no tenant names. `reveal` allows to read sensitive fields.
  */
 export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull", "observe", "reveal"] as const;
 
-/** A scope of the engine or of an app: lower case letters, digits and `_ : . -`, at most 64 characters, the first a letter. */
+/** A scope of the engine or of an app: lower case letters, digits and `_ : . -`, at most 64 characters. The first character is a letter. */
 export type Scope = (typeof SCOPES)[number] | (string & {});
 
 /** The rights that a token grants. */
 export interface Grant {
   tenantId: string;
-  /** The name of the token's holder, in the audit and as the source of messages. 1 to 100 characters. */
+  /** The name of the token's holder, 1 to 100 characters. The audit shows this name, and messages have it as their source. */
   actor: string;
   scopes: readonly Scope[];
-  /** When the token expires, in milliseconds since the epoch; default never. */
+  /** The time when the token expires, in milliseconds since the epoch. By default, the token never expires. */
   expiresAt?: number | undefined;
 }
 
 /** An authenticated token. */
 export interface Token extends Grant {
   id: string;
-  /** The first token of the chain of mints, or the token's own id. Rate limits count all descendants of a token as one caller. */
+  /**
+   * The id of the token at the start of the chain in which each token minted the next token. Rate limits regard a token and all its
+   * descendants as one caller.
+   */
   rootId: string;
 }
 
@@ -43,19 +47,22 @@ export interface StoredToken {
   minted_by: string | null;
 }
 
-/** How long an isolate caches a token's row, or the fact that a token id is unknown. A revoked token can remain valid for this time. */
+/**
+ * How long an isolate caches the row of a token, or the fact that a token id is unknown. A revoked token can remain valid in an isolate for
+ * this time.
+ */
 const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
-/** Unknown ids have their own cache, so that guessed ids do not displace valid tokens. */
+/** Unknown ids have a separate cache, so that guessed ids do not displace valid tokens. */
 const UNKNOWN_CACHE_ENTRIES = 10_000;
 
 const cache = new Map<string, { row: StoredToken; until: number }>();
-/** Token ids that are unknown, with the end of their cache time, oldest first. */
+/** Unknown token ids, each with the time until which it is cached. The oldest id comes first. */
 const unknown = new Map<string, number>();
 
 /**
- * Finds the token of a bearer credential; undefined if the credential is malformed, unknown, wrong or expired. `beforeLook` is called
- * before a database query, which happens only for ids that are not cached; its error is thrown.
+ * Finds the token of a bearer credential. Undefined if the credential is malformed, unknown, wrong or expired. `beforeLook` is called
+ * before a database query, which is only needed for an id that is not cached. An error of `beforeLook` is thrown.
  */
 export async function findToken(
   env: Pick<EngineEnv, "DB">,
@@ -73,8 +80,8 @@ export async function findToken(
 }
 
 /**
- * The token with an id that comes from a text signed by this engine; undefined if the token is gone or expired. `beforeLook` is called
- * as by `findToken`.
+ * Finds a token by its id. The id must come from a text that this engine signed. Undefined if the token is deleted or expired. `findToken`
+ * describes `beforeLook`.
  */
 export async function findTokenById(
   env: Pick<EngineEnv, "DB">,
@@ -85,7 +92,7 @@ export async function findTokenById(
   return row && !isOver(row) ? asToken(row) : undefined;
 }
 
-/** The id of the first token of the chain of mints, if this isolate has cached the token; otherwise the id itself. */
+/** The id of the token at the start of the chain of mints, if this isolate has cached the token. Otherwise, the passed id. */
 export function knownRoot(id: string): string {
   const known = cache.get(id);
   return known ? rootOf(known.row) : id;
@@ -117,8 +124,8 @@ async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<vo
 }
 
 /**
- * Reads a token's row from the cache or the database. Ids are random and cannot be requested before they exist, so an unknown id can be
- * cached.
+ * Reads a token's row from the cache or the database. An unknown id can also be cached, because ids are random, so that nobody can request
+ * an id before its token exists.
  */
 async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);

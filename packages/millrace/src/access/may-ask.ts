@@ -4,13 +4,16 @@ import type { Operator } from "../store/actions.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Scope } from "./tokens.ts";
 
-/** An external caller of the API: a person or a program with a token. */
+/** A caller of the API: a person or a program with a token. */
 export interface Asker extends Operator {
   /** The token's scopes. */
   readonly scopes: readonly Scope[];
 }
 
-/** Refuses a command that the token may not send. Errors: `forbidden`, which names the command's own route; `unknown_message_type`. */
+/**
+ * Refuses a command that the token may not send. Errors: `forbidden`, whose text contains the command's own route, or
+ * `unknown_message_type`.
+ */
 export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: string): void {
   assertMaySay(by, catalog.performer(type).on);
 }
@@ -27,8 +30,8 @@ export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: 
 }
 
 /**
- * Refuses an event that the token may not publish: an event without a `door` is closed. Errors: `forbidden`, with the next step;
- * `unknown_message_type`.
+ * Refuses an event that the token may not publish. No token may publish an event without a `door`. Errors: `forbidden`, whose text contains
+ * the next step, or `unknown_message_type`.
  */
 export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes">, type: string): void {
   const { door } = catalog.subscribers(type).event;

@@ -3,15 +3,15 @@ import { MillraceError } from "../contract/errors.ts";
 import { isTenant } from "../contract/tenant.ts";
 import { isScope } from "../contract/token.ts";
 
-/** The variables of Cloudflare Access. Access admits callers only if the first two variables are set. */
+/** The variables for Cloudflare Access. The engine accepts callers from Access only if `ACCESS_TEAM` and `ACCESS_AUD` are set. */
 export interface AccessEnv {
   /** The team's name, as in `https://<team>.cloudflareaccess.com`. */
   ACCESS_TEAM?: string;
-  /** The audience tag of the Access application in front of this Worker. */
+  /** The audience tag of the Access application that protects this Worker. */
   ACCESS_AUD?: string;
   /** The rights of each person or domain, as JSON: `{ "ada@example.com": { "tenant": "acme", "scopes": ["read"] }, "@example.com": … }`. */
   ACCESS_GRANTS?: string | Record<string, unknown>;
-  /** The URL of the Access team's public keys. Set it for development only. */
+  /** The URL of the Access team's public keys. This variable is only meant for development. */
   ACCESS_CERTS_URL?: string;
 }
 
@@ -25,7 +25,7 @@ export interface AccessSettings {
   readonly issuer: string;
   readonly audience: string;
   readonly certsUrl: string;
-  /** Rights by e-mail address, or by `@` and its domain, in lower case. */
+  /** The rights of persons, by e-mail address, or by `@` and its domain, in lower case. */
   readonly grants: ReadonlyMap<string, PersonGrant>;
 }
 
@@ -34,8 +34,8 @@ const AUDIENCE = /^[0-9a-f]{64}$/;
 const WHO = /^[^@\s]*@[^@\s]+\.[^@\s]+$/;
 
 /**
- * The settings of Cloudflare Access; undefined if Access is not used. `scopes`: all known scopes. Errors: `config_invalid` with the
- * invalid variable; Access then admits no person.
+ * The settings of Cloudflare Access. Undefined if Access is not used. `scopes` contains all known scopes. Errors: `config_invalid` with the
+ * name of the invalid variable. With invalid settings, the engine accepts no person.
  */
 export function accessSettings(env: AccessEnv, scopes: readonly string[]): AccessSettings | undefined {
   const { ACCESS_TEAM: team = "", ACCESS_AUD: audience = "", ACCESS_GRANTS: grants, ACCESS_CERTS_URL: certs } = env;

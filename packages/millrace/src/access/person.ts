@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import type { AccessSettings } from "./person-settings.ts";
 import type { Token } from "./tokens.ts";
 
-/** A person whom Cloudflare Access has admitted: a caller without a token, named by an e-mail address. */
+/** A person whom Cloudflare Access has admitted. Such a caller has no stored token, and its name is an e-mail address. */
 export type Person = Token;
 
 /** Prefix of the caller id of a person whom Access has admitted. Ids of stored tokens never have this prefix. */
@@ -12,13 +12,16 @@ const PERSON = "access:";
 /** True for the id of a person whom Access has admitted. */
 export const isPersonId = (id: string): boolean => id.startsWith(PERSON);
 
-/** How long the team's public keys are cached. An assertion with an unknown key id causes a fetch at once, at most every 30 s. */
+/**
+ * How long the team's public keys are cached. An assertion with an unknown key id causes an immediate fetch of the keys, at most every 30
+ * s.
+ */
 const KEYS_FOR_MS = 600_000;
 const LOOK_PAUSE_MS = 30_000;
 const KEYS_WITHIN_MS = 5000;
 /** Tolerated difference between the clocks of Cloudflare Access and this Worker, in seconds. */
 const TOLERANCE_SECONDS = 30;
-/** How long an isolate caches a verified assertion, at most until the assertion expires. */
+/** How long an isolate caches a verified assertion. The cache time ends earlier if the assertion expires earlier. */
 const VERIFIED_FOR_MS = 60_000;
 const MAX_VERIFIED = 1000;
 const MAX_ACTOR = 100;
@@ -28,7 +31,7 @@ const keysAt = new Map<string, ReturnType<typeof createRemoteJWKSet>>();
 /** Verified Access assertions, oldest first. */
 const verified = new Map<string, { payload: JWTPayload; until: number }>();
 
-/** Errors that mean that an Access assertion is invalid. Other errors say nothing about the assertion. */
+/** Codes of errors that mean that an Access assertion is invalid. Other errors do not mean that the assertion is invalid. */
 const BAD: ReadonlySet<unknown> = new Set([
   "ERR_JWT_EXPIRED",
   "ERR_JWT_CLAIM_VALIDATION_FAILED",
@@ -42,9 +45,10 @@ const BAD: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * The person of an Access assertion (`Cf-Access-Jwt-Assertion`) with their rights; undefined if the assertion is invalid, expired or for
- * another application. `beforeLook` is called before the verification of an assertion that is not cached; its error is thrown. Errors:
- * `forbidden` for a person without a grant in this deployment; `unavailable` if the team's keys cannot be read.
+ * The person that an Access assertion (`Cf-Access-Jwt-Assertion`) identifies, with the person's rights. Undefined if the assertion is
+ * invalid, expired or for another application. `beforeLook` is called before an assertion that is not cached is verified. An error of
+ * `beforeLook` is thrown. Errors: `forbidden` for a person without a grant in this deployment, and `unavailable` if the team's keys cannot
+ * be read.
  */
 export async function findPerson(
   settings: AccessSettings,

@@ -6,7 +6,7 @@ import { query } from "../store/d1/retry.ts";
 
 /** A refused request and its reason. */
 export interface Attempt {
-  /** The refused route, named as in the OpenAPI document. */
+  /** The refused route, as the OpenAPI document writes it. */
   readonly route: string;
   readonly path: string;
   readonly code: string;
@@ -15,17 +15,17 @@ export interface Attempt {
 }
 
 const MINUTE_MS = 60_000;
-/** Maximum number of refusal counters in memory; the oldest are removed first. */
+/** Maximum number of refusal counters in memory. The oldest counters are removed first. */
 const MAX_COUNTS = 10_000;
-/** Maximum characters of an audited path, because a path may contain ids of any length. */
+/** Maximum number of characters of a path in the audit, because a path may contain ids of any length. */
 const MAX_PATH = 300;
 
-/** Numbers of refusals in this isolate, per caller, route and minute. */
+/** The number of refusals in this isolate for each caller, route, error code and minute. */
 const counts = new Map<string, number>();
 
 /**
- * Audits a refused request with bounded writes. For each caller, route, status and minute, the 1st, 10th, 100th … refusal writes a row with
- * its count: ten thousand refusals write five rows.
+ * Audits a refused request with bounded writes. For each caller, route, error code and minute, the 1st, 10th, 100th … refusal writes a row
+ * with the count. Ten thousand refusals thus write five rows.
  */
 export async function refused(env: Pick<EngineEnv, "DB">, by: Operator & { id: string }, attempt: Attempt): Promise<void> {
   const { route, path, code, status } = attempt;

@@ -13,20 +13,23 @@ import { TokenRow, tokenGone } from "./tokens.ts";
 
 /** How long a sign-in code can be exchanged. */
 const CODE_VALID_MS = 10 * 60_000;
-/** How long a browser is signed in. */
+/** How long a browser remains signed in. */
 const SIGNED_IN_MS = 12 * 3_600_000;
-/** Maximum number of browsers signed in by one token or its descendants. The next sign-in signs out the oldest browser. */
+/**
+ * Maximum number of browsers that one token and its descendants sign in at the same time. A further sign-in signs out the browser with the
+ * oldest sign-in.
+ */
 const MAX_BROWSERS = 50;
 
 /** The format of a sign-in code: `mc_` and 256 random bits. */
 const CODE = /^mc_[A-Za-z0-9_-]{43}$/;
 
-/** The advice in errors about an invalid sign-in code. */
+/** The next step that errors about an invalid sign-in code recommend. */
 const ANOTHER = "Get another one: `npx millrace token link` for an engine of `millrace dev`, POST /v1/sign-in-codes for any other.";
 
 /**
- * Makes a code that a browser can exchange once, within ten minutes, for its own token with the caller's rights. Only the code's hash is
- * stored. Errors: `forbidden` for a caller without a token, `unauthorized` if the caller's token is gone.
+ * Creates a sign-in code. Within ten minutes, a browser can exchange the code once for a new token with the caller's rights. Only the hash
+ * of the code is stored. Errors: `forbidden` for a caller without a token, or `unauthorized` if the caller's token was deleted.
  */
 export async function issueCode(
   env: Pick<EngineEnv, "DB">,
@@ -46,7 +49,7 @@ export async function issueCode(
   return { code, expiresAt: Number(row.expires_at) };
 }
 
-/** A signed-in browser's caller and its new token. */
+/** The result of a sign-in: the caller, and the new token of the browser. */
 export interface SignedIn {
   readonly text: string;
   readonly tenantId: string;
@@ -54,8 +57,8 @@ export interface SignedIn {
 }
 
 /**
- * Exchanges a code for a token with the rights of the code's issuer, for twelve hours, but no longer than the issuer's token. The audit
- * names the issuer's token. Errors: `unauthorized`, with the reason.
+ * Exchanges a code for a new token with the rights of the token that issued the code. The new token is valid for twelve hours, but not
+ * longer than the issuer's token. The audit contains the id of the issuer's token. Errors: `unauthorized`, with the reason.
  */
 export async function signIn(env: Pick<EngineEnv, "DB">, code: string): Promise<SignedIn> {
   const hash = hashOf(code);

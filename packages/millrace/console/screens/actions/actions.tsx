@@ -73,7 +73,7 @@ export function Actions() {
   const { state } = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/bulk-actions", { query: { state: state as Bulk["state"], cursor, limit: "50" } }), [state], {
     nameOf: ({ id }) => id,
-    // A bulk action changes by actions on its items, and by changes of its items' instances.
+    // The counts of a bulk action change after an action on one of its items, and after a change of an item's instance.
     isAbout: ({ kind }) => kind === "action" || kind === "instance" || kind === "skipped",
   });
   return (

@@ -10,7 +10,7 @@ import { Moment } from "../../parts/time.tsx";
 import "./actions.css";
 import { type Action, begun, textOf } from "./words.ts";
 
-/** One row of the audit, found by its position. The link works as long as the audit keeps the row. */
+/** Shows one row of the audit, which the URL identifies by its position. The link works until the audit deletes the row. */
 export function AuditRow({ row, close }: { row: string; close: string }) {
   const { data, problem } = useData(
     () => get("/v1/audit", { query: { cursor: `${row}_`, limit: "1" } }),

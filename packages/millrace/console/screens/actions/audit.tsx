@@ -68,7 +68,10 @@ function Below({ of: { at, actor, reason } }: { of: Action }) {
   );
 }
 
-/** The target's title, with its id as a tooltip. A bulk action is described by its verb and links to its page. */
+/**
+ * Shows the title of an action's target, with the target's id as a tooltip. For a bulk action, shows the verb and a link to the bulk
+ * action's page.
+ */
 function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   if (verb === "bulk")
     return (
@@ -83,7 +86,9 @@ function Target({ of: { verb, target, about, detail } }: { of: Action }) {
   );
 }
 
-/** The change of an audited action in brief: `status errored → running`; for a refusal, the code. */
+/**
+ * A short description of the change that an audited action made, such as `status errored → running`. For a refused action, the error code.
+ */
 function changeOf({ before, after, detail, result }: Action): string {
   if (result === "refused") return String(detail?.code ?? "");
   const names = Object.keys({ ...before, ...after }).filter((name) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]));
@@ -97,7 +102,7 @@ export function Audit() {
   const row = usePlace().query.get("row");
   const { since, until, bulk, ...said } = filters;
   const { actor, verb, target, instance, result } = said;
-  // If the audit is filtered by a target, it includes the actions of bulk actions on single items.
+  // Only an audit that is filtered by a target includes the actions that bulk actions performed on single items.
   const eachOrOne = bulk === undefined && target === undefined && instance === undefined ? "false" : undefined;
   const isWanted = ({ kind, data }: { kind: string; data: Record<string, unknown> }) =>
     kind === "skipped" ||

@@ -40,7 +40,8 @@ function paceOf({ rate, ramp, failing, settle }: Pace) {
 }
 
 /**
- * The dialog of a bulk action: it shows the number of items, the expected refusals and the pace. A started bulk action opens its page.
+ * The dialog that starts a bulk action. It shows the number of items, the expected refusals and the pace. After the start, the page of the
+ * bulk action is opened.
  */
 export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const [verb, setVerb] = useState(verbs[0] ?? "");

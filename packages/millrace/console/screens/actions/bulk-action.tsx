@@ -39,7 +39,7 @@ const columnsOf = (verb: string): readonly Column<BulkItem>[] => [
   { head: "When", width: "96px", isNumber: true, isMinor: true, cell: ({ at }) => <Ago at={at} /> },
 ];
 
-/** A bulk action does not retry a failed item. A count of 0 failed items has a neutral tone. */
+/** A bulk action does not retry a failed item. If no item failed, the count of failed items has a neutral tone. */
 function ResultOf({ verb, word, count = 1 }: { verb: string; word: string; count?: number }) {
   return (
     <Status word={resultOf(verb, word)} tone={count === 0 ? "quiet" : word === "failed" ? "red" : word === "done" ? "green" : "quiet"} />

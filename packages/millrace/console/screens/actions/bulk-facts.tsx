@@ -58,7 +58,7 @@ export function BulkFacts({ bulk }: { bulk: Bulk }) {
   );
 }
 
-/** The sizes of a bulk action's stages: those of the ramp, then the remaining items. */
+/** The sizes of a bulk action's stages. The sizes of the ramp come first; the last stage has the remaining items. */
 function stagesOf(ramp: readonly number[], matched: number): number[] {
   const sizes: number[] = [];
   let left = matched;

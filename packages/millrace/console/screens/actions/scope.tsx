@@ -4,7 +4,10 @@ import { type Bulk, nounOf, scopeOf } from "./words.ts";
 
 const MOST_CAUSES = "200";
 
-/** A bulk action's filter as text. A cause of failures is shown by its message, or by its id if the message is unknown. */
+/**
+ * Shows a bulk action's filter as text. For a cause of failures, the text contains the cause's message, or the cause's id if the message is
+ * unknown.
+ */
 export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }) {
   const { cause, ...others } = filter ?? {};
   const said = useCause(verb, typeof cause === "string" ? cause : "");

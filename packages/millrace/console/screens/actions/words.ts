@@ -5,7 +5,7 @@ import { shortId } from "../../parts/id.tsx";
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
 
-/** The nouns of the engine's verbs. The items of an app's verb are called "things". */
+/** The nouns for the items of the engine's bulk actions, by verb. The items of an app's bulk action are called "things". */
 const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
   ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close", "run_again"].map((verb) => [verb, ["instance", "instances"]])),
   ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
@@ -25,7 +25,7 @@ const CHOICES: Readonly<Record<string, string>> = {
 
 export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");
 
-/** Verbs that undo effects unless `undo` is false. */
+/** Verbs of actions that undo effects, unless the option `undo` is false. */
 export const TAKES_BACK: ReadonlySet<string> = new Set(["cancel"]);
 
 export function begun(verb: string): string {
@@ -47,7 +47,10 @@ const DONE: Readonly<Record<string, string>> = {
   ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again", run_again: "run again" },
 };
 
-/** The label of an item's result. For some verbs, the result `done` includes outcomes until the settle time has passed. */
+/**
+ * The label for the result of an item. For some verbs, `done` also includes items whose outcome is not known until the settle time has
+ * passed.
+ */
 export function resultOf(verb: string, result: string): string {
   return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "not needed" : result;
 }
@@ -59,7 +62,10 @@ export function meaningOf(verb: string): string {
   return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isSeen ? ", or failed afterwards" : ""}${doubt}.`;
 }
 
-/** The screen for an item of a bulk action; for an effect, the screen of its instance. Undefined if there is none. */
+/**
+ * The URL of the screen for an item of a bulk action. For an effect, the URL of the screen of the effect's instance. Undefined if the item
+ * has no screen.
+ */
 export function targetOf(
   verb: string,
   { target, instance_id: instance }: { target: string; instance_id: string | null },
@@ -79,14 +85,14 @@ export function scopeOf(filter: Readonly<Record<string, unknown>> | null): strin
   return parts.length > 0 ? parts.join(" · ") : "all";
 }
 
-/** Like `scopeOf`, but without the message of the cause. */
+/** Describes a bulk action's filter like `scopeOf`, but without the message of the cause. */
 export function briefScope(filter: Readonly<Record<string, unknown>> | null): string {
   if (filter?.cause === undefined) return scopeOf(filter);
   const { cause, ...others } = filter;
   return Object.keys(others).length > 0 ? `${scopeOf(others)} · one cause` : "one cause";
 }
 
-/** The link to the list of items that match the filter now; undefined if no list supports the filter. */
+/** The URL of the list of items that currently match the filter. Undefined if no list supports the filter. */
 export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string | undefined {
   if (filter === null || "until" in filter) return undefined;
   const texts = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));

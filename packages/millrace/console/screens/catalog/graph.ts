@@ -8,7 +8,7 @@ export interface Node {
   title: string;
 }
 
-/** An edge of the catalog's graph. `seen` is true for an edge that was observed and is not declared. */
+/** An edge of the catalog's graph. `seen` is true for an edge that the engine observed, but that the catalog does not declare. */
 export interface Edge {
   from: string;
   to: string;
@@ -57,7 +57,7 @@ export interface Picture {
   height: number;
 }
 
-/** Lays out the graph from left to right: causes before effects, unrelated parts below each other. */
+/** Lays out the graph. Causes are to the left of their effects, and unconnected parts of the graph are below each other. */
 export function drawn({ nodes, edges }: Graph): Picture {
   const byName = new Map(nodes.map((node) => [node.name, node]));
   const placed: Placed[] = [];
@@ -92,7 +92,7 @@ export function drawn({ nodes, edges }: Graph): Picture {
   return { nodes: placed, edges, width, height: Math.max(0, top - NODE.apart) };
 }
 
-/** The connected components of the graph, the largest first. */
+/** Finds the connected components of the graph. The largest component comes first. */
 function partsOf(nodes: readonly Node[], edges: readonly Edge[]): Set<string>[] {
   const left = new Set(nodes.map(({ name }) => name));
   const parts: Set<string>[] = [];
@@ -110,7 +110,10 @@ function partsOf(nodes: readonly Node[], edges: readonly Edge[]): Set<string>[] 
   return parts.sort((one, other) => other.size - one.size);
 }
 
-/** The columns of a component: each node is one column after its last cause. Edges that close a cycle are ignored. */
+/**
+ * Distributes the nodes of a component to columns. Each node is one column to the right of its rightmost cause. Edges that close a cycle
+ * are ignored.
+ */
 function columnsOf(part: ReadonlySet<string>, edges: readonly Edge[]): string[][] {
   const depths = new Map<string, number>();
   const onTheWay = new Set<string>();

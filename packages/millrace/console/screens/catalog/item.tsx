@@ -12,7 +12,7 @@ import { ledTo, MessageLink } from "./catalog.tsx";
 import type { Catalog } from "./graph.ts";
 import "./catalog.css";
 
-/** The engine's guarantee for each effect class if the outcome of an attempt is unknown. */
+/** For each effect class, the engine's guarantee in the case that the outcome of an attempt is unknown. */
 const CLASSES = {
   commit: "rows and messages in one atomic write: exactly once",
   keyed: "the upstream deduplicates by key: a repeat has no second effect",

@@ -5,7 +5,7 @@ import { type Catalog, drawn, graphOf, NODE, type Placed } from "./graph.ts";
 
 const ROOM = 24;
 
-/** The graph of causes and effects. The tables below have the same content. */
+/** Draws the graph of causes and effects. The tables on the same screen have the same content. */
 export function Picture({ catalog }: { catalog: Catalog }) {
   const { nodes, edges, width, height } = useMemo(() => drawn(graphOf(catalog)), [catalog]);
   const at = new Map(nodes.map((node) => [node.name, node]));
@@ -69,11 +69,11 @@ function Sample({ kind }: Pick<Placed, "kind">) {
   );
 }
 
-/** An edge from the right side of a node to the left side of another; a backward edge passes below both nodes. */
+/** Draws an edge from the right side of one node to the left side of another node. An edge to the left passes below both nodes. */
 function way({ x, y }: Placed, to: Placed): string {
   const [x1, y1, x2, y2] = [x + NODE.width, y + NODE.height / 2, to.x, to.y + NODE.height / 2];
   if (x2 > x1) {
-    // The bend is near the end, so that the edge passes beside nodes.
+    // The edge bends near its end, so that it does not cross nodes.
     const bend = NODE.gapX / 2;
     const from = x2 - 2 * bend;
     return `M${x1} ${y1}H${from}C${from + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;

@@ -32,7 +32,7 @@ export const CAUSE_COLUMNS: readonly Column<Cause>[] = [
   { head: "Last", width: "96px", narrow: "88px", isNumber: true, cell: ({ last_at: at }) => <Ago at={at} /> },
 ];
 
-/** The title of a dead letter: its message's key, or else its own id. */
+/** The title of a dead letter: the idempotency key of its message. Without a key, the id of the dead letter. */
 export function nameOf({ id, idempotency_key: key }: Pick<Letter, "id" | "idempotency_key">): string {
   return key ?? shortId(id);
 }

@@ -11,16 +11,16 @@ export interface Draft {
   reset: () => void;
   isChanged: boolean;
   mistake: string | undefined;
-  /** The corrected message as the user typed it; undefined if unchanged. */
+  /** The corrected message as the user typed it. Undefined if the user did not change the message. */
   body: Written | undefined;
-  /** The dry run of the replay. `isBehind` is true if the dry run is for an earlier text. */
+  /** The result of the replay's dry run. `isBehind` is true if this result belongs to an earlier text. */
   plan: Result<ReplayPlan>;
   isBehind: boolean;
   /** False for invalid JSON and for a text that the API would refuse. */
   canBeSent: boolean;
 }
 
-/** A dry run starts after this time without input. */
+/** A dry run starts when the user has not typed for this time. */
 const REST_MS = 300;
 
 /** The editable message of a dead letter. Each pause in typing repeats the dry run of the replay. */
@@ -57,7 +57,7 @@ export function useDraft(letter: Detail): Draft {
   };
 }
 
-/** Runs the dry run of a replay, which is not audited. */
+/** Executes the dry run of a replay. The audit does not record dry runs. */
 export function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
   const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;
@@ -72,7 +72,7 @@ function mistakeIn(text: string): string | undefined {
   }
 }
 
-/** The range of text that an issue's path refers to, as far as it exists. */
+/** The range of the text to which an issue's path refers: the range of the last name in the path that the text contains. */
 export function placeOf(text: string, path: string): readonly [from: number, to: number] {
   let found: readonly [number, number] = [0, 0];
   for (const name of path.split(/[.[\]]+/)) {

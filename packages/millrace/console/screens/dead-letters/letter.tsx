@@ -22,7 +22,7 @@ export function DeadLetter({ param: id }: ScreenProps) {
     [id],
     (event) => isAboutLetters(event) && (event.kind === "skipped" || event.data.target === id || event.data.id === id),
   );
-  // A reveal reloads only the redacted values. The rest of the page remains.
+  // When redacted values are revealed, only these values are reloaded. All other content of the page remains unchanged.
   useEffect(() => void (reveal && again()), [reveal]);
   if (data) return <Known letter={data} problem={problem} again={again} reveal={reveal ? undefined : () => setReveal(true)} />;
   return (

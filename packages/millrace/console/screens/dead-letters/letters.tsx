@@ -32,11 +32,11 @@ export function Letters({ filters }: { filters: Filters }) {
   );
   const isOpen = filters.state === undefined && may("operate");
   const { queue, reason, type, cause, escalated } = filters;
-  // Settled dead letters are no longer selected.
+  // Dead letters that have been settled since their selection are ignored.
   const ids = (pages.rows ?? []).map(({ id }) => id).filter((id) => selected.has(id));
   const given = Object.entries({ queue, reason, message_type: type, cause }).filter(([, value]) => value);
   const meant: Meant = ids.length > 0 ? { ids } : { filter: Object.fromEntries(given) as Record<string, string> };
-  // A bulk action cannot filter by `escalated`. With this filter, the operator selects dead letters instead.
+  // A bulk action cannot filter by `escalated`. With this filter, the operator must select single dead letters instead.
   const canAct = isOpen && pages.rows && pages.rows.length > 0 && (ids.length > 0 || escalated === undefined);
   return (
     <>

@@ -1,6 +1,6 @@
 import { may } from "../../data/session.ts";
 
-/** A note for a token without the scope `unattributed`: dead letters without a tenant may exist. */
+/** A note for a token without the scope `unattributed`: such a token cannot see dead letters without a tenant. */
 export function OfNoTenant() {
   if (may("unattributed")) return null;
   return (

@@ -55,7 +55,7 @@ interface EditorProps {
 
 /** The editor of a dead letter's message, read-only once the dead letter is settled. */
 function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: EditorProps) {
-  // The editor's text is set only if it changed elsewhere, which keeps the cursor.
+  // The text of the editor is only set if other code changed the text, so that the cursor keeps its position.
   useLayoutEffect(() => {
     if (at.current && at.current.value !== text) at.current.value = text;
   }, [text]);
@@ -98,7 +98,7 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
   );
 }
 
-/** A button that reveals redacted values; the API audits it. */
+/** A button that reveals redacted values. The API records each reveal in the audit. */
 function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | undefined }) {
   if (!reveal) return <p class="quiet">All fields are shown. The audit records that you saw them.</p>;
   if (!draft.text.includes("[redacted]")) return null;

@@ -30,7 +30,7 @@ const WORDS: Readonly<Record<Verb, string>> = {
   release: "Start now",
 };
 
-/** The label of the button in the dialog, for verbs that alone could mean to close the dialog. */
+/** The label of the dialog's button, for verbs such as cancel, which alone could also mean to close the dialog. */
 const DOES: Readonly<Partial<Record<Verb, string>>> = {
   undo: "Undo the instance",
   cancel: "Cancel the instance",
@@ -47,18 +47,21 @@ const FINAL: Readonly<Partial<Record<Verb, string>>> = {
   cancel: "A started cancel cannot be stopped.",
 };
 
-/** Actions that the API repeats without a second effect for the same key. */
+/** Actions for which a repeated request with the same idempotency key has no second effect. */
 const KEYED: ReadonlySet<Verb> = new Set(["signal", "run-again"]);
 
 const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
 
-/** Actions that continue an instance. For a stopped instance, no action is highlighted. */
+/** Actions that continue an instance. If an operator stopped the instance, no action is highlighted. */
 const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
-/** Actions for an instance's status, the most useful first. The API decides; this only hides actions that it would refuse. */
+/**
+ * Actions for an instance's status, the most useful action first. This list only hides actions that the API would refuse; the API itself
+ * checks each action.
+ */
 function verbsFor(instance: Detail): Verb[] {
   const { status, undo, waiting_for: waits, error, doubts } = instance;
-  // Unknown outcomes must be resolved before these actions.
+  // Returns verbs that are only possible after all unknown outcomes are resolved.
   const answered = (...verbs: Verb[]) => (doubts.length === 0 ? verbs : []);
   if (status === "errored") {
     const skip = error?.step ? (["skip"] as const) : [];
@@ -66,7 +69,7 @@ function verbsFor(instance: Detail): Verb[] {
   }
   if (status === "terminated")
     return ["retry", ...answered(...(undo === null ? ["undo" as const] : [])), "run-again", ...answered("close")];
-  // An undo is running: only an instance in doubt can be closed.
+  // While an undo is running, the only possible action is to close an instance in doubt.
   if (undo === "open") return status === "in_doubt" ? answered("close") : [];
   if (status === "complete") return ["undo", "run-again"];
   if (status === "paused") return ["resume", "cancel"];

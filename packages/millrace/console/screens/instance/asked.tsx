@@ -43,7 +43,10 @@ interface DoubtProps {
   answer: (doubt: Doubt, verb: DoubtVerb) => void;
 }
 
-/** Shows an effect with an unknown outcome, or with refused rows: the effect's input, and the resolutions with their consequences. */
+/**
+ * Shows an effect whose outcome is unknown or whose rows the database refused. Shows the effect's input, and the resolutions with their
+ * consequences.
+ */
 export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
   const isKnown = effect?.answered != null;
   return (

@@ -2,10 +2,13 @@ import { get } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import type { Plan } from "../../parts/plan.tsx";
 
-/** Actions after which the code continues. The code determines which steps follow. */
+/** Actions after which the workflow's code continues. The code then determines which steps follow. */
 export const GOES_ON: ReadonlySet<string> = new Set(["retry", "restart", "skip"]);
 
-/** Steps that a dry run cannot predict: guarded steps of the workflow's other runs that this run has not executed. */
+/**
+ * Shows steps that may follow, but that a dry run cannot predict. They are guarded steps that other runs of the workflow executed and this
+ * run has not executed.
+ */
 export function Behind({ workflow, plan: { effects } }: { workflow: string; plan: Plan }) {
   const { data } = useData(
     () => get("/v1/catalog"),

@@ -9,7 +9,10 @@ interface CauseProps {
   explained: ReadonlyMap<string, Explained>;
 }
 
-/** A sentence about the reason for an instance's status; empty for a normal one. Questions and unknown outcomes are shown separately. */
+/**
+ * A sentence about the reason for an instance's status. Empty for a status that needs no reason. Questions and unknown outcomes are shown
+ * separately.
+ */
 export function Cause({ instance, explained }: CauseProps) {
   const { status, error, retrying, sleeping, waiting_for: waits, held } = instance;
   if (error && status !== "complete") return <Failure {...{ instance, error, explained }} />;

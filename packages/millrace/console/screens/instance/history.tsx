@@ -46,7 +46,7 @@ interface HistoryProps {
   explained: ReadonlyMap<string, Explained>;
 }
 
-/** The earlier runs with their outcomes, and the actions of operators. The steps of earlier runs are gone. */
+/** Shows the earlier runs with their outcomes, and the actions of operators. The engine does not keep the steps of earlier runs. */
 export function History({ whole, runs, explained }: HistoryProps) {
   const {
     actions,

@@ -157,10 +157,10 @@ const NO_ANSWER: Readonly<Record<string, string>> = {
   dead: "No output: the instance never started.",
 };
 
-/** Statuses in which an instance executes no step: ended, or waiting for an operator, an event or a time. */
+/** Statuses in which an instance executes no step: the instance has ended, or waits for an operator, an event or a time. */
 const AT_REST: ReadonlySet<string> = new Set([...OVER, "in_doubt", "paused", "waiting"]);
 
-/** True once an instance has settled in a new state: the notice of an action then disappears. */
+/** True if an instance has changed since an action and no longer executes steps. The notice about the action then disappears. */
 function isPast(of: Detail | undefined, now: Detail): boolean {
   return of !== undefined && now.updated_at !== of.updated_at && AT_REST.has(now.status);
 }
@@ -223,8 +223,8 @@ function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: reado
 const WORTH_SAYING_MS = 1000;
 
 /**
- * The platform's status where it differs unexpectedly: the platform shows a waiting, sleeping or retrying instance as `running`, and a
- * stopped instance as `complete`.
+ * The platform's status, if an operator would not expect this status. The platform shows a waiting, sleeping or retrying instance as
+ * `running`, and a stopped instance as `complete`.
  */
 function Platform({ instance: { status, platform_status: platform } }: { instance: Detail }) {
   const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];

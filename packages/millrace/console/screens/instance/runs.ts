@@ -1,12 +1,12 @@
 import type { Explained } from "../../data/explained.ts";
 import type { Action } from "./whole.ts";
 
-/** A run that an operator's action began: each retry, restart, undo and cancel begins the next one. */
+/** A run that an operator's action started. Each retry, restart, undo and cancel starts the next run. */
 export interface Run {
   number: number;
   begunAt: string;
   by: string;
-  /** The error of the previous run; undefined if there is no previous run, or if its error is not recorded. */
+  /** The error of the previous run. Undefined if no previous run exists, or if the error of the previous run is not recorded. */
   before: string | undefined;
 }
 
@@ -15,7 +15,7 @@ const CALLED: Readonly<Record<string, string>> = { skip_step: "skip of a step" }
 /** The runs of an instance after its first one, oldest first, derived from the audit. */
 export function runsOf(actions: readonly Action[], explained: ReadonlyMap<string, Explained>): Run[] {
   return actions.toReversed().flatMap(({ result, detail, verb, actor, at }) => {
-    // A stop of an instance without an undo begins no run.
+    // If an operator stops an instance without an undo, no new run starts.
     if (result !== "applied" || typeof detail?.run !== "number" || detail.undo === false) return [];
     return [{ number: detail.run, begunAt: at, by: `${actor}'s ${CALLED[verb] ?? verb}`, before: failureIn(detail.failed, explained) }];
   });

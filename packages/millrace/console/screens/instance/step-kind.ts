@@ -1,4 +1,6 @@
-/** The purpose of a step that the engine adds, shown after the step's name. Null for a wait that the step's name describes. */
+/**
+ * The purpose of a step that the engine adds, shown after the step's name. Null for a wait whose step name already describes its purpose.
+ */
 const PARTS = {
   in_doubt: "wait for an operator",
   paused: "wait for an operator",

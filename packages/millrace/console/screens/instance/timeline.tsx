@@ -35,14 +35,14 @@ const LEAST = 5;
 
 interface TimelineProps {
   steps: readonly Step[];
-  /** The end time of the instance, which ends its open steps. Null while the instance is running. */
+  /** The end time of the instance, at which its open steps also end. Null while the instance is running. */
   over: string | null;
-  /** The name of the failed step, which is expanded at first. */
+  /** The name of the failed step, which is initially expanded. */
   trouble: string | undefined;
   actsOf: (step: Step) => preact.ComponentChildren;
 }
 
-/** The steps on a time axis. The row of each step also has its values as text, and expands to its attempts. */
+/** Shows the steps on a time axis. The row of each step also shows the step's times as text, and can be expanded to show the attempts. */
 export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   const isUnderWay = over === null && steps.some(({ ended_at, started_at }) => started_at !== null && ended_at === null);
   const now = useCell(clock, (time) => (isUnderWay ? time : 0)) || (over === null ? timeNow() : Date.parse(over));
@@ -126,7 +126,10 @@ export function Timeline({ steps, over, trouble, actsOf }: TimelineProps) {
   );
 }
 
-/** The last progress of the instance, and of each open step: an inline step is not in the list of steps before it ends. */
+/**
+ * Shows the last reported progress of the instance and of each open step. The progress of an inline step is only in the instance, because
+ * the list of steps contains an inline step only after its end.
+ */
 export function ShownProgress({ instance, steps }: Pick<Whole, "instance" | "steps">) {
   const open = [instance, ...steps.filter(({ ended_at }) => ended_at === null)].flatMap(({ progress }) => progress ?? []);
   if (open.length === 0) return null;

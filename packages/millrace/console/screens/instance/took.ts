@@ -6,7 +6,7 @@ interface Timed {
 
 const ms = (time: string | null) => (time === null ? undefined : Date.parse(time));
 
-/** The duration of an ended run, and the part spent waiting or sleeping, in ms. Time between runs does not count. */
+/** The duration of an ended run in ms, and how much of this time the run waited or slept. The time between runs is not included. */
 export function tookOf(
   { accepted_at, updated_at }: { accepted_at: string; updated_at: string },
   steps: readonly Timed[],
@@ -16,7 +16,7 @@ export function tookOf(
   const to = Date.parse(updated_at);
   const waits = steps.flatMap(({ type, started_at, ended_at }) => {
     const [began, ended] = [ms(started_at), ms(ended_at)];
-    // A step that is open since before this run belongs to the previous run.
+    // An open step that started before this run belongs to the previous run.
     return type === "do" || began === undefined || (began < from && ended === undefined) ? [] : [{ began, ended: ended ?? to }];
   });
   let [waited, until] = [0, from];

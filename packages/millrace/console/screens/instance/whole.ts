@@ -24,7 +24,9 @@ export interface Whole {
   questions: Question[];
 }
 
-/** Loads an instance with its steps, effects, actions and questions. `reveal` shows redacted values, which is audited. */
+/**
+ * Loads an instance with its steps, effects, actions and questions. `reveal` loads the redacted values; the API records this in the audit.
+ */
 export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};

@@ -36,7 +36,9 @@ const FILTERS = {
 
 const NEVER_STARTED = new Set(["dead", "skipped"]);
 
-/** The time from accepted to the end, or to now. Waits, retries and earlier runs are included. */
+/**
+ * The time from the acceptance of an instance to its end, or until now for an open instance. Waits, retries and earlier runs are included.
+ */
 function Duration({ of: { status, accepted_at, updated_at, due_at } }: { of: Instance }) {
   const from = Date.parse(accepted_at);
   const isOver = OVER.has(status);
@@ -90,7 +92,7 @@ export function Instances() {
   );
   const isFiltered = since !== undefined || Object.keys(filters).length > 0;
   const cause = useCause(filters.cause);
-  // The filter shows a cause's message instead of its id.
+  // The filter shows the message of a cause instead of the cause's id.
   const shown = { ...FILTERS, cause: { ...FILTERS.cause, options: filters.cause ? { [filters.cause]: cause ? said(cause) : "one" } : {} } };
   return (
     <>
@@ -119,10 +121,13 @@ export function Instances() {
   );
 }
 
-/** Statuses that are shown even without an instance. */
+/** Statuses that are shown even if no instance has the status. */
 const USUAL = new Set(["running", "waiting", "in_doubt", "errored", "complete"]);
 
-/** The counts by status under the other filters. Each is a link that sets the status, or removes it. */
+/**
+ * The number of instances for each status, with all filters except the status filter. Each number is a link that sets or removes the status
+ * filter.
+ */
 function ByStatus({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
   const { workflow, subject, correlation, since, status: current } = filters;
   const { data } = useData(
@@ -161,7 +166,10 @@ type Cause = Item<"/v1/instances/causes">;
 
 const said = ({ step, code, message }: Cause) => `${step ?? code}: ${message}`;
 
-/** The cause of failures that filters the list. Undefined without this filter, and once the cause has no failures left. */
+/**
+ * The cause of failures by which the list is filtered. Undefined if the list has no filter by cause, or if no failures with this cause are
+ * left.
+ */
 function useCause(id: string | undefined): Cause | undefined {
   const { data } = useData(
     async () =>

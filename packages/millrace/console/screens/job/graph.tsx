@@ -56,7 +56,7 @@ interface Place {
   y: number;
 }
 
-/** The edge to an effect: its latency, and its status as color and dashes. */
+/** Draws the edge to an effect. The edge shows the latency as text, and the effect's status as color and dashes. */
 function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   const [x, y] = [from.x + WIDE, from.y + HIGH / 2 + SHARP];
   const end = to.y + HIGH / 2 + SHARP;
@@ -75,7 +75,7 @@ function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   );
 }
 
-/** A box for an instance or a dead letter; a message is drawn on the edge to its effect. */
+/** Draws a box for an instance or a dead letter. A message has no box and is drawn on the edge to its effect. */
 function Thing({ knot, x, y }: { knot: Knot } & Place) {
   const [name, said] = [nameOf(knot), saying(knot)];
   const tone = worstOf(knot);

@@ -81,7 +81,7 @@ function membersOf({ summary }: ReadJob): string {
   return `${count.toLocaleString()}${summary.more ? " and more" : ""}`;
 }
 
-/** A job with a generated id has its first message as title. Undefined for a job with an id that a caller chose. */
+/** The title of a job with a generated id, which is its first message. Undefined if a caller chose the id of the job. */
 function titleOf(id: string, [first]: readonly Knot[]): string | undefined {
   if (!first || !/^[0-9a-f-]{20,}$/.test(id)) return undefined;
   return [first.label, first.subject].filter(Boolean).join(" · ");
@@ -140,7 +140,7 @@ const KINDS: Readonly<Record<Knot["kind"], string>> = {
   counted: "messages, counted",
 };
 
-/** The list of a job indents to this level only; the level is also given as text. */
+/** Maximum level to which the list of a job is indented. Each item also shows its level as text. */
 const DEEPEST = 12;
 
 const COLUMNS: readonly Column<Knot>[] = [

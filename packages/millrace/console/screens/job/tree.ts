@@ -2,10 +2,10 @@ import { hrefOf } from "../../frame/router.tsx";
 import { type Tone, toneOf } from "../../parts/status.tsx";
 import type { JobNode, ReadJob } from "./use-job.ts";
 
-/** A node of a job, or several nodes of one type with the same cause. The graph and the list use the same labels. */
+/** A node of a job, or a group of nodes that have the same type and the same cause. The graph and the list use the same labels. */
 export interface Knot {
   id: string;
-  /** `counted` is a group of messages for which the API returns only their number. */
+  /** `counted` is a group of messages for which the API returns only the number of messages. */
   kind: JobNode["kind"] | "counted";
   label: string;
   count: number;
@@ -13,7 +13,7 @@ export interface Knot {
   subject: string | null;
   step: string | null;
   at: string | null;
-  /** The known latencies between the cause and this node, in ms. */
+  /** The latencies in ms between the cause and the nodes of this group, as far as they are known. */
   latencies: number[];
   href: string;
   children: Knot[];
@@ -32,7 +32,7 @@ export function treeOf({ nodes, collapsed }: ReadJob): Knot[] {
   const roots: Knot[] = [];
   for (const node of nodes) {
     const knot = knots.get(node.node) as Knot;
-    // Nodes that a counted message caused are placed below the count.
+    // Nodes whose cause is in a counted group become children of this group.
     const from = counted.get(`${node.from_instance} ${node.message_type}`) ?? knots.get(node.from_instance ?? "");
     const cause = knots.get(node.cause ?? "") ?? (from === knot ? undefined : from);
     if (cause) cause.children.push(knot);
@@ -70,7 +70,9 @@ function knotOf(node: JobNode): Knot {
   };
 }
 
-/** Sets the depth of each node of a job. A cycle of causes becomes a separate tree, because senders may set any cause. */
+/**
+ * Sets the depth of each node of a job. Causes can form a cycle, because senders may set any cause. Such a cycle becomes a separate tree.
+ */
 function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
   const seen = new Set<Knot>();
   const visit = (root: Knot) => {
@@ -96,7 +98,7 @@ function whole(roots: Knot[], all: readonly Knot[]): Knot[] {
   return found;
 }
 
-/** Groups the nodes of a job that have the same label and the same type of cause. `job` is the filter of their list. */
+/** Groups the nodes of a job that have the same label and the same type of cause. `job` is the filter for the list of these nodes. */
 export function byType(roots: readonly Knot[], job: string): Knot[] {
   const top: Knot = bare("", "counted", "", "");
   const stack: [into: Knot, knots: readonly Knot[]][] = [[top, roots]];
@@ -142,7 +144,7 @@ export function inOrder(roots: readonly Knot[]): Knot[] {
 
 const WORST: readonly Tone[] = ["red", "orange", "amber", "grey", "violet", "blue", "green", "quiet"];
 
-/** The tone of a status. An open dead letter is never neutral. */
+/** The tone of a node's status. An open dead letter never has a neutral tone. */
 export function toneFor({ kind }: Knot, word: string): Tone {
   return kind === "dead_letter" && word === "open" ? "red" : toneOf(word);
 }

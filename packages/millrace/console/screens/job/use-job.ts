@@ -13,17 +13,17 @@ export interface ReadJob {
   elsewhere: Page["elsewhere"];
 }
 
-/** The largest page of a job that the API returns. */
+/** Maximum number of nodes of a job that the API returns per page. */
 const PAGE = "200";
 
 interface Job extends Data<ReadJob> {
-  /** Loads another page of the job; undefined once all are loaded. */
+  /** Loads another page of the job. Undefined if all pages are loaded. */
   more: (() => void) | undefined;
 }
 
 /**
- * Loads a job by pages. After an event in the job it reloads the first page, which has the summary. It also reloads the page with the
- * change, or the last page, which has new members.
+ * Loads a job page by page. After an event in the job, the first page is reloaded, because it contains the summary. The page with the
+ * changed node is also reloaded, or the last page, which contains new nodes.
  */
 export function useJob(id: string): Job {
   const held = useRef({ pages: [] as Page[], wanted: 1, stale: new Set<number>() });

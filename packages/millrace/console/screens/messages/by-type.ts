@@ -21,7 +21,7 @@ const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).
 
 export const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
 
-/** Reads the counts of deliveries and dead letters, joined by message type and queue. */
+/** Reads the number of deliveries and the number of dead letters, and joins them by message type and queue. */
 export async function readCounts(minutes: number): Promise<Result<Counted>> {
   const [counted, letters] = await Promise.all([
     get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),

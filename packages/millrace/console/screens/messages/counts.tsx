@@ -118,7 +118,7 @@ function NoneDelivered({ minutes, isFiltered }: { minutes: number; isFiltered: b
   );
 }
 
-/** A chart of deliveries with a bar per minute, oldest first. The expanded row has the same values as a table. */
+/** A chart of deliveries with a bar for each minute, the oldest minute first. The expanded row shows the same values in a table. */
 function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minutes: number }) {
   const last = Math.floor(Date.parse(at) / MINUTE_MS);
   const bars = counts.minutes.map((one) => ({

@@ -129,7 +129,7 @@ const HOLDERS: readonly Column<Holder>[] = [
   },
 ];
 
-/** The holders of an idempotency key with their times, and the refused messages under the key. */
+/** Shows the messages that hold an idempotency key, with their times, and the refused messages with the same key. */
 function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {
   const known = new Set(holders.map(({ fingerprint }) => fingerprint));
   return (

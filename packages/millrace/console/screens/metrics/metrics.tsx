@@ -31,7 +31,7 @@ const SPANS = {
   hour: { ms: 3_600_000, count: 48 },
 } as const;
 
-/** More workflows are shown by the filter. */
+/** Maximum number of workflows that are shown. The filter can show other workflows. */
 const MOST_SHOWN = 8;
 
 const namesIn = (items: readonly Period[]) => [...new Set(items.map(({ workflow }) => workflow))].sort();
@@ -106,14 +106,14 @@ function None({ workflow }: { workflow: string | undefined }) {
   );
 }
 
-/** The periods from the oldest to the current one. */
+/** The periods from the oldest period to the current period. */
 function windowOf({ at }: Answer<"/v1/workflows/by-time">, span: keyof typeof SPANS): Window {
   const { ms, count } = SPANS[span];
   const last = Math.floor(Date.parse(at) / ms) * ms;
   return { times: Array.from({ length: count }, (_, nth) => last - (count - 1 - nth) * ms), labelOf: labelOf(span) };
 }
 
-/** `14:05` for a minute, `11-27 14:00` for an hour. */
+/** Formats the label of a period, such as `14:05` for a minute and `11-27 14:00` for an hour. */
 const labelOf = (span: keyof typeof SPANS) => (at: number) => exact(at).slice(span === "hour" ? 5 : 11, 16);
 
 const ORDER = ["complete", "terminated", "errored"];

@@ -5,7 +5,7 @@ import { duration } from "../../parts/time.tsx";
 
 /** The periods of a plot. */
 export interface Window {
-  /** The starts, oldest first. */
+  /** The start times of the periods, the oldest first. */
   times: readonly number[];
   labelOf: (at: number) => string;
 }
@@ -13,10 +13,10 @@ export interface Window {
 interface Shared {
   window: Window;
   label: string;
-  /** The index of the period with the shown values. */
+  /** The index of the period whose values are shown. */
   chosen: number | undefined;
   choose: (at: number | undefined) => void;
-  /** The values of a period in words. */
+  /** Describes the values of a period in words. */
   said: (at: number) => string;
 }
 
@@ -24,10 +24,10 @@ const HEIGHT = 168;
 const TOP = 8;
 const LEFT = 56;
 const GROUND = HEIGHT - 24;
-/** The width of a label of the time axis. */
+/** The width of a label on the time axis. */
 const LABEL = 88;
 
-/** The smallest of 1, 2 and 5 with a power of ten that is not less. */
+/** The smallest number that is 1, 2 or 5 times a power of ten and not less than the value. */
 function niceTop(most: number): number {
   if (most <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
@@ -40,7 +40,7 @@ interface FrameProps extends Shared {
   children: (x: (at: number) => number, y: (value: number) => number, step: number) => ComponentChildren;
 }
 
-/** Axes with labels, and a slider over them: hover or arrow keys choose a period. */
+/** Draws the axes with labels, and a slider over the plot. The user chooses a period with the pointer or the arrow keys. */
 function Frame({ window, label, chosen, choose, said, top, tick, children }: FrameProps) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(600);
@@ -107,7 +107,7 @@ function Frame({ window, label, chosen, choose, said, top, tick, children }: Fra
             ),
         )}
         {chosen !== undefined && <rect class="chosen" x={x(chosen)} y={TOP} width={step} height={GROUND - TOP} />}
-        {/* The current period is not over. */}
+        {/* The last period is marked, because it has not ended yet. */}
         <rect class="open" x={x(count - 1)} y={TOP} width={step} height={GROUND - TOP} />
         {children(x, y, step)}
       </svg>
@@ -149,10 +149,10 @@ interface BarsProps extends Shared {
   counts: readonly Readonly<Record<string, number>>[];
 }
 
-/** A stack of counts per period. */
+/** Draws a stacked bar of counts for each period. */
 export function Bars({ statuses, counts, ...shared }: BarsProps) {
   const id = useId();
-  // An even number, so that the middle of the axis is one too.
+  // The maximum of the axis is even, so that the middle of the axis is an integer.
   const top = Math.max(2, niceTop(Math.max(...counts.map((one) => Object.values(one).reduce((sum, count) => sum + count, 0)))));
   return (
     <Frame {...shared} top={top} tick={(value) => (Number.isInteger(value) ? value.toLocaleString() : "")}>
@@ -185,7 +185,7 @@ export function Bars({ statuses, counts, ...shared }: BarsProps) {
   );
 }
 
-/** The lines of p50 and p99 as legend: a circle on a line, a square on a dashed line. */
+/** The legend for the lines of p50 and p99: a circle on a solid line, and a square on a dashed line. */
 export const PERCENTILES = (["p50", "p99"] as const).map((name) => (
   <li key={name}>
     <svg class={name} width="24" height="12" aria-hidden="true">
@@ -202,7 +202,7 @@ function Mark({ name, x, y }: { name: "p50" | "p99"; x: number; y: number }) {
 
 type Values = readonly (number | null)[];
 
-/** Two lines, each with a gap where a period has no value. */
+/** Draws two lines. A line has a gap at each period without a value. */
 export function Lines({ low, high, ...shared }: Shared & { low: Values; high: Values }) {
   const top = niceTop(Math.max(0, ...[...low, ...high].map((value) => value ?? 0)));
   return (

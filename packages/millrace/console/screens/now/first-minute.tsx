@@ -1,7 +1,7 @@
 import { useCatalog } from "../../data/use-catalog.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 
-/** First steps on a development machine: send a command, see it fail, retry it. */
+/** Shows the first steps on a development machine: the user sends a command, sees the instance fail, and retries the instance. */
 export function FirstMinute() {
   const { data } = useCatalog();
   const first = data?.first_command;

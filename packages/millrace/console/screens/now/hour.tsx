@@ -13,7 +13,7 @@ const MINUTE_MS = 60_000;
 
 const FAILED = new Set(["errored", "dead"]);
 
-/** Instances by the minute in which they were accepted, of the last 60, oldest first. */
+/** Counts the instances for each of the last 60 minutes, by the minute of their acceptance. The oldest minute comes first. */
 function byMinute(instances: readonly Instance[], now: number): { all: number; failed: number }[] {
   const minutes = Array.from({ length: MINUTES }, () => ({ all: 0, failed: 0 }));
   for (const { accepted_at, status } of instances) {
@@ -34,7 +34,7 @@ export function LastHour({ instances }: { instances: readonly Instance[] }) {
   if (instances.length === 0) return <Nothing />;
   const now = timeNow();
   const counts = byMinute(instances, now);
-  // In a busy hour only the newest instances are read, so counts of earlier minutes are unknown.
+  // In an hour with many instances, only the newest instances are read, so that the counts of earlier minutes are unknown.
   const from = instances.length < MOST_READ ? undefined : (instances.at(-1)?.accepted_at ?? "");
   const first = from === undefined ? 0 : Math.max(0, MINUTES - 1 - Math.floor((now - Date.parse(from)) / MINUTE_MS));
   const most = Math.max(1, ...counts.map(({ all }) => all));

@@ -1,7 +1,7 @@
 import { type Answer, get, type Item, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 
-/** Items that need an operator. If the API refuses one kind of item, the others are still shown. */
+/** Items that need an operator. If the API refuses to return one kind of item, the other kinds are still shown. */
 export interface Needs {
   causes: Result<Answer<"/v1/instances/causes">>;
   doubts: Result<Answer<"/v1/effects">>;
@@ -9,15 +9,15 @@ export interface Needs {
   letters: Result<Answer<"/v1/dead-letters/causes">>;
   lanes: Result<Answer<"/v1/lanes/causes">>;
   bulk: Result<Answer<"/v1/bulk-actions">>;
-  /** The alerts; undefined if the token lacks the scope for them. */
+  /** The alerts. Undefined if the token lacks the scope for alerts. */
   alerts?: Result<Answer<"/v1/alerts">>;
 }
 
 export const MOST = 20;
 
-/** How long a bulk action that stopped itself is listed. */
+/** How long a bulk action remains in the list after it has stopped itself. */
 const STOPPED_FOR_MS = 24 * 3_600_000;
-/** States of a lane that need an operator. A lane that waits for a running instance needs none. */
+/** States of a lane that need an operator. A lane that waits for a running instance needs no operator. */
 const STANDS = new Set(["held", "blocked", "paused", "retrying", "unknown"]);
 
 export async function readNeeds(): Promise<Result<Needs>> {
@@ -52,7 +52,7 @@ function those<Row, Page extends { items: Row[] }>(found: Result<Page & { items:
 
 export interface Hour {
   instances: Item<"/v1/instances">[];
-  /** True if the tenant never had an instance. */
+  /** True if the tenant has never had an instance. */
   isFirst: boolean;
 }
 

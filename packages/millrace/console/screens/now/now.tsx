@@ -22,7 +22,7 @@ import "./now.css";
 
 export function Now() {
   const { data, problem, again } = useData(readNeeds, [], () => true);
-  // Alerts have no event.
+  // The data is also reloaded regularly, because a change of an alert causes no event.
   useRegularly(again);
   const { data: hour, problem: unread } = useData(
     () => readHour(sinceOf("1h") ?? ""),
@@ -165,7 +165,7 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
 
 const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
 
-/** Lanes that stopped for the same reason, as one row. A single lane is shown by its key. */
+/** Shows lanes that stopped for the same reason as one row. If the group has only one lane, the row shows the lane's key. */
 function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
   const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
   const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
@@ -186,7 +186,7 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
 }
 
 interface KindProps<Row> {
-  /** Determines the shape and the color. */
+  /** The word that determines the shape and the color of the items' mark. */
   word: string;
   title: string;
   to: string;
@@ -194,7 +194,7 @@ interface KindProps<Row> {
   children: (row: Row) => ComponentChildren;
 }
 
-/** The items of one kind, under a link to all of them. */
+/** Shows the items of one kind, below a link to the list of all items of this kind. */
 function Kind<Row>({ word, title, to, rows, children }: KindProps<Row>) {
   if (rows.length === 0) return null;
   return (
@@ -211,7 +211,7 @@ function Kind<Row>({ word, title, to, rows, children }: KindProps<Row>) {
 
 type Alert = Item<"/v1/alerts">;
 
-/** Alerts of one rule and severity as one row, critical ones first. */
+/** Shows the alerts of one rule and one severity as one row. Rows of critical alerts come first. */
 function alertGroups(alerts: readonly Alert[]) {
   const groups = Map.groupBy(alerts, ({ severity, rule }) => `${severity} ${rule}`);
   return [...groups.values()]
@@ -223,7 +223,7 @@ function alertGroups(alerts: readonly Alert[]) {
 }
 
 interface NeedProps {
-  /** A status within the kind. */
+  /** The status of the items, if the kind has several statuses. */
   mark?: string;
   count: number;
   to: string;

@@ -8,13 +8,16 @@ import { wordFor } from "./lanes.tsx";
 
 export type Standing = Answer<"/v1/lanes/:lane/:key">;
 
-/** An action that an operator requested on a lane, or on the instance that holds the lane. */
+/** An action on a lane, or on the instance for which the lane waits. */
 export interface Steering {
   verb: "pause" | "resume" | "retry-head" | "skip-head" | "retry";
   word: string;
   follows: string;
   said: string;
-  /** The id of the message or instance that the action is meant for. The lane refuses the action if that has changed. */
+  /**
+   * The id of the message or instance that the action is meant for. The lane refuses the action if a different message or instance now has
+   * this position.
+   */
   id?: string;
   isDanger?: boolean;
 }
@@ -33,7 +36,10 @@ function shortKey(key: string): string {
   return letters.length > MOST_LETTERS ? `${letters.slice(0, MOST_LETTERS - 1).join("")}…` : key;
 }
 
-/** Actions for a lane's state, first the actions that keep the order. The API decides; this only hides actions that it would refuse. */
+/**
+ * The actions for a lane's state. Actions that keep the order of the messages come first. This list only hides actions that the API would
+ * refuse; the API itself checks each action.
+ */
 export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
   const failed = ahead.find((one) => one.failed !== null);
   const found: Steering[] = [];
@@ -92,7 +98,7 @@ interface LaneActProps {
 
 type Done = { action_id: string };
 
-/** The dialog of one action. A lane has no dry run, so the dialog reads its current state. */
+/** The dialog for an action on a lane. Actions on a lane have no dry run, so the dialog reads and shows the lane's current state. */
 export function LaneAct({ lane, name, steering, done, close }: LaneActProps) {
   const { verb, word, follows, said, id } = steering;
   const param = { lane, key: name };
@@ -123,7 +129,7 @@ export function LaneAct({ lane, name, steering, done, close }: LaneActProps) {
   );
 }
 
-/** Retries the instance that holds the lane, which keeps the order. Shows that instance's dry run. */
+/** The dialog that retries the instance for which the lane waits; a retry keeps the order. The dialog shows the dry run of the retry. */
 function RetryAhead({ steering: { word, follows, said, id = "" }, done, close }: Omit<LaneActProps, "lane" | "name">) {
   const ask = (body: object) => send("POST", "/v1/instances/:id/retry", { param: { id }, body });
   return (

@@ -11,7 +11,7 @@ import { Ago } from "../../parts/time.tsx";
 import { LaneAct, type Standing, type Steering, steeringsFor } from "./lane-act.tsx";
 import { wordFor } from "./lanes.tsx";
 
-/** Actions that continue the lane. Only these are highlighted. */
+/** Actions after which the lane continues. Only these actions are highlighted. */
 const FORWARD: ReadonlySet<Steering["verb"]> = new Set(["retry", "resume", "retry-head"]);
 
 export function Lane({ lane, name }: { lane: string; name: string }) {
@@ -86,7 +86,7 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   );
 }
 
-/** The reason why a lane stopped, with its key. */
+/** Shows the reason why a lane stopped, with the key of the lane. */
 function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   const failed = ahead.find((one) => one.failed !== null);
   if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
@@ -97,7 +97,7 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   );
 }
 
-/** The instances of a lane that have started and have not ended. */
+/** Shows the instances of a lane that have started and have not ended. */
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
     <section aria-label="Current instance">

@@ -33,7 +33,7 @@ const OUTCOMES = {
   refused: ["red", "The message would be refused."],
 } as const;
 
-/** The key of a message, its subject and the result of the check. `isBegun`: the user has filled in a field. */
+/** Shows the key and the subject of a message, and the result of the check. `isBegun` is true if the user has filled in a field. */
 export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found: Result<Checked> | undefined; isBegun: boolean }) {
   if (found && !found.ok) return <ProblemNote problem={found.problem} />;
   if (!found) return <p class="quiet">Checking the message …</p>;

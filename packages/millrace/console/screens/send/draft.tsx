@@ -15,7 +15,7 @@ import { exampleOf, hasExample, type Schema } from "./schema.ts";
 
 type Message = Answer<"/v1/catalog">["messages"][number];
 
-/** A message is named by kind and type, because a command and an event may have the same type. */
+/** Kind and type together identify a message type, because a command and an event may have the same type. */
 export const nameOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
 
 interface DraftProps {
@@ -44,7 +44,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
   const asSent = jsonText(request.body, "  ");
   const shown = useRef(asSent);
   shown.current = asSent;
-  // The problem of another message is dropped.
+  // The problem of an earlier request is removed when the user changes the request.
   useEffect(() => setProblem(undefined), [asSent, request.key]);
   const isGood = wrong.length === 0 && found?.ok && ["new", "repeat"].includes(found.data.outcome) && found.data.key !== null;
 

@@ -3,10 +3,10 @@ import { jsonText, Written, writtenJson, writtenNumber } from "../../data/writte
 import { JsonField } from "../../parts/answer.tsx";
 import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
 
-/** The issues of a message's fields, by the API's path of the field. */
+/** The issues of the fields of a message. The keys are the paths of the fields, as the API writes them. */
 export interface Told {
   issues: ReadonlyMap<string, string>;
-  /** True if the form also shows issues of fields that the user has not touched. */
+  /** True if the form also shows the issues of fields that the user has not edited. */
   isAll: boolean;
 }
 
@@ -20,7 +20,7 @@ interface FieldProps {
   told: Told;
 }
 
-/** The fields of an object by its schema. Other properties are shown as JSON. */
+/** Shows the fields that the schema of an object declares. Other properties of the object are shown as JSON. */
 export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
   const { properties = {}, required = [] } = opened(schema);
   const held = (typeof value === "object" && value !== null && !Array.isArray(value) ? value : {}) as Record<string, unknown>;
@@ -46,7 +46,7 @@ export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "nam
 
 function Field(given: FieldProps) {
   const { name, schema, path, told, isRequired, value } = given;
-  // The control is chosen once, so that typing does not change it.
+  // The control is chosen only once, so that it does not change while the user types.
   const [control] = useState(() => controlFor(schema, value));
   const [isTouched, touch] = useState(false);
   const set = (next: unknown) => {
@@ -134,7 +134,10 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
   );
 }
 
-/** The longest text that is edited in one line. A longer one gets a text area, unless it has a pattern or a format. */
+/**
+ * Maximum length of a text that is edited in a field of one line. A longer text is edited in a text area, unless its schema has a pattern
+ * or a format.
+ */
 const SHORT = 200;
 
 function Control({ control, schema, value, set, isRequired, isWrong }: ControlProps & { control: string }) {

@@ -9,7 +9,10 @@ export interface Request {
   body: object;
 }
 
-/** The request of a message. A key that is invalid in a header is sent in the body of a batch of one. */
+/**
+ * The request that sends a message. If the key of the message is invalid in a header, the message is sent in a batch, whose body can
+ * contain the key.
+ */
 export function requestOf({ kind, type, payload, key, job }: Message & { job: string }): Request {
   const path = kind === "command" ? "/v1/commands" : "/v1/events";
   const item = { type, ...(job && { correlation_id: job }), payload };

@@ -21,7 +21,7 @@ export interface Schema {
   exclusiveMaximum?: number;
   multipleOf?: number;
   minItems?: number;
-  /** True for a field that the engine redacts when it is shown later. */
+  /** True for a field whose value the engine redacts when the message is shown later. */
   sensitive?: boolean;
 }
 
@@ -41,7 +41,7 @@ export function opened(schema: Schema): Schema {
   return types.length === 1 && types[0] ? { ...schema, type: types[0] } : schema;
 }
 
-/** The schema of a list's items; undefined if the items have different schemas. */
+/** The schema of the items in a list. Undefined if the items have different schemas. */
 export function itemsOf(schema: Schema): Schema | undefined {
   const { items, prefixItems } = opened(schema);
   return typeof items === "object" && prefixItems === undefined ? items : undefined;
@@ -63,13 +63,13 @@ const CONTROLS: Readonly<Record<Control, (value: unknown, schema: Schema) => boo
   choice: (value, { enum: choices = [] }) => choices.some((one) => JSON.stringify(one) === JSON.stringify(value)),
   "yes or no": (value) => typeof value === "boolean",
   number: (value) => typeof value === "number" || /^-?\d[\d.eE+-]*$/.test((value as { text?: string } | null)?.text ?? ""),
-  // A text field normalizes line breaks, so a text with a carriage return is edited as JSON.
+  // A text field changes carriage returns, so a string that contains a carriage return is edited as JSON.
   text: (value) => typeof value === "string" && !value.includes("\r"),
   list: (value) => Array.isArray(value),
   json: () => true,
 };
 
-/** The control that shows a value of the form unchanged; JSON if no other control can. */
+/** The control that shows a value of the form unchanged. If no other control can do this, the JSON control. */
 export function controlFor(schema: Schema, value: unknown): Control {
   const control = controlOf(schema);
   const isShown = value === undefined || (value === null && isNullable(schema)) || CONTROLS[control](value, opened(schema));
@@ -83,14 +83,17 @@ const OF_FORMATS: Readonly<Record<string, () => string>> = {
   "date-time": () => new Date().toISOString(),
   duration: () => "PT1H",
   uuid: () => crypto.randomUUID(),
-  // The origin of the page, if the code runs in a page.
+  // In a browser, the example is the origin of the page.
   uri: () => `${(globalThis as { location?: { origin: string } }).location?.origin ?? "file:"}/`,
   email: () => "ada@example.com",
   ipv4: () => "192.0.2.1",
   ipv6: () => "2001:db8::1",
 };
 
-/** A minimal value for a schema, without optional fields: its example, or else generated. */
+/**
+ * A minimal value for a schema, without optional fields. If the schema has an example or a default, the value is taken from there;
+ * otherwise it is generated.
+ */
 export function exampleOf(given: Schema): unknown {
   const schema = opened(given);
   const own = [given.examples?.[0], given.default, schema.examples?.[0], schema.default, schema.const].find((one) => one !== undefined);
@@ -128,7 +131,9 @@ function numberFor(schema: Schema): number {
   return [1, 0, step, ...stepped].filter(Number.isFinite).find(fits) ?? 1;
 }
 
-/** A text with the format, length and pattern of a schema; "" if no known text matches the pattern. */
+/**
+ * A string that has the format, the length and the pattern of a schema. The result is "" if none of the tried strings matches the pattern.
+ */
 function textFor({ format = "", pattern, minLength = 0, maxLength = Number.POSITIVE_INFINITY }: Schema): string {
   const made = OF_FORMATS[format]?.();
   if (made !== undefined) return made;

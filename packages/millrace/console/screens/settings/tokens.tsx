@@ -123,7 +123,10 @@ const MEANS: Readonly<Record<string, string>> = {
 
 interface MintProps {
   done: (minted: Minted) => void;
-  /** Called if the request to mint a token gets no response: a repeated request would mint another token. */
+  /**
+   * Called if the request to mint a token gets no response. The request is not repeated, because a repeated request would mint a second
+   * token.
+   */
   lost: () => void;
   close: () => void;
 }

@@ -22,7 +22,10 @@ const FILTERS = {
   rule: { label: "Rule" },
 } as const;
 
-/** For a rule about new failures, a resolved alert means that no more occurred, not that these are fixed. */
+/**
+ * The status of an alert in words. If the rule is about new failures, a resolved alert means that no further failures occurred. It does not
+ * mean that the earlier failures are fixed.
+ */
 function wordOf({ state, rule, severity }: Alert): [word: string, tone: Tone] {
   if (state === "firing") return ["firing", severity === "critical" ? "red" : "amber"];
   if (state === "pending") return ["pending", "quiet"];

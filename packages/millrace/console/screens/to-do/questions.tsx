@@ -24,7 +24,7 @@ export function Questions() {
   const filters = useFilters(FILTERS);
   const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
     nameOf: ({ id }) => id,
-    // A cancel or an undo of an instance ends its questions.
+    // If an instance is cancelled or undone, its open questions end.
     isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
   });
   const { told, line } = useTold(pages.again);

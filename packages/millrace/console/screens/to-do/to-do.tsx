@@ -17,7 +17,7 @@ const PAGES: Readonly<Record<string, readonly [title: string, page: ComponentTyp
 
 const MOST = 100;
 
-/** The number of open items of each page; of a page that the token may not read, none. */
+/** Reads the number of open items for each page. A page that the token may not read has no number. */
 async function readOpen(): Promise<Result<Record<string, string>>> {
   const limit = String(MOST);
   const [questions, outcomes, alerts] = await Promise.all([
@@ -32,7 +32,7 @@ async function readOpen(): Promise<Result<Record<string, string>>> {
   return { ok: true, data: { questions: said(questions), "unknown-outcomes": said(outcomes), alerts: said(alerts) } };
 }
 
-/** The daily work of an operator. */
+/** The screen with the items that an operator must handle: questions, unknown outcomes and alerts. */
 export function ToDo({ param }: ScreenProps) {
   const { data, again } = useData(readOpen, [], ({ kind }) => ["approval", "doubt", "action"].includes(kind));
   useRegularly(again);

@@ -43,12 +43,12 @@ export function UnknownOutcomes() {
   );
 }
 
-/** Unknown outcomes of one step, often of one outage, with a bulk resolution. */
+/** Shows the unknown outcomes of each step as a group with a bulk resolution, because one outage often causes many of them. */
 function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
   const [meant, mean] = useState<Meant | undefined>();
   const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
   const many = [...steps].filter(([, of]) => of.length > 1);
-  // A dialog that is open remains, and reports that no effects are left.
+  // A dialog that is already open remains open, and shows that no effects are left.
   if (many.length === 0 && !meant) return null;
   return (
     <>
