@@ -1,7 +1,7 @@
 import { defineWorkflow, millrace } from "millrace";
 import * as z from "zod";
 
-/** Greets each name once, because the name is the instance's key: a second request with the same name starts no new instance. */
+/** Greets each name once: the key names the work, so the same name is the same instance. */
 const greet = defineWorkflow({
   name: "greet",
   input: z.object({ name: z.string().min(1).max(100) }),

@@ -3,7 +3,7 @@ import * as z from "zod";
 
 const row = z.object({ name: z.string().min(1).max(100), country: z.string().length(2) });
 
-/** Imports the rows of a file, 10 at a time. A row with an unknown country fails; all other rows are inserted. */
+/** Imports the rows of a file, 10 at a time. A row with an unknown country fails; all others are inserted. */
 const importRows = defineWorkflow({
   name: "import",
   input: z.object({ file: z.string().min(1), rows: z.array(row).min(1).max(1000) }),

@@ -5,7 +5,7 @@ interface Made {
   id: string;
 }
 
-/** Sends a request with the step's key, and reads the answer. If the status is an error below 500, the shop did not execute the request. */
+/** Sends a request with the step's key, and reads the answer. Below 500, the shop has done nothing. */
 async function post(path: string, body: object, { env, key, fetch }: EffectCall<unknown>): Promise<Made> {
   const { SHOP_URL } = env as unknown as { SHOP_URL: string };
   const answer = await fetch(SHOP_URL + path, { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify(body) });
@@ -32,7 +32,7 @@ const bookCourier = defineStep({
   undo: undoAt("/returns"),
 });
 
-/** Charges the price of an order, then sends the order. For 14 days the order can be cancelled. */
+/** Charges an order, then sends it. For 14 days the order can be cancelled. */
 const order = defineWorkflow({
   name: "order",
   input: z.object({ order: z.string().min(1), cents: z.int().min(1), address: z.string().min(1) }),
@@ -45,7 +45,7 @@ const order = defineWorkflow({
   },
 });
 
-/** A substitute for the bank and the courier. Its courier does not know the address "nowhere". */
+/** Stands in for the bank and the courier: the courier does not know the address "nowhere". */
 async function shop(request: Request): Promise<Response> {
   if (request.method !== "POST") return new Response("There is no such page.", { status: 404 });
   const { address } = await request.json<{ address?: string }>();

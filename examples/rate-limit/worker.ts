@@ -16,12 +16,12 @@ import * as z from "zod";
 
 const letter = z.object({ reader: z.string().min(1), number: z.int().min(1) });
 type Letter = z.infer<typeof letter>;
-/** Each subject (reader) has its own lane, so that a reader's next letter starts after the previous letter has ended. */
+/** The subject names the lane: a reader's next letter starts after the one before has ended. */
 const letters = defineLaneQueue({ name: "letters" });
 const key = ({ reader, number }: Letter) => `${reader}/${number}`;
 const LetterSend = defineCommand({ type: "letter.send", payload: letter, key, subject: ({ reader }) => reader, queue: letters });
 
-/** The mailer accepts 5 letters a second in total, for all readers. */
+/** The mailer accepts 5 letters a second, from all readers together. */
 const send = defineStep({
   effect: "keyed",
   async run({ input, key, env, fetch }: EffectCall<Letter>) {
@@ -48,7 +48,7 @@ const mailing = defineWorkflow({
     })),
 });
 
-/** The letters that this example's substitute for a mailer has received. */
+/** A stand-in for the mailer that shows its mails. */
 const arrived: string[] = [];
 async function mailer(request: Request): Promise<Response> {
   if (request.method === "POST") arrived.push(key(await request.json<Letter>()));

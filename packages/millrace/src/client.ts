@@ -24,9 +24,9 @@ export type Fetch = (
 ) => Promise<{ readonly status: number; readonly headers: { get(name: string): string | null }; text(): Promise<string> }>;
 
 export interface ClientOptions {
-  /** The engine's origin, such as `https://orders.example.com`. Default: the origin of the page. A service binding accepts any origin. */
+  /** The engine's origin, such as `https://orders.example.com`. Default: the origin of the page. A service binding takes any origin. */
   readonly url?: string | undefined;
-  /** A token `mr_…`, or a function that returns a token for each request. Default: none, for Workers behind Cloudflare Access. */
+  /** A token `mr_…`, or a function that returns one for each request. Default: none, for Workers behind Cloudflare Access. */
   readonly token?: string | (() => string | Promise<string>) | undefined;
   /** A service binding such as `env.ENGINE`, or a function like `fetch`. Default: the global `fetch`. */
   readonly fetch?: Fetch | { fetch: Fetch } | undefined;
@@ -45,12 +45,12 @@ type Texts<Name extends string> = { readonly [One in Name]?: string | undefined 
 export interface EnqueueOptions extends CallOptions, Texts<"correlation_id" | "causation_id" | "callback_url"> {
   /** The command's idempotency key. Required if the command defines no `key`; default: the key derived from the payload. */
   readonly idempotency_key?: string | undefined;
-  /** The instance's deadline: a time with its UTC offset, or a duration such as `2 hours`. */
+  /** The instance's deadline: a time with its offset, or a duration such as `2 hours`. */
   readonly must_end_by?: string | undefined;
-  /** At most 10 strings by which instances are found, each of at most 64 characters. */
+  /** At most 10 texts by which instances are found, each of at most 64 characters. */
   readonly tags?: readonly string[] | undefined;
   readonly delay_seconds?: number | undefined;
-  /** The start time, with its UTC offset, in place of a delay. */
+  /** The time to start at, with its offset, instead of a delay. */
   readonly run_at?: string | undefined;
   readonly priority?: "high" | "normal" | "low" | undefined;
 }
@@ -62,7 +62,7 @@ export type InstanceStatus = OpenStatus | EndedStatus;
 
 export interface Accepted<Type extends string = string> {
   readonly instance_id: string;
-  /** True if the command had already been accepted, for example because the client repeated the request after a lost response. */
+  /** True if the command was accepted before: for example if the client repeated the request after a lost response. */
   readonly replayed: boolean;
   readonly instance_status: InstanceStatus | "pruned";
   readonly due_at: string | null;
@@ -102,7 +102,7 @@ export interface Listed {
 
 type Detail = Listed & { readonly payload: unknown };
 
-/** `result` is set when the instance is complete, until the platform deletes the result. */
+/** `result` is there once the instance is complete, for as long as the platform keeps it. */
 export type Ended<Result = unknown> =
   | (Detail & { readonly status: "complete"; readonly result: Result })
   | (Detail & { readonly status: Exclude<EndedStatus, "complete">; readonly result: null });
@@ -111,7 +111,7 @@ export type Instance<Result = unknown> = Ended<Result> | (Detail & { readonly st
 
 export interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | "correlation" | "tag" | "cursor"> {
   readonly status?: InstanceStatus | undefined;
-  /** Lists only instances accepted at this time or later. The time has a UTC offset. */
+  /** Lists only instances accepted at this time or later: a time with its offset. */
   readonly since?: string | undefined;
   readonly limit?: number | undefined;
 }
@@ -131,15 +131,14 @@ interface Problem {
 }
 
 /**
- * A call that failed. `code` is an error code of the API, such as `idempotency_key_reused`, or of the client: `no_answer`,
- * `unexpected_answer` (the answer is not the engine's), `not_ended` (`wait` reached its deadline). The message contains the cause and the
- * next action.
+ * A call that failed. `code` is the API's, such as `idempotency_key_reused`, or the client's: `no_answer`, `unexpected_answer` (the answer
+ * is not the engine's), `not_ended` (`wait` reached its deadline). The message contains the cause and the next action.
  */
 export class ClientError extends Error {
   override readonly name = "ClientError";
   readonly code: string;
   readonly title: string;
-  /** The HTTP status of the response; undefined if no response arrived. */
+  /** The HTTP status of the response; undefined without a response. */
   readonly status: number | undefined;
   /** True if the same request may succeed later. */
   readonly retryable: boolean;
@@ -157,7 +156,7 @@ export class ClientError extends Error {
   }
 }
 
-/** The maximum time for which the API delays the response to one request of `wait`, in seconds. */
+/** The longest hold of one request of `wait`, in seconds: the API's own maximum. */
 const HOLD_S = 30;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 10_000;
@@ -168,17 +167,17 @@ interface Asked {
   readonly has: string;
   readonly body?: object | undefined;
   readonly key?: string | undefined;
-  /** True if a repetition of the request has no additional effect. */
+  /** True if a repeated request has no further effect. */
   readonly repeatable?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Creates a client for the workflows whose types are given: `createClient<typeof greet | typeof order>({ url, token })`.
+ * Makes a client of the workflows that are given as a type: `createClient<typeof greet | typeof order>({ url, token })`.
  *
- * A request without an answer, or with 502, 503 or 504, is repeated if a repeat is safe: for reads, and for `enqueue` and `signal` with
- * their idempotency key. A request with the response 429 is always repeated. Pauses grow from 250 ms to 10 s, and are at least as long as
- * the response's `Retry-After`. Errors: `ClientError`; an aborted call throws the reason of its signal.
+ * A request without an answer, or with 502, 503 or 504, is repeated if that is safe: reads, `enqueue` and `signal`, which have their key. A
+ * request with the response 429 is always repeated. Pauses grow from 250 ms to 10 s, and are at least as long as the response's `Retry-After`. Errors:
+ * `ClientError`; an aborted call throws the reason of its signal.
  */
 export function createClient<Workflow extends WorkflowType = WorkflowType>(options: ClientOptions = {}) {
   const { url = "", token, fetch: given, retries = 4, timeout_ms = 60_000 } = options;
@@ -288,16 +287,16 @@ export function createClient<Workflow extends WorkflowType = WorkflowType>(optio
       }
     },
 
-    /** Lists instances, newest first. `next_cursor` is the `cursor` of the next page; null on the last page. */
+    /** Lists instances, newest first. `next_cursor` is the `cursor` of the next page; null on the last. */
     list({ signal, ...filter }: ListFilter = {}): Promise<{ items: Listed[]; next_cursor: string | null }> {
       const query = new URLSearchParams();
       for (const [name, value] of Object.entries(filter)) if (value !== undefined) query.set(name, String(value));
       return ask("GET", `/v1/instances?${query}`, { has: "items", signal, repeatable: true });
     },
 
-    /** Retries an errored or terminated instance, from the step that failed, or from the step `from`. */
+    /** Retries an errored or terminated instance, from the step that failed, or `from` another. */
     retry: (id: string, options: Reasoned & { from?: string; anyway?: boolean }) => act(id, "retry", options),
-    /** Cancels an instance in progress, and undoes its effects unless `undo` is false. */
+    /** Cancels an instance under way, and undoes its effects unless `undo` is false. */
     cancel: (id: string, options: Reasoned & { undo?: boolean }) => act(id, "cancel", options),
     pause: (id: string, options: Reasoned) => act(id, "pause", options),
     resume: (id: string, options: Reasoned) => act(id, "resume", options),
@@ -356,7 +355,7 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** The delay of a `Retry-After` in milliseconds. The header contains seconds or a date. */
+/** Milliseconds of a `Retry-After`, which has seconds or a date. */
 function waitMs(retryAfter: string | null): number {
   const seconds = Number(retryAfter);
   return Math.max(0, Number.isNaN(seconds) ? Date.parse(String(retryAfter)) - Date.now() || 0 : seconds * 1000);

@@ -124,8 +124,8 @@ async function noteUse(env: Pick<EngineEnv, "DB">, row: StoredToken): Promise<vo
 }
 
 /**
- * Reads a token's row from the cache or the database. An unknown id can also be cached, because ids are random, so that nobody can request
- * an id before its token exists.
+ * Reads a token's row from the cache or the database. An unknown id can also be cached, because ids are random: no caller can guess an
+ * id before its token exists.
  */
 async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);

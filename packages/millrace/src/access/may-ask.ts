@@ -11,7 +11,7 @@ export interface Asker extends Operator {
 }
 
 /**
- * Refuses a command that the token may not send. Errors: `forbidden`, whose text contains the command's own route, or
+ * Refuses a command that the token may not send. Errors: `forbidden` with the command's own route in its text, or
  * `unknown_message_type`.
  */
 export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: string): void {

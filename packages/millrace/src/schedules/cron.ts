@@ -23,7 +23,7 @@ export interface Passed {
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after `at`; null for a pattern without a further due time. A pattern whose minute and hour fields contain only
+ * The first due time after `at`; null for a pattern without a further due time. A pattern with minute and hour fields of only
  * numbers, lists and ranges defines times of day. A time of day that the clock skips is due right after the gap. A time of day that the
  * clock shows twice is due only when the clock first shows it. A pattern with a wildcard or a step in the minute or hour field defines an
  * interval. Such a pattern is due whenever the clock shows a matching time.
@@ -70,7 +70,7 @@ export function checkTiming({ cron, timeZone }: Timing): void {
   if (nextAfter({ cron, timeZone }, Date.now()) === null) throw invalid("cron", "is never due: no such day comes");
 }
 
-/** The first invalid field of a pattern. Each field is tested in a pattern whose other four fields are wildcards. */
+/** The first invalid field of a pattern. Each field is tested in a pattern with four wildcards. */
 function wrongField(cron: string): string | undefined {
   const fields = cron.split(/\s+/);
   const at = fields.findIndex((field, index) => !isPattern(fields.map((_, place) => (place === index ? field : "*")).join(" ")));

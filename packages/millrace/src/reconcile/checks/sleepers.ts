@@ -11,7 +11,7 @@ import { engineCheck } from "./engine-check.ts";
 
 /** Maximum number of instances in one slice of the scan. */
 const ROWS = 250;
-/** The scan skips instances whose next check by the keeper is due within this time, in milliseconds. */
+/** The scan skips instances that the keeper checks within this time, in milliseconds. */
 const LEFT_ALONE_MS = 600_000;
 /** Maximum delay of the platform's timer, in milliseconds. */
 const TIMER_MS = 600_000;
