@@ -69,7 +69,7 @@ CREATE TABLE IF NOT EXISTS posts (
 ) STRICT;
 `;
 
-/** The tables with a CHECK of allowed words. Each entry lists the words that the code needs. */
+/** The tables with a CHECK of allowed words. Each entry lists the values that a column of the table may have. */
 const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS, answer_faults: BAD_ANSWERS } as const;
 
 /**

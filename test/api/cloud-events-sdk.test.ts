@@ -51,7 +51,7 @@ describe("The CloudEvents SDK", () => {
     }
   });
 
-  it("the CloudEvents SDK does not encode a % in binary mode: such a source is refused (422), and such an id is another key than in structured mode", async () => {
+  it("the CloudEvents SDK does not encode a % in binary mode, so a source with a % is refused (422), and an id with a % becomes a different key", async () => {
     const caller = await callerWith();
     const spaced = made(fresh()).cloneWith({ source: "https://shop.example/a%20b" });
     expectProblem((await emitter(caller, Mode.BINARY)(spaced)) as Answer, 422, "invalid_payload");

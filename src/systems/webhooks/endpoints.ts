@@ -147,7 +147,7 @@ export type Version = Pick<Endpoint, "id" | "version" | "fact_types" | "state" |
 
 /**
  * Reads the versions of a tenant's endpoints that were current at a given time or later, to match facts. A tenant has at most
- * `MAX_VERSIONS` versions. Only a few fields are read, because the versions of other tenants are in memory too.
+ * `MAX_VERSIONS` versions. Only the fields that matching needs are read, because the endpoint versions of all tenants are in memory.
  */
 export function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
   return versions(db, sql`tenant_id = ${tenantId} AND (replaced_at IS NULL OR replaced_at >= ${at})`);

@@ -145,7 +145,7 @@ export class TurnsObject extends LaneObject implements LaneTurns {
       case "skip_head": {
         if (id === undefined && failed[0] !== seen) return refuse("The instances before the head have changed: read the lane again.");
         const meant = id ?? failed[0];
-        // The head message has not failed, so that a request to skip the message must contain the message's id.
+        // A head message that has not failed is skipped only by its id.
         if (meant === undefined && (places?.held || places?.room === 0))
           return refuse(
             places.held

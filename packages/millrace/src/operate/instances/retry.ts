@@ -129,7 +129,7 @@ export async function nextRun(
   const run = instance.run + 1;
   // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read recorded effects.
   if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
-  // An undone instance repeats every step. A continued undo needs the caught failures.
+  // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
   const left = JSON.stringify(await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]));
   const undone = status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
