@@ -1,6 +1,6 @@
 import { MillraceError, notRetryable } from "millrace";
 import { instances } from "millrace/operate";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
 import { listAlerts } from "../../../packages/millrace/src/inspect/alerts.ts";
@@ -177,6 +177,8 @@ it("a lane whose workflow is paused keeps its messages in order, and continues a
 
 it("a breaker pauses a tenant's workflow after failures of one cause, raises an alert, and counts from zero after the resume", async () => {
   const by = someone("observe");
+  // A pause that remained after a failure of this test would raise an alert in other tests.
+  onTestFinished(() => void rows("DELETE FROM millrace_pauses WHERE tenant_id = ?1 RETURNING id", by.tenantId));
   const withBreaker = [{ ...lab, breaker: { failures: 3, within: "5 minutes" as const } }];
   const fails = async (said: string) => {
     const { instanceId } = await runLab(
