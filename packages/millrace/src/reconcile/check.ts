@@ -2,7 +2,7 @@
 export interface Divergence {
   /** The kind of the divergence, which is a key of the check's `kinds`. */
   readonly kind: string;
-/** The id of an instance or message, at most 200 characters; a digest of the name for an item with a name that a user chose. */
+  /** The id of an instance or message, at most 200 characters; a digest of the name for an item with a name that a user chose. */
   readonly what: string;
   /** The tenant; null when the record belongs to no tenant. */
   readonly tenantId: string | null;
