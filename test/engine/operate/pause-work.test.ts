@@ -121,7 +121,10 @@ it("a pause refuses an unknown name, a queue of events and a second pause; for a
 it("a pause of the running instances is refused as a whole if its bulk action is refused, and its dry run says that it pauses them", async () => {
   const by = someone();
   const { instanceId } = await runLab(({ step }) => step.sleep("long", "1 hour"), { tenantId: by.tenantId });
-  await reaches(instanceId, "waiting");
+  await until(
+    () => statusOf(instanceId),
+    (status) => status === "running",
+  );
   await probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = ?2 WHERE id = ?1")
     .bind(instanceId, Date.now() + 3_600_000)
     .run();
