@@ -47,7 +47,11 @@ it("a deployed keeper does not check sleeping instances when it starts, because 
       return Reflect.get(db, name).bind(db);
     },
   });
-  onTestFinished(() => void Object.assign(probeEnv, { DB }));
+  // The keeper remembers the platform until it is restarted, and would not restart dead engines in the tests that follow.
+  onTestFinished(async () => {
+    Object.assign(probeEnv, { DB });
+    await keeperBegins();
+  });
   const { nextLookMs } = await sleeper();
   Object.assign(probeEnv, { DB: deployed });
   await keeperBegins();
