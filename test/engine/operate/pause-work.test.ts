@@ -5,11 +5,10 @@ import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";
 import { ALERT_RULES } from "../../../packages/millrace/src/alerts/rules.ts";
 import { listAlerts } from "../../../packages/millrace/src/inspect/alerts.ts";
 import { listWorkflows } from "../../../packages/millrace/src/inspect/workflows.ts";
-import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import { acceptCommand, acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { tripBreakers } from "../../../packages/millrace/src/keeper/breakers.ts";
 import { pauseWork, planWork, resumeWork, type Work } from "../../../packages/millrace/src/operate/pause-work.ts";
-import { lab } from "../../probe/lab.ts";
-import { blocked, turnCode } from "../../probe/turns.ts";
+import { blocked, parked, turnCode } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
@@ -180,20 +179,26 @@ it("a lane whose workflow is paused keeps its messages in order, and continues a
 
 it("a breaker pauses a tenant's workflow after failures of one cause, raises an alert, and counts from zero after the resume", async () => {
   const by = someone("observe");
+  // No other test fails runs of this workflow within the breaker's time, so the breaker pauses the workflow for no other tenant.
+  const { workflow, command } = parked;
+  const of = work("workflow", workflow.name);
   // A pause that remained after a failure of this test would raise an alert in other tests.
   onTestFinished(() => void rows("DELETE FROM millrace_pauses WHERE tenant_id = ?1 RETURNING id", by.tenantId));
-  const withBreaker = [{ ...lab, breaker: { failures: 3, within: "5 minutes" as const } }];
+  const withBreaker = [{ ...workflow, breaker: { failures: 3, within: "5 minutes" as const } }];
+  const runs = async (code: Parameters<typeof turnCode.set>[1]) => {
+    const name = fresh("turn");
+    turnCode.set(name, code);
+    const asked = { type: command.type, payload: { key: name, name } };
+    return (await acceptCommand(probeEnv, app, { tenantId: by.tenantId, source: "test" }, asked)).instanceId;
+  };
   const fails = async (said: string) => {
-    const { instanceId } = await runLab(
-      async ({ step }) => {
-        await step.commit("charge", () => {
-          throw notRetryable(said);
-        });
-      },
-      { tenantId: by.tenantId },
-    );
-    expect(await reaches(instanceId, "errored")).toBe("errored");
-    return instanceId;
+    const id = await runs(async ({ step }) => {
+      await step.commit("charge", () => {
+        throw notRetryable(said);
+      });
+    });
+    expect(await reaches(id, "errored")).toBe("errored");
+    return id;
   };
   const pausesOf = () =>
     rows<{ actor: string; reason: string; cause: string }>(
@@ -213,8 +218,8 @@ it("a breaker pauses a tenant's workflow after failures of one cause, raises an 
   });
 
   const log: string[] = [];
-  const { instanceId } = await logged(by, log);
-  await nothingStarts([instanceId], log);
+  const waiting = await runs(async () => void log.push("resumed"));
+  await nothingStarts([waiting], log);
   await tripBreakers(probeEnv, withBreaker);
   expect(await rows("SELECT result FROM millrace_actions WHERE tenant_id = ?1 AND verb = 'pause'", by.tenantId)).toEqual([
     { result: "applied" },
@@ -222,10 +227,10 @@ it("a breaker pauses a tenant's workflow after failures of one cause, raises an 
 
   await raiseAlerts(probeEnv, { rules: ALERT_RULES, catalog: app, gauges: [] });
   const { items } = await listAlerts(probeEnv, { rule: "breaker_tripped", state: "firing", limit: 10 });
-  expect(items).toMatchObject([{ labels: { workflow: "lab" }, severity: "critical" }]);
+  expect(items).toMatchObject([{ labels: { workflow: workflow.name }, severity: "critical" }]);
   expect(failed).toContain(items[0]?.examples[0]);
 
-  await resume(by);
+  await resume(by, of);
   await tripBreakers(probeEnv, withBreaker);
   expect(await pausesOf()).toEqual([]);
   await keeperRound();
