@@ -3,7 +3,7 @@ import { hideNothing } from "../../contract/hide.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { type Finder, MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
 import { instanceThatAsks } from "../../inspect/search/others.ts";
-import { search as lookFor } from "../../inspect/search/search.ts";
+import { Finding, LookedBack, search as lookFor } from "../../inspect/search/search.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { namesOf } from "../../topology/names.ts";
 import { needs } from "../auth.ts";
@@ -11,7 +11,6 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, Routes } from "../router.ts";
-import { isoOrNull, timestamp } from "../time.ts";
 
 /** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */
 const EXAMPLES = [
@@ -24,19 +23,6 @@ const EXAMPLES = [
   "WyI1ZjBjMmQ5YTFiM2U0YzZkOGY3YTliMGMxZDJlM2Y0MCIsInB1dCBwYWdlIiwiIiwxXQ",
   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 ];
-
-const FindingSchema = z
-  .object({
-    kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),
-    id: z.string(),
-    title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
-    status: z.string().nullable(),
-    at: timestamp.nullable().meta({ description: "When it was created." }),
-    url: z.string().meta({ description: "The path of the API that returns the item." }),
-    by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
-    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),
-  })
-  .meta({ id: "Finding" });
 
 const show = createRoute({
   method: "get",
@@ -65,12 +51,9 @@ const show = createRoute({
     200: answers(
       "The results, exact matches first",
       z.object({
-        items: z.array(FindingSchema),
+        items: z.array(Finding),
         more: z.array(z.string()).meta({ description: `Kinds with more results than the ${MOST_OF_A_KIND} shown.` }),
-        looked_back: z.object({
-          instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
-          since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
-        }),
+        looked_back: LookedBack,
       }),
     ),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -82,13 +65,11 @@ export function search(catalog: Catalog, own: readonly Finder[]) {
   const known = namesOf(catalog);
   return new Routes<HttpEnv>().openapi(show, async (context) => {
     const { q } = context.req.valid("query");
-    const { items, more, lookedBack } = await lookFor(context.env, context.var.caller, q, { known, own });
-    const looked = { instances: lookedBack.instances, since: isoOrNull(lookedBack.since) };
-    const asked = items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
+    const found = await lookFor(context.env, context.var.caller, q, { known, own });
+    const asked = found.items.flatMap(({ kind, id }) => (kind === "approval" ? [instanceThatAsks(id)] : []));
     const hide = asked.length === 0 ? () => hideNothing : await redactionOf(catalog).ofInstances(context.env, context.var.caller, asked);
     // The title of a question is text from a run, which may be sensitive. All other titles consist of names.
-    const titled = (one: (typeof items)[number]) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
-    const shown = items.map((one) => ({ ...one, title: titled(one), at: isoOrNull(one.at) }));
-    return context.json({ items: shown, more, looked_back: looked }, 200);
+    const titled = (one: Finding) => (one.kind === "approval" ? hide(instanceThatAsks(one.id))(one.title) : one.title);
+    return context.json({ ...found, items: found.items.map((one) => ({ ...one, title: titled(one) })) }, 200);
   });
 }

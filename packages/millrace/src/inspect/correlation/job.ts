@@ -12,7 +12,7 @@ import { countInstances, countLetters, type JobSummary, summaryOf } from "./summ
 /** A page of a job's graph. Messages, instances and dead letters are the nodes. The edges lead from causes to effects. */
 export interface JobPage {
   /** The summary of the job, on the first page only. */
-  summary: JobSummary | undefined;
+  summary: JobSummary | null;
   /** The nodes of the page, in an order in which causes precede their effects and each instance's messages follow the instance directly. */
   nodes: JobNode[];
   /** For instances that emitted many messages: counts of the messages without a node of their own. */
@@ -47,7 +47,7 @@ export async function readJob(
   const told = members.slice(0, size);
   const last = told.at(-1)?.position;
   return {
-    summary: isFirst ? summaryOf(found.statuses, found.states) : undefined,
+    summary: isFirst ? summaryOf(found.statuses, found.states) : null,
     ...(await joined(env, tenantId, told, workflows)),
     next: members.length > size && last ? `${last.at}.${last.id}` : null,
   };

@@ -1,7 +1,9 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { instanceId, messageId } from "../../contract/ids.ts";
 import { among, sql } from "../../contract/sql.ts";
 import { namedBatch } from "../../store/d1/named.ts";
+import type { InstanceStatus } from "../../store/instances/status.ts";
 import { selectPruned } from "../../store/tombstones.ts";
 import { countEmitted, type Member, TOLD_MESSAGES } from "./members.ts";
 import type { JobNode } from "./node.ts";
@@ -11,11 +13,9 @@ export interface Startable {
   readonly on: { readonly type: string; readonly kind: string };
 }
 
-export interface Collapsed {
-  instanceId: string;
-  messageType: string;
-  count: number;
-}
+/** A count of the messages without a node of their own, of an instance that emitted many messages. */
+export const Collapsed = z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() });
+export type Collapsed = z.infer<typeof Collapsed>;
 
 /**
  * The nodes of a page, completed with data from other tables: the outbox state of messages, the instances that messages started, and
@@ -29,7 +29,7 @@ export async function joined(
 ): Promise<{ nodes: JobNode[]; collapsed: Collapsed[] }> {
   const nodes = members.flatMap((member) => member.nodes);
   const started = new Map(nodes.map((node) => [node, startedBy(tenantId, node, workflows)]));
-  const causes = nodes.flatMap(({ kind, fromInstance }) => (kind !== "command" && kind !== "event" && fromInstance) || []);
+  const causes = nodes.flatMap(({ kind, from_instance }) => (kind !== "command" && kind !== "event" && from_instance) || []);
   const crowded = members.filter(({ emitted }) => emitted > TOLD_MESSAGES);
   const ids = [...started.values()].flat();
   const found = await namedBatch(env.DB, {
@@ -41,47 +41,51 @@ export async function joined(
     emitted: crowded.map(({ position }) => countEmitted(position.id)),
   });
   const statuses = new Map([
-    ...found.pruned.map(({ id }) => [String(id), "pruned"] as const),
-    ...found.known.map(({ id, status }) => [String(id), String(status)] as const),
+    ...found.pruned.map(({ id }) => [String(id), "pruned" as JobNode["leads_to"][number]["status"]] as const),
+    ...found.known.map(({ id, status }) => [String(id), status as InstanceStatus] as const),
   ]);
   const waiting = new Set(found.waiting.map(({ id }) => id));
   for (const [node, instances] of started) {
-    node.leadsTo = instances.flatMap((id) => ({ instanceId: id, status: statuses.get(id) ?? "" })).filter(({ status }) => status !== "");
+    node.leads_to = instances.flatMap((instance_id) => {
+      const status = statuses.get(instance_id);
+      return status === undefined ? [] : [{ instance_id, status }];
+    });
     if (waiting.has(sentAs(tenantId, node))) node.status = "on_its_way";
   }
   const gone = causes.filter((id) => !statuses.has(id));
   return { nodes: withGone(nodes, new Set(gone)), collapsed: collapsedOf(nodes, found.emitted) };
 }
 
-function startedBy(tenantId: string, { kind, messageType, key }: JobNode, workflows: readonly Startable[]): string[] {
+function startedBy(tenantId: string, { kind, message_type, idempotency_key: key }: JobNode, workflows: readonly Startable[]): string[] {
   if (key === null || (kind !== "command" && kind !== "event")) return [];
-  return workflows.filter(({ on }) => on.type === messageType && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
+  return workflows.filter(({ on }) => on.type === message_type && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
 }
 
 /** The id of a message's row in the outbox; "" for a node that is not a message. */
-function sentAs(tenantId: string, { kind, messageType, key, causationId }: JobNode): string {
-  if (kind === "instance" || kind === "dead_letter" || messageType === null || key === null || causationId === null) return "";
-  return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });
+function sentAs(tenantId: string, { kind, message_type, idempotency_key, causation_id }: JobNode): string {
+  const isMessage = kind === "command" || kind === "event";
+  if (!isMessage || message_type === null || idempotency_key === null || causation_id === null) return "";
+  return messageId({ tenant_id: tenantId, message_type, idempotency_key, causation_id });
 }
 
 /** Inserts a node for each removed instance, before the first node that it caused. */
 function withGone(nodes: readonly JobNode[], gone: Set<string>): JobNode[] {
   return nodes.flatMap((node) => {
-    const { fromInstance } = node;
-    if (fromInstance === null || !gone.delete(fromInstance)) return [node];
-    return [goneNode(fromInstance), node];
+    const { from_instance } = node;
+    return from_instance !== null && gone.delete(from_instance) ? [goneNode(from_instance), node] : [node];
   });
 }
 
 function goneNode(id: string): JobNode {
-  const unknown = { messageType: null, key: null, name: null, subject: null, at: null, cause: null, causationId: null };
-  return { node: id, kind: "instance", status: "gone", ...unknown, fromInstance: null, step: null, latencyMs: null, leadsTo: [] };
+  const unknown = { message_type: null, idempotency_key: null, name: null, subject: null, at: null, cause: null, causation_id: null };
+  return { node: id, kind: "instance", status: "gone", ...unknown, from_instance: null, step: null, latency_ms: null, leads_to: [] };
 }
 
 function collapsedOf(nodes: readonly JobNode[], counted: readonly Record<string, unknown>[]): Collapsed[] {
   return counted.flatMap(({ instance_id, message_type, emitted }) => {
-    const isTold = (node: JobNode) => node.fromInstance === instance_id && node.cause === instance_id && node.messageType === message_type;
+    const isTold = (node: JobNode) =>
+      node.from_instance === instance_id && node.cause === instance_id && node.message_type === message_type;
     const count = Number(emitted) - nodes.filter(isTold).length;
-    return count > 0 ? [{ instanceId: String(instance_id), messageType: String(message_type), count }] : [];
+    return count > 0 ? [{ instance_id: String(instance_id), message_type: String(message_type), count }] : [];
   });
 }

@@ -1,4 +1,6 @@
+import { iso } from "../../contract/row.ts";
 import { fragment, type Statement, sql } from "../../contract/sql.ts";
+import { labelOf } from "../../contract/step-names.ts";
 import type { Position } from "../../store/d1/paging.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import { type Addressed, causeOf, type JobNode, messageNode } from "./node.ts";
@@ -20,9 +22,9 @@ export function selectInstances(tenantId: string, job: string, behind: Position,
       envelope->>'kind' AS kind, envelope->>'created_at' AS made_at,
       (SELECT sum(coalesce(m.value->>'left_out', 1)) FROM ${ENTRIES}, json_each(e.messages) m) AS emitted,
       (SELECT json_group_array(json(told.message)) FROM (
-        SELECT json_object('step', e.step, 'item', e.item, 'kind', m.value->>'kind', 'messageType', m.value->>'message_type',
-          'key', m.value->>'idempotency_key', 'causationId', m.value->>'causation_id', 'subject', m.value->>'subject',
-          'madeAt', m.value->>'created_at', 'updatedAt', e.updated_at) AS message
+        SELECT json_object('step', e.step, 'item', e.item, 'kind', m.value->>'kind', 'message_type', m.value->>'message_type',
+          'idempotency_key', m.value->>'idempotency_key', 'causation_id', m.value->>'causation_id', 'subject', m.value->>'subject',
+          'made_at', m.value->>'created_at', 'updated_at', e.updated_at) AS message
         FROM ${ENTRIES}, json_each(e.messages) m WHERE m.value->>'left_out' IS NULL
         ORDER BY e.position < 0, e.position, e.item, m.key LIMIT ${TOLD_MESSAGES}) told) AS messages
     FROM millrace_instances INDEXED BY millrace_instances_by_correlation
@@ -54,8 +56,8 @@ interface Emitted extends Addressed {
   readonly step: string;
   readonly item: string;
   readonly subject: string;
-  readonly madeAt: string | null;
-  readonly updatedAt: number;
+  readonly made_at: string | null;
+  readonly updated_at: number;
 }
 
 export interface Member {
@@ -71,16 +73,16 @@ export function instanceMember(tenantId: string, row: Row): Member {
   const node: JobNode = {
     node: id,
     kind: "instance",
-    messageType: message.messageType,
-    key: message.key,
+    message_type: message.message_type,
+    idempotency_key: message.idempotency_key,
     name: String(row.workflow),
     status: String(row.status),
     subject: String(row.subject),
-    at,
-    causationId: message.causationId,
+    at: iso(at),
+    causation_id: message.causation_id,
     ...causeOf(tenantId, message),
-    latencyMs: since(timeOf(row.made_at), at),
-    leadsTo: [],
+    latency_ms: since(timeOf(row.made_at), at),
+    leads_to: [],
   };
   const messages = JSON.parse(String(row.messages ?? "[]")) as Emitted[];
   const nodes = [node, ...messages.map((one) => messageMember(tenantId, { id, at }, one))];
@@ -94,37 +96,37 @@ export function letterMember(tenantId: string, row: Row): Member {
   const node: JobNode = {
     node: id,
     kind: "dead_letter",
-    messageType: row.message_type as string | null,
-    key: row.idempotency_key as string | null,
+    message_type: row.message_type as string | null,
+    idempotency_key: row.idempotency_key as string | null,
     name: String(row.queue),
     status: String(row.state),
     subject: row.subject as string | null,
-    at,
-    causationId: row.causation_id as string | null,
+    at: iso(at),
+    causation_id: row.causation_id as string | null,
     ...causeOf(tenantId, message),
-    latencyMs: since(Number(row.first_at), at),
-    leadsTo: [],
+    latency_ms: since(Number(row.first_at), at),
+    leads_to: [],
   };
   return { position: { at, id }, nodes: [node], emitted: 0 };
 }
 
-function messageMember(tenantId: string, from: Position, { step, item, subject, madeAt, updatedAt, ...message }: Emitted): JobNode {
-  const at = timeOf(madeAt) ?? updatedAt;
+function messageMember(tenantId: string, from: Position, { step, item, subject, made_at, updated_at, ...message }: Emitted): JobNode {
+  const at = timeOf(made_at) ?? updated_at;
   return {
     node: messageNode(tenantId, message),
     kind: message.kind === "event" ? "event" : "command",
-    messageType: message.messageType,
-    key: message.key,
+    message_type: message.message_type,
+    idempotency_key: message.idempotency_key,
     name: null,
     status: "taken",
     subject,
-    at,
+    at: iso(at),
     cause: from.id,
-    causationId: message.causationId,
-    fromInstance: from.id,
-    step: item === "" ? step : `${step} [${item}]`,
-    latencyMs: since(from.at, at),
-    leadsTo: [],
+    causation_id: message.causation_id,
+    from_instance: from.id,
+    step: labelOf(step, item),
+    latency_ms: since(from.at, at),
+    leads_to: [],
   };
 }
 
@@ -132,9 +134,9 @@ function addressed(row: Row): Addressed {
   const text = (value: unknown) => (typeof value === "string" ? value : "");
   return {
     kind: row.kind as string | null,
-    messageType: text(row.message_type),
-    key: text(row.idempotency_key),
-    causationId: text(row.causation_id),
+    message_type: text(row.message_type),
+    idempotency_key: text(row.idempotency_key),
+    causation_id: text(row.causation_id),
   };
 }
 

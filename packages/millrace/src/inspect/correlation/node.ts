@@ -1,58 +1,58 @@
+import * as z from "zod";
 import { messageId } from "../../contract/ids.ts";
+import { timestamp } from "../../contract/row.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 
 /** A member of a job: an instance, a message that one of its steps emitted, or a dead letter. */
-export interface JobNode {
-  /** The node's name within the job: an instance's id, an event's key, a command's digest, a dead letter's id. */
-  node: string;
-  kind: "instance" | "command" | "event" | "dead_letter";
-  /** The type of the message. For an instance, the type of the command or event that started the instance. */
-  messageType: string | null;
-  /** The idempotency key of the message; null for a removed instance. */
-  key: string | null;
-  /** The workflow of an instance or the queue of a dead letter; null for a message. */
-  name: string | null;
-  /** The status of an instance; `on_its_way` or `taken` for a message; the state of a dead letter; `gone` for a removed instance. */
-  status: string;
-  subject: string | null;
-  /**
-   * When the instance was accepted, the message emitted or the dead letter captured, in milliseconds since the epoch; null for a removed
-   * instance.
-   */
-  at: number | null;
-  /** The node that caused this node; null for a cause outside the job, which `causationId` names. */
-  cause: string | null;
-  causationId: string | null;
-  /** The instance that emitted this message or caused this instance, and the step. */
-  fromInstance: string | null;
-  step: string | null;
-  /**
-   * Milliseconds from the creation of a message to the acceptance of its instance, or from the acceptance of an instance to its message.
-   */
-  latencyMs: number | null;
-  /** The instances that a message starts. The id of each instance is derived from the message's key. */
-  leadsTo: { instanceId: string; status: string }[];
-}
+export const JobNode = z
+  .object({
+    node: z.string().meta({ description: "The id of the node in the job; `cause` of another node refers to it." }),
+    kind: z.enum(["instance", "command", "event", "dead_letter"]),
+    message_type: z.string().nullable().meta({ description: "For an instance: the message that started it." }),
+    idempotency_key: z.string().nullable(),
+    name: z.string().nullable().meta({ description: "The workflow of an instance or the queue of a dead letter." }),
+    status: z.string().meta({
+      description: "The status of the instance or dead letter. For a message: `on_its_way` or `taken`. `gone`: a cause that was removed.",
+    }),
+    subject: z.string().nullable(),
+    at: timestamp.nullable().meta({ description: "When the node was accepted, emitted or captured; null for a removed node." }),
+    cause: z.string().nullable().meta({ description: "The node that caused this node (the edge). Null if the cause is not in the job." }),
+    causation_id: z.string().nullable().meta({ description: "The cause as named in the message." }),
+    from_instance: z
+      .string()
+      .nullable()
+      .meta({ description: "The instance that emitted the message, or the message that led to the instance." }),
+    step: z.string().nullable().meta({ description: "The step that emitted the message." }),
+    latency_ms: z
+      .int()
+      .nullable()
+      .meta({ description: "Milliseconds between the cause and the node; for an instance, since its message was created." }),
+    leads_to: z
+      .array(z.object({ instance_id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) }))
+      .meta({ description: "For a message: the instances that it started, by its key, including `pruned` ones." }),
+  })
+  .meta({ id: "JobNode" });
+export type JobNode = z.infer<typeof JobNode>;
 
 export interface Addressed {
   readonly kind: string | null;
-  readonly messageType: string;
-  readonly key: string;
-  readonly causationId: string;
+  readonly message_type: string;
+  readonly idempotency_key: string;
+  readonly causation_id: string;
 }
 
 /** The name of a message within its job. The name of an event is its key, which its consequences record as their cause. */
-export function messageNode(tenantId: string, { kind, messageType, key, causationId }: Addressed): string {
-  if (kind === "event") return key;
-  return messageId({ tenant_id: tenantId, message_type: messageType, idempotency_key: key, causation_id: causationId });
+export function messageNode(tenantId: string, { kind, ...message }: Addressed): string {
+  return kind === "event" ? message.idempotency_key : messageId({ tenant_id: tenantId, ...message });
 }
 
 /** The origin of a message: a step of an instance, an event that an instance emitted, or a source outside the deployment. */
-export function causeOf(tenantId: string, message: Addressed): Pick<JobNode, "cause" | "fromInstance" | "step"> {
-  const [, emitter, label] = /^([0-9a-f]{32})\/(.+)$/s.exec(message.causationId) ?? [];
+export function causeOf(tenantId: string, message: Addressed): Pick<JobNode, "cause" | "from_instance" | "step"> {
+  const [, emitter, label] = /^([0-9a-f]{32})\/(.+)$/s.exec(message.causation_id) ?? [];
   if (emitter !== undefined && label !== undefined) {
     const step = label.replace(/( · generation \d+)?( · message \d+)?$/, "");
-    return { cause: messageNode(tenantId, message), fromInstance: emitter, step };
+    return { cause: messageNode(tenantId, message), from_instance: emitter, step };
   }
-  const [, teller] = /^([0-9a-f]{32})\.[0-9a-f]{16}$/.exec(message.causationId) ?? [];
-  return { cause: teller === undefined ? null : message.causationId, fromInstance: teller ?? null, step: null };
+  const [, teller] = /^([0-9a-f]{32})\.[0-9a-f]{16}$/.exec(message.causation_id) ?? [];
+  return { cause: teller === undefined ? null : message.causation_id, from_instance: teller ?? null, step: null };
 }

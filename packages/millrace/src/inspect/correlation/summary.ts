@@ -1,25 +1,23 @@
+import * as z from "zod";
+import { iso, timestamp } from "../../contract/row.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import { MAX_COUNTED } from "../../store/health.ts";
-import { type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
+import { INSTANCE_STATUSES, type InstanceStatus, UNDER_WAY } from "../../store/instances/status.ts";
 
-export interface JobSummary {
-  /** The counts of instances by status, workflow and message type. */
-  instances: { status: InstanceStatus; workflow: string; messageType: string; count: number }[];
-  deadLetters: { state: string; count: number }[];
-  /**
-   * True if 10,000 instances or 10,000 dead letters of the job were counted. Then the job may have more members than the summary covers.
-   */
-  more: boolean;
-  /**
-   * `firstAt`: when the job's first instance was accepted. `lastAt`: when an instance of the job last changed. Both are in milliseconds,
-   * and null without instances.
-   */
-  firstAt: number | null;
-  lastAt: number | null;
-  /** True while an instance of the job has not ended. */
-  isOpen: boolean;
-}
+export const JobSummary = z
+  .object({
+    open: z.boolean().meta({ description: "True while an instance of the job is running." }),
+    first_at: timestamp.nullable(),
+    last_at: timestamp.nullable(),
+    instances: z.array(z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() })),
+    dead_letters: z.array(z.object({ state: z.string(), count: z.int() })),
+    more: z
+      .boolean()
+      .meta({ description: "True if the job has more instances or messages than the first 10,000 of each, which are counted." }),
+  })
+  .meta({ id: "JobSummary" });
+export type JobSummary = z.infer<typeof JobSummary>;
 
 export function countInstances(tenantId: string, job: string): Statement {
   return sql`
@@ -42,15 +40,15 @@ export function summaryOf(instances: readonly Row[], letters: readonly Row[]): J
   const counted = instances.map(({ status, workflow, message_type, members }) => ({
     status: status as InstanceStatus,
     workflow: String(workflow),
-    messageType: String(message_type),
+    message_type: String(message_type),
     count: Number(members),
   }));
   return {
+    open: counted.some(({ status }) => UNDER_WAY.has(status)),
+    first_at: instances.length === 0 ? null : iso(Math.min(...instances.map(({ first_at }) => Number(first_at)))),
+    last_at: instances.length === 0 ? null : iso(Math.max(...instances.map(({ last_at }) => Number(last_at)))),
     instances: counted,
-    deadLetters: letters.map(({ state, members }) => ({ state: String(state), count: Number(members) })),
+    dead_letters: letters.map(({ state, members }) => ({ state: String(state), count: Number(members) })),
     more: total(instances) >= MAX_COUNTED || total(letters) >= MAX_COUNTED,
-    firstAt: instances.length === 0 ? null : Math.min(...instances.map(({ first_at }) => Number(first_at))),
-    lastAt: instances.length === 0 ? null : Math.max(...instances.map(({ last_at }) => Number(last_at))),
-    isOpen: counted.some(({ status }) => UNDER_WAY.has(status)),
   };
 }

@@ -1,8 +1,10 @@
+import * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
+import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
 import { namedBatch } from "../../store/d1/named.ts";
-import { type Finder, type Found, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
+import { type Finder, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
 import { byId, byKey, byUndo, LOOKED_BACK, lookedBackTo, recent } from "./instances.ts";
 import { emitted, letterById, letterByJob, letterByKey, letterByStatedKey, letterBySubject, pruned, stated } from "./messages.ts";
 import { actions, approvals, effects, jobs, schedules } from "./others.ts";
@@ -15,13 +17,32 @@ const ENGINE_FINDERS: readonly Finder[] = [
 
 const MOST = 50;
 
+/** A found object. Its schema declares the fields of `Found` and the kind. */
+export const Finding = z
+  .object({
+    kind: z.string().meta({ description: "The kind, such as `instance`, `correlation`, `dead_letter`, or a kind of the app." }),
+    id: z.string(),
+    title: z.string().meta({ description: "A readable title. Plain text: never render it as HTML." }),
+    status: z.string().nullable(),
+    at: timestamp.nullable().meta({ description: "When it was created." }),
+    url: z.string().meta({ description: "The path of the API that returns the item." }),
+    by: z.string().meta({ description: "The matching name, such as `id`, `idempotency_key` or `subject`." }),
+    match: z.enum(["exact", "prefix"]).meta({ description: "`prefix` if the name only starts with the text." }),
+  })
+  .meta({ id: "Finding" });
+export type Finding = z.infer<typeof Finding>;
+
+export const LookedBack = z.object({
+  instances: z.int().meta({ description: "The number of newest instances scanned for a subject or a trace." }),
+  since: timestamp.nullable().meta({ description: "When the oldest scanned instance was accepted; null if all were scanned." }),
+});
+
 export interface Findings {
-  /** The found objects. Exact matches precede prefix matches. Among equal matches, the objects are in the order of the finders. */
-  items: (Found & { kind: string })[];
+  /** Exact matches precede prefix matches. Among equal matches, the objects are in the order of the finders. */
+  items: Finding[];
   /** Kinds of objects with more matches than the result contains. */
   more: string[];
-  /** The number of newest instances that were searched for a subject or a trace. `since` is null if all instances were searched. */
-  lookedBack: { instances: number; since: number | null };
+  looked_back: z.infer<typeof LookedBack>;
 }
 
 /**
@@ -47,14 +68,14 @@ export async function search(
   const found = asked.flatMap(({ finder: { kind, read } }, index) =>
     (answered[`found ${index}`] ?? []).flatMap((row) => {
       const one = read(row, sought);
-      return one === undefined ? [] : [{ kind, ...one }];
+      return one === undefined ? [] : [{ kind, ...one, at: isoOrNull(one.at) }];
     }),
   );
   const since = answered.end?.[0]?.at;
-  return { ...bounded(found), lookedBack: { instances: LOOKED_BACK, since: since === undefined ? null : Number(since) } };
+  return { ...bounded(found), looked_back: { instances: LOOKED_BACK, since: since === undefined ? null : iso(Number(since)) } };
 }
 
-function bounded(found: readonly (Found & { kind: string })[]): Pick<Findings, "items" | "more"> {
+function bounded(found: readonly Finding[]): Pick<Findings, "items" | "more"> {
   const ranked = [...found].sort((a, b) => Number(a.match === "prefix") - Number(b.match === "prefix"));
   const once = new Map(ranked.toReversed().map((one) => [JSON.stringify([one.kind, one.id]), one]));
   const things = ranked.filter((one) => once.get(JSON.stringify([one.kind, one.id])) === one);
