@@ -10,6 +10,7 @@ import { tripBreakers } from "../../../packages/millrace/src/keeper/breakers.ts"
 import { pauseWork, planWork, resumeWork, type Work } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { blocked, parked, turnCode } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
+import { rowsRead } from "../../rows-read.ts";
 import { deliver, dieAt, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { runLab } from "../lab.ts";
 
@@ -235,4 +236,27 @@ it("a breaker pauses a tenant's workflow after failures of one cause, raises an 
   expect(await pausesOf()).toEqual([]);
   await keeperRound();
   await comes(() => log.length === 1);
+});
+
+it("a breaker reads the failures of its own workflow only, within its time", async () => {
+  const { tenantId } = someone("observe");
+  const own = [{ ...parked.workflow, name: fresh("broken"), breaker: { failures: 3, within: "5 minutes" as const } }];
+  const failed = (workflow: string, age: string, count: number) =>
+    rows(
+      `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
+         fingerprint, envelope, status, cause, accepted_at, updated_at)
+       SELECT lower(hex(randomblob(16))), ?2, ?1, 'a', 'k' || value, 'c', 'c', 's', 'f', '{}', 'errored', 'one', 1,
+         CAST(unixepoch('subsec', ?3) * 1000 AS INTEGER)
+       FROM json_each(?4) WHERE true RETURNING id`,
+      workflow,
+      tenantId,
+      age,
+      JSON.stringify(Array.from({ length: count }, (_, n) => n)),
+    );
+  onTestFinished(() => void rows("DELETE FROM millrace_instances WHERE tenant_id = ?1 RETURNING 1", tenantId));
+  await failed(fresh("other"), "-1 minutes", 300);
+  await failed(own[0]?.name ?? "", "-10 minutes", 300);
+  await failed(own[0]?.name ?? "", "-1 minutes", 2);
+  const { read, answer } = await rowsRead(() => tripBreakers(probeEnv, own));
+  expect([answer, read < 20]).toEqual([0, true]);
 });

@@ -1,16 +1,15 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type Duration, durationMs } from "../contract/duration.ts";
-import { now, sql } from "../contract/sql.ts";
+import { durationMs } from "../contract/duration.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
 import { act } from "../operate/act.ts";
-import { query } from "../store/d1/retry.ts";
+import { atomically } from "../store/d1/retry.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 import { insertPause, pauseId, pauseOf } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import type { Breaker } from "../workflow/workflow.ts";
 
 /** The name that the audit records as the actor when the engine itself pauses a workflow. */
 const ENGINE = "millrace";
-
-const worded = (within: Duration) => (typeof within === "number" ? `${within} ms` : within);
 
 interface Tripped {
   readonly tenant_id: string;
@@ -27,28 +26,8 @@ interface Tripped {
  * last resume. A tenant's failures never pause the workflow for a different tenant. Returns the number of pauses.
  */
 export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows"]): Promise<number> {
-  const breakers = workflows.flatMap(({ name, breaker }) =>
-    breaker ? [{ name, failures: breaker.failures, within: worded(breaker.within), withinMs: durationMs(breaker.within) }] : [],
-  );
-  if (breakers.length === 0) return 0;
-  const longestMs = Math.max(...breakers.map(({ withinMs }) => withinMs));
-  const tripped = await query<Tripped & Record<string, unknown>>(
-    env.DB,
-    sql`
-      SELECT told.*, c.code, c.step FROM (
-        SELECT given.tenant_id, given.workflow, given.cause, count(*) AS failures, b.value->>'within' AS within
-        FROM (
-          SELECT tenant_id, workflow, cause, updated_at FROM millrace_instances INDEXED BY millrace_instances_errored
-          WHERE status = 'errored' AND updated_at > ${now} - ${longestMs} AND cause IS NOT NULL
-          ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}) given
-        CROSS JOIN json_each(${JSON.stringify(breakers)}) b
-          ON b.value->>'name' = given.workflow AND given.updated_at > ${now} - (b.value->>'withinMs')
-        WHERE given.updated_at > coalesce((SELECT p.resumed_at FROM millrace_pauses p
-          WHERE p.id = 'workflow/' || given.workflow || '/' || given.tenant_id), 0)
-        GROUP BY given.tenant_id, given.workflow, given.cause HAVING count(*) >= max(b.value->>'failures')) told
-      LEFT JOIN millrace_causes c ON c.tenant_id = told.tenant_id AND c.kind = 'instance' AND c.id = told.cause
-      WHERE ${pauseOf("1", { workflow: "told.workflow", queue: "NULL", tenant: "told.tenant_id" })} IS NULL`,
-  );
+  const breakers = workflows.flatMap(({ name, breaker }) => (breaker ? [selectTripped(name, breaker)] : []));
+  const tripped = (await atomically(env.DB, breakers)).flat() as unknown as Tripped[];
   let pauses = 0;
   for (const { tenant_id, workflow, cause, failures, within, code, step } of tripped) {
     const at = step ? ` at the step "${step}"` : "";
@@ -62,4 +41,20 @@ export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows
     if ((await act(env, by, { ...action, ...states }, { change })).isApplied) pauses += 1;
   }
   return pauses;
+}
+
+/** The tenants and causes with too many failures of a workflow. The statement reads the workflow's newest failures within the time. */
+function selectTripped(workflow: string, { failures, within }: Breaker): Statement {
+  return sql`
+    SELECT told.*, ${typeof within === "number" ? `${within} ms` : within} AS within, c.code, c.step FROM (
+      SELECT given.tenant_id, ${workflow} AS workflow, given.cause, count(*) AS failures
+      FROM (
+        SELECT tenant_id, cause, updated_at FROM millrace_instances INDEXED BY millrace_instances_errored_by_workflow
+        WHERE status = 'errored' AND workflow = ${workflow} AND updated_at > ${now} - ${durationMs(within)} AND cause IS NOT NULL
+        ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}) given
+      WHERE given.updated_at > coalesce((SELECT p.resumed_at FROM millrace_pauses p
+        WHERE p.id = ${`workflow/${workflow}/`} || given.tenant_id), 0)
+      GROUP BY given.tenant_id, given.cause HAVING count(*) >= ${failures}) told
+    LEFT JOIN millrace_causes c ON c.tenant_id = told.tenant_id AND c.kind = 'instance' AND c.id = told.cause
+    WHERE ${pauseOf("1", { workflow: "told.workflow", queue: "NULL", tenant: "told.tenant_id" })} IS NULL`;
 }
