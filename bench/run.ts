@@ -38,7 +38,7 @@ const RECORDS = 4000;
 const REQUESTS = 3;
 
 /** Fields of an instance's reported cost that the benchmark also measures independently. */
-const SHOWN = ["steps", "rowsWritten", "rowsRead", "queueOperations", "requests", "objectRequests"] as const;
+const SHOWN = ["steps", "rows_written", "rows_read", "queue_operations", "requests", "object_requests"] as const;
 
 const folder = join(ROOT, ".millrace", "bench");
 mkdirSync(folder, { recursive: true });
@@ -209,12 +209,12 @@ async function measureLean(ask: AskWorker) {
 async function oneAlone(ask: AskWorker, which: "engine" | "lean") {
   await ask("/asked");
   await ask(`/latency/${which}?count=${PACED}`);
-  const asked = await ask<Record<"roundTrips" | "rowsWritten" | "rowsRead" | "objectRequests", number>>("/asked");
+  const asked = await ask<Record<"roundTrips" | "rows_written" | "rows_read" | "object_requests", number>>("/asked");
   const round_trips_per_run = round(asked.roundTrips / PACED);
-  const rows_written_per_run = round(asked.rowsWritten / PACED);
+  const rows_written_per_run = round(asked.rows_written / PACED);
   const { stepsOnPlatform, ...shown } = await ask<Record<(typeof SHOWN)[number] | "stepsOnPlatform", number>>(`/shown?count=${PACED}`);
   const { roundTrips: _, ...byD1 } = asked;
-  const counted = { ...byD1, steps: stepsOnPlatform, queueOperations: OPERATIONS_PER_MESSAGE * PACED, requests: REQUESTS * PACED };
+  const counted = { ...byD1, steps: stepsOnPlatform, queue_operations: OPERATIONS_PER_MESSAGE * PACED, requests: REQUESTS * PACED };
   const usd_per_million_runs = round((marginalUsd(counted) / PACED) * 1e6);
   const cost_shown_vs_counted = Math.round((marginalUsd(shown) / marginalUsd(counted)) * 10_000) / 10_000;
   say(

@@ -16,12 +16,12 @@ export async function shownCost(env: BenchEnv, count: number) {
   const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
   const shown = (part: keyof (typeof costs)[number]["parts"]) => sum(costs.map(({ parts }) => parts[part].amount));
   return {
-    rowsWritten: shown("rowsWritten"),
-    rowsRead: shown("rowsRead"),
+    rows_written: shown("rows_written"),
+    rows_read: shown("rows_read"),
     steps: shown("steps"),
-    queueOperations: shown("queueOperations"),
+    queue_operations: shown("queue_operations"),
     requests: shown("requests"),
-    objectRequests: shown("objectRequests"),
+    object_requests: shown("object_requests"),
     stepsOnPlatform: sum(histories.map(({ steps }) => steps.length)),
   };
 }

@@ -28,7 +28,7 @@ const api = engineRoutes(app, { console: false });
 console.log = () => undefined;
 
 /** D1 usage since the last read of the counts. */
-const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 };
+const asked = { roundTrips: 0, rows_written: 0, rows_read: 0, object_requests: 0 };
 let counting = false;
 
 /** Counts every D1 batch of this process, and the rows that D1 reports as written. */
@@ -41,8 +41,8 @@ function countD1(db: D1Database): void {
     const results = await original.call(this, statements);
     asked.roundTrips++;
     for (const { meta } of results) {
-      asked.rowsWritten += meta.rows_written ?? 0;
-      asked.rowsRead += meta.rows_read ?? 0;
+      asked.rows_written += meta.rows_written ?? 0;
+      asked.rows_read += meta.rows_read ?? 0;
     }
     return results as D1Result<T>[];
   };
@@ -54,7 +54,7 @@ function countCalls(methods: Record<string, unknown>): void {
     const own = methods[name];
     if (name === "constructor" || typeof own !== "function") continue;
     methods[name] = function (this: unknown, ...args: unknown[]) {
-      asked.objectRequests++;
+      asked.object_requests++;
       return own.apply(this, args);
     };
   }
@@ -108,7 +108,7 @@ export default {
         return Response.json(await shownCost(env, count));
       case "/asked": {
         const now = { ...asked };
-        Object.assign(asked, { roundTrips: 0, rowsWritten: 0, rowsRead: 0, objectRequests: 0 });
+        Object.assign(asked, { roundTrips: 0, rows_written: 0, rows_read: 0, object_requests: 0 });
         return Response.json(now);
       }
       default:

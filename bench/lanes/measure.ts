@@ -61,12 +61,12 @@ export async function measureLanes(ask: AskWorker, rounds: number) {
     const plain = await ask<{ rows: number; alarms: number }>(`/rows/${encodeURIComponent(way)}?count=${COUNTED}`);
     const keyed = await ask<{ rows: number }>(`/rows/${encodeURIComponent(way)}?count=${COUNTED}&keyed`);
     const requests = (way === "by hundreds" ? 0.01 : 1) + plain.alarms;
-    usd[way] = usdPerMillion({ rowsWritten: plain.rows, objectRequests: requests });
+    usd[way] = usdPerMillion({ rows_written: plain.rows, object_requests: requests });
     say(
       `rows per message that arrives ${way}`,
       `${round(plain.rows)} rows written without a key, ${round(keyed.rows)} with a key`,
       `${round(requests)} requests`,
-      `$${usd[way]} per million (Queues $${usdPerMillion({ queueOperations: OPERATIONS_PER_MESSAGE })})`,
+      `$${usd[way]} per million (Queues $${usdPerMillion({ queue_operations: OPERATIONS_PER_MESSAGE })})`,
     );
   }
   return { lane_burst_ratio, lane_batch_ratio, lane_p50_ms, lane_p99_ms };

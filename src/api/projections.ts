@@ -7,7 +7,6 @@ import {
   acceptedView,
   answers,
   createRoute,
-  iso,
   isoOrNull,
   jsonBody,
   needs,
@@ -104,14 +103,18 @@ export function projections(catalog: Catalog) {
         limit: 1,
       });
       const [last] = found.items;
-      const { lag, newestProjectedAt, ...state } = await projectionState(env.DB, bound.caller.tenantId, last?.acceptedAt);
+      const { lag, newestProjectedAt, ...state } = await projectionState(
+        env.DB,
+        bound.caller.tenantId,
+        last && Date.parse(last.accepted_at),
+      );
       const item = {
         name: "facts" as const,
         ...state,
         lag_ms: lag,
         newest_projected_at: isoOrNull(newestProjectedAt),
         rebuild: last
-          ? { instance_id: last.id, status: last.status, under_way: statuses.underWay.has(last.status), asked_at: iso(last.acceptedAt) }
+          ? { instance_id: last.id, status: last.status, under_way: statuses.underWay.has(last.status), asked_at: last.accepted_at }
           : null,
       };
       return context.json({ items: [item] }, 200);

@@ -80,8 +80,8 @@ async function ask(
   } catch (error) {
     if (codeOf(error) !== "idempotency_key_reused") throw error;
     const id = instanceId(by.tenantId, catalog.performer(TenantDelete.type).name, TenantDelete.key(payload));
-    const { status, dueAt, correlationId } = await instances.get(env, by, id);
+    const { status, due_at, correlation_id: correlationId } = await instances.get(env, by, id);
     if (!statuses.underWay.values.includes(status)) throw error;
-    return { instanceId: id, replayed: true, status, dueAt, correlationId };
+    return { instanceId: id, replayed: true, status, dueAt: due_at === null ? null : Date.parse(due_at), correlationId };
   }
 }

@@ -26,7 +26,9 @@ const written: Instance = {
   error: null,
   tags: [],
   progress: null,
+  run: 1,
   undo: null,
+  undo_action: null,
   accepted_at: at(10),
   updated_at: at(40),
 };

@@ -46,7 +46,7 @@ import { isPruned } from "./store/tombstones.ts";
 export { SCOPES, type Scope, type Token } from "./access/tokens.ts";
 export type { Rewriter, Rewritten, TextTable } from "./erase/rewrite.ts";
 export type { Effect } from "./inspect/effects.ts";
-export type { Instance } from "./inspect/instances.ts";
+export type { Instance } from "./inspect/instance-row.ts";
 export type { Finder } from "./inspect/search/finder.ts";
 export { keeperAge } from "./keeper/client.ts";
 export { act } from "./operate/act.ts";

@@ -87,7 +87,7 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
  */
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
   const by = { tenantId, actor: "" };
-  const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
+  const place = ({ accepted_at, id }: Instance) => `${accepted_at} ${id}`;
   const own = await instances.get(env, by, instanceId);
   const pages = await Promise.all(statuses.underWay.values.map((status) => instances.list(env, by, { status, workflow: own.workflow })));
   return pages.flatMap(({ items }) => items).find((one) => place(one) < place(own))?.id;

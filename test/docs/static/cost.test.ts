@@ -33,19 +33,18 @@ const run = instanceCost({
   questions: { asked: 0, answered: 0, over: 0 },
 });
 const parts = Object.entries(run.parts).map(([part, used]) => ({ part, ...used }));
-const inWords = (name: string) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 it("the worked example of docs/cost.md equals the result of the formula for the same instance", () => {
   const shown = rowsOf(page, "part").map(([part = "", amount, mark, usd]) => [part.replaceAll("`", ""), Number(amount), mark, Number(usd)]);
-  const said = parts.map(({ part, amount, mark, usd }) => [inWords(part).replaceAll(" ", "_"), amount, mark, Number(usd.toFixed(12))]);
+  const said = parts.map(({ part, amount, mark, usd }) => [part, amount, mark, Number(usd.toFixed(12))]);
   expect(shown.sort()).toEqual(said.sort());
 });
 
 it("the formula of docs/cost.md uses the list prices of Cloudflare", () => {
   const formula = /^`(8e-6 × steps.*)`$/m.exec(page)?.[1] ?? "";
   const terms = formula.split(" + ").map((term) => term.split(" × "));
-  const { steps, rowsWritten, rowsRead, queueOperations, requests, objectRequests, logLines, cpuMs } = PRICES;
-  const prices = [steps, rowsWritten, rowsRead, queueOperations, requests, objectRequests, logLines, cpuMs];
+  const { steps, rows_written, rows_read, queue_operations, requests, object_requests, log_lines, cpu_ms } = PRICES;
+  const prices = [steps, rows_written, rows_read, queue_operations, requests, object_requests, log_lines, cpu_ms];
   expect(terms.map(([price]) => Number(price))).toEqual(prices.map(({ usd }) => usd));
 });
 
@@ -55,13 +54,13 @@ const RECORDERS = 2;
 
 it("the table by scale in docs/cost.md equals the computed bill of a month with that number of runs", () => {
   const used = Object.fromEntries(parts.map(({ part, amount }) => [part, amount]));
-  const perRun = addUsage(used, { rowsWritten: run.removalRows });
+  const perRun = addUsage(used, { rows_written: run.removal_rows });
   for (const [runs = "", usd, perThousand, beyond] of rowsOf(page, "runs a month")) {
     const times = Number(runs.replaceAll(",", ""));
     const month = timesUsage(perRun, times);
-    const stored = { d1Gb: (times * (STORED.month + STORED.tombstone)) / 1e9 };
-    const bill = monthlyBill(addUsage(month, KEEPER_MONTH, recorderMonth(month.objectRequests ?? 0, RECORDERS), stored));
-    const parts = Object.entries(bill.beyond).map(([priced, dollars]) => `${inWords(priced)} ${dollars.toFixed(2)}`);
+    const stored = { d1_gb: (times * (STORED.month + STORED.tombstone)) / 1e9 };
+    const bill = monthlyBill(addUsage(month, KEEPER_MONTH, recorderMonth(month.object_requests ?? 0, RECORDERS), stored));
+    const parts = Object.entries(bill.usd_by).map(([priced, dollars]) => `${priced.replaceAll("_", " ")} ${dollars.toFixed(2)}`);
     expect([usd, perThousand, beyond]).toEqual([
       bill.usd.toFixed(2),
       ((bill.usd / times) * 1000).toFixed(3),
@@ -72,6 +71,6 @@ it("the table by scale in docs/cost.md equals the computed bill of a month with 
 
 it("a month within the plan's usage costs only the plan's price, and further usage is charged", () => {
   expect(monthlyBill({ steps: 500_000 }).usd).toBe(5);
-  expect(monthlyBill({ steps: 1_500_000 }).beyond).toEqual({ steps: 8 });
+  expect(monthlyBill({ steps: 1_500_000 }).usd_by).toEqual({ steps: 8 });
   expect(marginalUsd({ steps: 1_000_000 })).toBe(8);
 });

@@ -157,5 +157,5 @@ it("K01 a list with a rare subject or workflow checks a limited number of instan
     usual = await instances.list(probeEnv, by, { subject: "usual", limit: 200 });
   });
   expect(read).toBeLessThanOrEqual(2 * LOOKED_AT_FIRST + 200);
-  expect([usual.items.length, usual.items.at(-1)?.acceptedAt]).toEqual([200, size - 199]);
+  expect([usual.items.length, Date.parse(usual.items.at(-1)?.accepted_at ?? "")]).toEqual([200, size - 199]);
 });

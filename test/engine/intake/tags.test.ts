@@ -58,7 +58,7 @@ it("an instance without tags writes no row for them; with tags one row each, whi
   expect(of(inserts) - 2 * without).toBe(2);
   await reaches(id, "complete");
   const { cost } = await instances.describe(probeEnv, { tenantId: caller.tenantId, actor: "tess" }, id);
-  expect([cost.removalRows, cost.parts.rowsWritten]).toMatchObject([4, { amount: 8, mark: "counted" }]);
+  expect([cost.removal_rows, cost.parts.rows_written]).toMatchObject([4, { amount: 8, mark: "counted" }]);
 });
 
 it("retention removes the tags with their instance", async () => {

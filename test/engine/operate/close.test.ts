@@ -156,5 +156,5 @@ it("the dry run of a close reports the effects that remain after an undo and aft
     effects: [{ step: "van", verdict: "undone" }],
   });
   await close(id);
-  expect(await standing(id)).toMatchObject({ status: "skipped", undone: true });
+  expect(await standing(id)).toMatchObject({ status: "skipped", undo: "done" });
 });

@@ -173,7 +173,7 @@ describe("W20 an effect that happened at its first attempt without a record", ()
     expect(await kept(id, "complete", "errored")).toBe("complete");
     await instances.act(probeEnv, operator, "undo", id, { reason: "called off" });
     expect(await kept(id, "terminated", "errored")).toBe("errored");
-    await platformReaches(platformId(id, (await instances.get(probeEnv, operator, id)).undo), "errored");
+    await platformReaches(platformId(id, (await instances.get(probeEnv, operator, id)).undo_action), "errored");
     isRefused = false;
     await instances.act(probeEnv, operator, "retry", id, { reason: "the upstream accepts the request now" });
     expect(await kept(id, "terminated", "errored")).toBe("terminated");

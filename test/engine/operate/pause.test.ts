@@ -54,7 +54,7 @@ describe("A paused instance", () => {
       });
       const states = async () =>
         (await instances.steps(probeEnv, operator, await standing(id))).steps.map(
-          ({ name, state, eventType }) => `${name}: ${state}${eventType ?? ""}`,
+          ({ name, state, event_type }) => `${name}: ${state}${event_type ?? ""}`,
         );
       await comes(() => its.log.includes("a"));
       await pause(id);

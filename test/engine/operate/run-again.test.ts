@@ -33,9 +33,9 @@ describe("Run again", () => {
     expect(await reaches(instance_id, "complete", "errored")).toBe("complete");
     expect(did.times).toBe(2);
     const [first, second] = [await instances.get(probeEnv, operator, id), await instances.get(probeEnv, operator, instance_id)];
-    expect(second).toMatchObject({ workflow: "lab", subject: first.subject, correlationId: first.correlationId });
-    expect(second.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
-    expect(second.causationId).toBe(`${id}/run again`);
+    expect(second).toMatchObject({ workflow: "lab", subject: first.subject, correlation_id: first.correlation_id });
+    expect(second.idempotency_key).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
+    expect(second.causation_id).toBe(`${id}/run again`);
     const [audit] = await rows(
       "SELECT verb, target, result, reason, detail->>'instance' AS new FROM millrace_actions WHERE id = ?1",
       action_id,
@@ -43,7 +43,7 @@ describe("Run again", () => {
     expect(audit).toEqual({ verb: "run_again", target: id, result: "applied", reason: "once more", new: instance_id });
     // The key of a copy of a copy does not grow.
     const third = await instances.get(probeEnv, operator, (await again(instance_id)).instance_id);
-    expect(third.idempotencyKey).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
+    expect(third.idempotency_key).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
   });
 
   it("run again starts one instance for any number of requests with one key, and one for each request without a key", async () => {

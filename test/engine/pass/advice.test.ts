@@ -107,7 +107,7 @@ it.each([
   expect(await ended(instanceId)).toBe("complete");
   await platformReaches(instanceId, "complete");
   const said = `Its result has ${what}, which JSON changes or leaves out.`;
-  expect(await instances.describe(probeEnv, operator, instanceId)).toMatchObject({ result, resultChanged: said });
+  expect(await instances.describe(probeEnv, operator, instanceId)).toMatchObject({ result, result_changed: said });
   expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
 });
 
@@ -116,7 +116,7 @@ it("an undefined result, or an undefined field of a result, is not reported as a
   const nothing = await runLab(async () => undefined);
   const left = await runLab(async () => ({ a: undefined, b: 1 }));
   for (const { instanceId } of [nothing, left]) expect(await platformReaches(instanceId, "complete")).toBe("complete");
-  const kept = { result: null, resultChanged: null };
+  const kept = { result: null, result_changed: null };
   expect(await instances.describe(probeEnv, operator, nothing.instanceId)).toMatchObject(kept);
   expect(await instances.describe(probeEnv, operator, left.instanceId)).toMatchObject({ ...kept, result: { b: 1 } });
   expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);

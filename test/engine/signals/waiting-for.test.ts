@@ -15,26 +15,26 @@ it("an instance, its steps and the log show each wait by its name in the code un
   });
   const shown = () => instances.get(probeEnv, operator, instanceId);
   await openWaits(instanceId, 1);
-  await until(shown, ({ waitingFor }) => waitingFor.length === 2);
-  const [event, question] = (await shown()).waitingFor;
-  expect(event).toMatchObject({ step: "wait for word", eventType: "probe.signal", subject: name, approvalId: null });
-  expect(question).toMatchObject({ step: "approve refund", eventType: null, subject: null });
+  await until(shown, ({ waiting_for }) => waiting_for.length === 2);
+  const [event, question] = (await shown()).waiting_for;
+  expect(event).toMatchObject({ step: "wait for word", event_type: "probe.signal", subject: name, approval_id: null });
+  expect(question).toMatchObject({ step: "approve refund", event_type: null, subject: null });
   const [approval] = await rows<{ id: string; due_at: number }>(
     "SELECT id, due_at FROM millrace_approvals WHERE instance_id = ?1",
     instanceId,
   );
-  expect(question).toMatchObject({ approvalId: approval?.id, until: approval?.due_at });
+  expect(question).toMatchObject({ approval_id: approval?.id, until: new Date(approval?.due_at ?? 0).toISOString() });
   const [wait] = await rows<{ since_at: number }>("SELECT since_at FROM millrace_waits WHERE instance_id = ?1", instanceId);
-  expect(event?.until).toBe(Number(wait?.since_at) + DAY_MS);
+  expect(Date.parse(event?.until ?? "")).toBe(Number(wait?.since_at) + DAY_MS);
   const listed = await instances.list(probeEnv, operator, { status: "waiting", limit: 200 });
-  expect(listed.items.find(({ id }) => id === instanceId)?.waitingFor).toEqual([event, question]);
+  expect(listed.items.find(({ id }) => id === instanceId)?.waiting_for).toEqual([event, question]);
 
   const waits = (await instances.steps(probeEnv, operator, await shown())).steps.filter(({ type }) => type === "waitForEvent");
   expect(waits).toContainEqual(
-    expect.objectContaining({ name: "wait for word", state: "waiting", eventType: "probe.signal", subject: name, approvalId: null }),
+    expect.objectContaining({ name: "wait for word", state: "waiting", event_type: "probe.signal", subject: name, approval_id: null }),
   );
   expect(waits).toContainEqual(
-    expect.objectContaining({ name: "approve refund", state: "waiting", eventType: null, subject: null, approvalId: approval?.id }),
+    expect.objectContaining({ name: "approve refund", state: "waiting", event_type: null, subject: null, approval_id: approval?.id }),
   );
 
   const said = log.mock.calls
@@ -48,7 +48,7 @@ it("an instance, its steps and the log show each wait by its name in the code un
   await deliver("probe-events", [say(name, "yes")]);
   expect(
     await until(
-      async () => (await shown()).waitingFor,
+      async () => (await shown()).waiting_for,
       (left) => left.length === 1,
     ),
   ).toEqual([question]);
@@ -66,5 +66,5 @@ it("an ended run shows no waits, also when it ended without the event", async ()
       () => instances.get(probeEnv, operator, instanceId),
       ({ status }) => status === "complete",
     ),
-  ).toMatchObject({ waitingFor: [] });
+  ).toMatchObject({ waiting_for: [] });
 });

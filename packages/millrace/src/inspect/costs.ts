@@ -2,9 +2,10 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { shardsOf } from "../contract/recorder-name.ts";
 import { sql } from "../contract/sql.ts";
 import type { StepMode } from "../contract/step-mode.ts";
+import { rounded } from "../observe/cost/formula.ts";
 import { type Cost, instanceCost } from "../observe/cost/instance-cost.ts";
 import { storedUse } from "../observe/cost/stored.ts";
-import { type DeploymentCost, deploymentCost, type Rate, workflowCost } from "../observe/cost/workflow-cost.ts";
+import { type Costs, deploymentCost, workflowCost } from "../observe/cost/workflow-cost.ts";
 import { labelValues, tallyIn } from "../observe/metrics/tally.ts";
 import { SPAN_MS, type Span, selectCountsBetween } from "../store/counts.ts";
 import { query } from "../store/d1/retry.ts";
@@ -13,7 +14,7 @@ import { ENDED } from "../store/instances/status.ts";
 /** The cost of an instance so far, by list prices, in one round trip. The function returns undefined for a removed instance. */
 export async function costOfInstance(env: EngineEnv, id: string): Promise<Cost | undefined> {
   const [use] = await storedUse(env, [id]);
-  return use && instanceCost(use);
+  return use && rounded(instanceCost(use));
 }
 
 /** Maximum number of the deployment's newest runs that are read. Of these runs, at most `RECKONED` per workflow are priced. */
@@ -28,7 +29,7 @@ interface Known {
  * The cost of each workflow in the catalog, and the monthly cost of the deployment. Both follow from the newest runs of all tenants and the
  * counts of the last day. The result contains no tenant's name.
  */
-export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<DeploymentCost> {
+export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Known): Promise<Costs> {
   const [newest, hour, day, week, stored] = await Promise.all([
     newestRuns(env),
     countedSince(env, "minute", SPAN_MS.hour),
@@ -38,7 +39,7 @@ export async function costsOfDeployment(env: EngineEnv, { workflows: known }: Kn
   ]);
   const costs = Map.groupBy(await storedUse(env, newest), ({ workflow }) => workflow);
   const workflows = known.map(({ name, run, steps: mode = "platform" }) => {
-    const rate: Rate = { hour: hour.ended.get(name) ?? 0, day: day.ended.get(name) ?? 0, week: week.ended.get(name) ?? 0 };
+    const rate = { hour: hour.ended.get(name) ?? 0, day: day.ended.get(name) ?? 0, week: week.ended.get(name) ?? 0 };
     return workflowCost(name, { text: String(run), mode }, rate, (costs.get(name) ?? []).map(instanceCost));
   });
   return deploymentCost(workflows, shardsOf(env), { retriedADay: day.retried, storedGb: stored });

@@ -45,8 +45,8 @@ export function heldState(step: StepRecord, entry: EntryState | undefined, hold:
 
 /** The platform's steps of an instance's run, then the steps of its undo. The field `own` is the number of steps that belong to the run. */
 export async function runAndUndoOf(env: EngineEnv, instance: Parameters<typeof historyOf>[1]): Promise<History & { own: number }> {
-  const { id, workflow, undo = null } = instance;
-  const names = undo === null ? [id] : [id, platformId(id, undo)];
+  const { id, workflow, undo_action = null } = instance;
+  const names = undo_action === null ? [id] : [id, platformId(id, undo_action)];
   const [run, back] = await Promise.all(names.map((name) => historyOf(env, { id: name, workflow })));
   const steps = [...(run?.steps ?? []), ...(back?.steps ?? [])];
   return { steps, truncated: [run, back].some((part) => part?.truncated), own: run?.steps.length ?? 0 };

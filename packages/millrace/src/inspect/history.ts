@@ -84,15 +84,16 @@ export type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[n
 interface Remembered {
   readonly id: string;
   readonly workflow: string;
-  readonly undo?: string | null;
+  /** The action that began the undo of the instance. */
+  readonly undo_action?: string | null;
 }
 
 /**
  * The platform's steps of an instance, oldest first, then the steps of the instance's undo. The list is empty for an instance that the
  * platform has removed, and for a workflow without a binding. If the history is long, only the beginning is returned.
  */
-export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
-  const names = undo === null ? [id] : [id, platformId(id, undo)];
+export async function historyOf(env: EngineEnv, { id, workflow, undo_action = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
+  const names = undo_action === null ? [id] : [id, platformId(id, undo_action)];
   const parts = await Promise.all(names.map((name) => partOf(env, workflow, name, most)));
   return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
 }

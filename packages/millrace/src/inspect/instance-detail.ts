@@ -1,60 +1,82 @@
+import * as z from "zod";
 import { nameOfEnd } from "../callbacks/instance-ended.ts";
 import { type EngineEnv, SEND_CALLBACK } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { instanceId, platformId } from "../contract/ids.ts";
+import { redacted, timestamp } from "../contract/row.ts";
 import { sql } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
 import { readResult } from "../guard/result.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
-import type { Cost } from "../observe/cost/instance-cost.ts";
+import { Cost } from "../observe/cost/instance-cost.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
 import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { notStartable } from "../topology/missing.ts";
+import { Answers } from "./answers.ts";
 import { costOfInstance } from "./costs.ts";
-import { type Delivery, type DeliveryRow, deliveryOf } from "./delivery.ts";
-import { type Doubt, doubtsOf } from "./effects.ts";
+import { Delivery, type DeliveryRow, deliveryOf } from "./delivery.ts";
+import { AnsweredEffect, type Doubt, doubtsOf } from "./effects.ts";
 import { historyOf } from "./history.ts";
-import { asInstance, INSTANCE_COLUMNS, type Instance, unknownInstance } from "./instances.ts";
+import { INSTANCE_COLUMNS, Instance, instanceIn } from "./instance-row.ts";
+import { unknownInstance } from "./instances.ts";
 import { standingIn } from "./standing.ts";
 
-interface InstanceContent {
-  schemaVersion: number;
-  /** The payload as it was sent; null for a payload in R2, and for a row without a payload. */
-  payload: unknown;
-  /** The location of a payload that is too large for a message: `r2://…`. */
-  payloadRef: string | null;
-  /** The result of a complete run; null for a run without a result, and if the platform has removed the result. */
-  result: unknown;
-  /** A sentence about the values of the result that the conversion to JSON changed; null if JSON changed nothing. */
-  resultChanged: string | null;
-}
+const CalledEnd = z.object({ run: z.int(), status: z.string() });
+type CalledEnd = z.infer<typeof CalledEnd>;
 
-interface CalledEnd {
-  run: number;
-  status: string;
-}
-
-export interface Callback {
-  url: string;
-  /** The latest end of the instance for which the callback address was called; null before the first call. */
-  called: CalledEnd | null;
-  /** The latest end of the instance for which the callback address accepted a call; null before the first accepted call. */
-  told: CalledEnd | null;
-  /** The last call of the callback address; null before the first call, and after retention has removed the call. */
-  delivery: Delivery | null;
-}
-
-/** An instance with its message and its result. */
-export interface InstanceDetail extends Instance, InstanceContent {
-  /** The platform's status; `unknown` for an instance that the platform does not have. */
-  platformStatus: string;
-  /** The effects that an operator must resolve. */
-  doubts: Doubt[];
-  /** The callback of the instance's command; null if the command has no callback. */
-  callback: Callback | null;
-  cost: Cost;
-}
+/** An instance with its message, its result, its unknown outcomes and its cost. */
+export const InstanceDetail = Instance.extend({
+  platform_status: z.string().meta({ description: "The status on the platform; `unknown` if the platform has no such instance." }),
+  schema_version: z.int().meta({ description: "The version of the message type that the payload has." }),
+  payload: z.unknown().meta({ description: "The payload as sent; null if it is stored by reference." }),
+  payload_ref: z.string().nullable().meta({ description: "The location of a large payload." }),
+  result: z.unknown().meta({
+    description: "The return value of a complete run; null without one, and after the platform has removed it.",
+    ...redacted,
+  }),
+  result_changed: z.string().nullable().meta({
+    description: "For a result that is not plain data, such as a Map: the changes made by the conversion to JSON. Null otherwise.",
+  }),
+  doubts: z
+    .array(
+      z.object({
+        step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
+        effect: z.string().meta({ description: "The effect's key." }),
+        since: timestamp,
+        why: z
+          .string()
+          .nullable()
+          .meta({ description: "The error of the last attempt.", ...redacted }),
+        confirm: z.string().meta({ description: "The path of the POST that confirms that the effect happened, with its `output`." }),
+        reject: z.string().nullable().meta({
+          description: "The path of the POST if the effect did not happen. Null if the effect is known to have happened.",
+        }),
+        retry: z.string().nullable().meta({
+          description: "The path to run the effect again if its outcome stays unknown; it may happen twice. Null if this is refused.",
+        }),
+        answered: AnsweredEffect.nullable(),
+        follows: Answers,
+      }),
+    )
+    .meta({ description: "Effects with an unknown outcome. An `in_doubt` instance continues after an operator has decided them." }),
+  callback: z
+    .object({
+      url: z.string(),
+      called: CalledEnd.nullable().meta({
+        description: "The end of the instance that the last call reports; null before the first call.",
+      }),
+      told: CalledEnd.nullable().meta({ description: "The end that the address has accepted; null until then." }),
+      delivery: Delivery.nullable().meta({
+        description: "The delivery of that call; null before the first call, and after retention removed its instance.",
+      }),
+    })
+    .nullable()
+    .meta({ description: "The callback URL of the command, called at each end." }),
+  cost: Cost,
+}).meta({ id: "InstanceDetail" });
+export type InstanceDetail = z.infer<typeof InstanceDetail>;
 
 /**
  * An instance with its payload and result. For an instance that cannot start in this deployment, `error` contains the reason. Errors:
@@ -71,9 +93,9 @@ export async function describeInstance(
     sql`SELECT ${INSTANCE_COLUMNS}, envelope, callback FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
   );
   if (!row) throw unknownInstance(id);
-  const instance = startable(env, asInstance(row), catalog);
+  const instance = startable(env, instanceIn(row), catalog);
   const envelope = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
-  const [{ status: platformStatus, output }, cost, doubts, callback, standing] = await Promise.all([
+  const [{ status: platform_status, output }, cost, doubts, callback, standing] = await Promise.all([
     answerOf(env, instance),
     costOfInstance(env, id),
     instance.status === "complete" ? [] : doubtsOf(env, by, id),
@@ -82,11 +104,23 @@ export async function describeInstance(
   ]);
   // Retention may have removed the instance's row between the two queries.
   if (!cost) throw unknownInstance(id);
-  const returned = platformStatus === "complete" && instance.undo === null ? output : null;
+  const returned = readResult(platform_status === "complete" && instance.undo === null ? output : null);
   const sleeping = standing?.sleeping ?? null;
   // A pause of an instance extends the instance's sleep, and the new end of the sleep is unknown.
-  if (sleeping && platformStatus === "paused" && (sleeping.until ?? 0) <= Date.now()) sleeping.until = null;
-  return { ...instance, ...standing, ...contentOf(envelope, returned), platformStatus, doubts, callback, cost };
+  if (sleeping?.until && platform_status === "paused" && Date.parse(sleeping.until) <= Date.now()) sleeping.until = null;
+  return {
+    ...instance,
+    ...standing,
+    platform_status,
+    schema_version: envelope.schema_version ?? 1,
+    payload: envelope.payload_inline ?? null,
+    payload_ref: envelope.payload_ref ?? null,
+    result: returned.result,
+    result_changed: returned.changed,
+    doubts: doubts.map(questionOf),
+    callback,
+    cost,
+  };
 }
 
 function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "workflows" | "elsewhere"> | undefined): Instance {
@@ -95,10 +129,18 @@ function startable(env: EngineEnv, instance: Instance, catalog: Pick<Catalog, "w
   return message === undefined ? instance : { ...instance, error: { step: "", code: "config_invalid", message, attempts: 0 } };
 }
 
-function contentOf(envelope: Partial<Envelope>, output: unknown): InstanceContent {
-  const { schema_version: schemaVersion = 1, payload_inline = null, payload_ref = null } = envelope;
-  const { result, changed } = readResult(output);
-  return { schemaVersion, payload: payload_inline, payloadRef: payload_ref, result, resultChanged: changed };
+function questionOf({ key, step, item, updated_at, error, answered, follows }: Doubt): InstanceDetail["doubts"][number] {
+  return {
+    step: labelOf(step, item),
+    effect: key,
+    since: updated_at,
+    why: error?.message ?? null,
+    confirm: `/v1/effects/${key}/confirm`,
+    reject: follows.reject && `/v1/effects/${key}/reject`,
+    retry: follows.retry && `/v1/effects/${key}/retry`,
+    answered,
+    follows,
+  };
 }
 
 /**
@@ -108,9 +150,9 @@ function contentOf(envelope: Partial<Envelope>, output: unknown): InstanceConten
 const MAX_LOOKS = 8;
 const LOOK_PAUSE_MS = 30;
 
-async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance): Promise<PlatformAnswer> {
+async function answerOf(env: EngineEnv, { id, workflow, status, undo_action }: Instance): Promise<PlatformAnswer> {
   for (let look = 1; ; look++) {
-    const answer = await askPlatform(env, workflow, platformId(id, undo));
+    const answer = await askPlatform(env, workflow, platformId(id, undo_action));
     if (status !== "complete" || !AT_WORK.has(answer.status) || look === MAX_LOOKS) return answer;
     await scheduler.wait(LOOK_PAUSE_MS);
   }
@@ -119,7 +161,13 @@ async function answerOf(env: EngineEnv, { id, workflow, status, undo }: Instance
 const AT_WORK: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
 
 /** The callback's delivery is read by primary key, because its id is derived from the end of the instance. */
-async function callbackOf(env: EngineEnv, by: Operator, id: string, url: string | undefined, column: unknown): Promise<Callback | null> {
+async function callbackOf(
+  env: EngineEnv,
+  by: Operator,
+  id: string,
+  url: string | undefined,
+  column: unknown,
+): Promise<InstanceDetail["callback"]> {
   if (url === undefined) return null;
   const called = calledIn(column);
   if (called === null) return { url, called, told: null, delivery: null };

@@ -1,84 +1,17 @@
-import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { redacted, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
 import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
-import { andStands, type LastEntry, type Retrying, type Sleeping, type StandingName, standingInDatabase } from "./standing.ts";
-import { type AwaitedByInstance, HELD, WAITING_FOR, waitingFor } from "./waiting.ts";
-
-export interface Instance {
-  id: string;
-  workflow: string;
-  status: InstanceStatus;
-  messageType: string;
-  idempotencyKey: string;
-  correlationId: string;
-  causationId: string;
-  subject: string;
-  /** The count of deliveries of the instance's message. Each delivery after the first delivery is a duplicate that changed nothing. */
-  deliveries: number;
-  /** The guarded step that wrote the latest inbox entry. `waitingFor` lists the instance's current waits. */
-  step: string | null;
-  /** The events and answers for which the instance waits, at most 20. The list contains no sleeps, and is empty for an ended instance. */
-  waitingFor: AwaitedByInstance[];
-  /**
-   * The pause of a workflow or queue that keeps this instance from starting, as text for operators. Null if no pause keeps the instance
-   * from starting.
-   */
-  held: string | null;
-  /** The step that is being retried, and the current sleep, if known. */
-  retrying: Retrying | null;
-  sleeping: Sleeping | null;
-  /** When a delayed command is due. Until then the instance has the status `accepted`. Null for a command without a delay. */
-  dueAt: number | null;
-  /** The deadline of the instance; null without a deadline. */
-  mustEndBy: number | null;
-  /** True if the deadline has passed and the instance has not ended. */
-  overdue: boolean;
-  error: Failure | null;
-  /** The action id of the instance's undo, running or complete; null again after a retry. */
-  undo: string | null;
-  /** True once the undo of the instance is complete. */
-  undone: boolean;
-  /** The number of the instance's current run. The first run has the number 1, and each retry or undo adds 1. */
-  run: number;
-  /** The tags of the instance's command. */
-  tags: string[];
-  /** The progress that the instance's steps reported in the current run, newest last. */
-  progress: StepProgress[];
-  acceptedAt: number;
-  updatedAt: number;
-}
-
-/** The last report of a step that reported its progress. The column stores the values in this order. */
-export const StepProgress = z
-  .object({
-    step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
-    attempt: z.int().meta({ description: "The attempt that reported it." }),
-    share: z.number().min(0).max(1).nullable().meta({ description: "Null if the step reported neither a share nor a whole." }),
-    done: z.number().nullable(),
-    of: z.number().nullable().meta({ description: "The whole." }),
-    text: z
-      .string()
-      .nullable()
-      .meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
-    at: timestamp,
-  })
-  .meta({ id: "Progress" });
-
-export interface StepProgress extends Omit<z.infer<typeof StepProgress>, "at"> {
-  at: number;
-}
+import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
+import { andStands, type StandingName } from "./standing.ts";
 
 export interface InstanceFilter extends PageRequest {
   status?: string | undefined;
@@ -95,14 +28,6 @@ export interface InstanceFilter extends PageRequest {
   /** Only open instances with this activity: `delayed`, `retrying`, `sleeping` or `waiting`. */
   standing?: StandingName | undefined;
 }
-
-export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
-    correlation_id, causation_id, subject, deliveries, error, undo, undone, run, accepted_at, updated_at, due_at, must_end_by, progress,
-    envelope->'tags' AS tags,
-    ${IS_OVERDUE.fragment} AS overdue,
-    (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
-      FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,
-    ${WAITING_FOR.fragment}, ${HELD.fragment}`);
 
 /**
  * Maximum number of rows that one page scans for a workflow or a subject. An index would cost a written row per instance. With this limit,
@@ -121,10 +46,10 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
   if (filter.tag !== undefined) return listTagged(env, by, filter, filter.tag);
   return keysetPage(
     filter,
-    ({ acceptedAt, id }) => ({ at: acceptedAt, id }),
+    ({ accepted_at, id }) => ({ at: Date.parse(accepted_at), id }),
     async (before, limit) => {
       const upTo = async (end: Position | undefined) => ({
-        found: (await query(env.DB, between(before, end, limit))).map(asInstance),
+        found: (await query(env.DB, between(before, end, limit))).map(instanceIn),
         end,
       });
       if (!isLookedFor(filter)) return upTo(undefined);
@@ -148,7 +73,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
 function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   return keysetPage(
     filter,
-    ({ mustEndBy, id }) => ({ at: mustEndBy ?? 0, id }),
+    ({ must_end_by, id }) => ({ at: Date.parse(must_end_by ?? ""), id }),
     async (before, limit) => {
       const rows = await query(
         env.DB,
@@ -158,7 +83,7 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
           ${andMeant(filter)}
         ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
       );
-      return rows.map(asInstance);
+      return rows.map(instanceIn);
     },
   );
 }
@@ -167,7 +92,7 @@ function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
 function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   return keysetPage(
     filter,
-    ({ dueAt, id }) => ({ at: -(dueAt ?? 0), id }),
+    ({ due_at, id }) => ({ at: -Date.parse(due_at ?? ""), id }),
     async ({ at, id }, limit) => {
       const rows = await query(
         env.DB,
@@ -177,7 +102,7 @@ function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
           ${andMeant(filter)}
         ORDER BY due_at, id LIMIT ${limit}`,
       );
-      return rows.map(asInstance);
+      return rows.map(instanceIn);
     },
   );
 }
@@ -192,7 +117,7 @@ function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: s
   const { cause } = filter;
   return keysetPage(
     filter,
-    ({ acceptedAt, id }) => ({ at: acceptedAt, id }),
+    ({ accepted_at, id }) => ({ at: Date.parse(accepted_at), id }),
     async (before, limit) => {
       const rows = await query(
         env.DB,
@@ -207,7 +132,7 @@ function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: s
           ${andEquals(fragment("correlation_id"), filter.correlation)} ${andStands(filter.standing)}
         ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`,
       );
-      return rows.map(asInstance);
+      return rows.map(instanceIn);
     },
   );
 }
@@ -310,7 +235,7 @@ export async function getInstance(env: EngineEnv, by: Operator, id: string): Pro
   const rows = await query(env.DB, sql`SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
   const row = rows[0];
   if (!row) throw unknownInstance(id);
-  return asInstance(row);
+  return instanceIn(row);
 }
 
 export async function instancesNamed(env: EngineEnv, by: Operator, ids: readonly string[]): Promise<Instance[]> {
@@ -318,7 +243,13 @@ export async function instancesNamed(env: EngineEnv, by: Operator, ids: readonly
     env.DB,
     sql`SELECT ${INSTANCE_COLUMNS} FROM millrace_instances WHERE id IN ${among(ids)} AND +tenant_id = ${by.tenantId}`,
   );
-  return rows.map(asInstance);
+  return rows.map(instanceIn);
+}
+
+/** All reports of the current run, the newest last. */
+export async function progressOf({ DB }: EngineEnv, id: string): Promise<StepProgress[]> {
+  const [row] = await query(DB, sql`SELECT progress FROM millrace_instances WHERE id = ${id}`);
+  return progressIn(row?.progress);
 }
 
 export function unknownInstance(id: string): MillraceError {
@@ -341,43 +272,4 @@ export async function payloadOf<Payload>(
   );
   if (!row?.envelope) return undefined;
   return unpackPayload(env.PAYLOADS, definition, JSON.parse(row.envelope) as Envelope);
-}
-
-export function asInstance(row: Record<string, unknown>): Instance {
-  const last = row.last === null ? null : (JSON.parse(String(row.last)) as LastEntry);
-  const error = row.error ? (JSON.parse(String(row.error)) as Failure) : null;
-  const instance = {
-    id: String(row.id),
-    workflow: String(row.workflow),
-    status: row.status as InstanceStatus,
-    messageType: String(row.message_type),
-    idempotencyKey: String(row.idempotency_key),
-    correlationId: String(row.correlation_id),
-    causationId: String(row.causation_id),
-    subject: String(row.subject),
-    deliveries: Number(row.deliveries),
-    step: last?.step ?? (error?.step || null),
-    waitingFor: waitingFor(row.waiting_for),
-    held: row.held as string | null,
-    error,
-    undo: row.undo as string | null,
-    undone: row.undone === 1,
-    run: Number(row.run),
-    dueAt: row.due_at as number | null,
-    mustEndBy: row.must_end_by as number | null,
-    overdue: row.overdue === 1,
-    tags: typeof row.tags === "string" ? JSON.parse(row.tags) : [],
-    progress: progressIn(row.progress),
-    acceptedAt: Number(row.accepted_at),
-    updatedAt: Number(row.updated_at),
-  };
-  return { ...instance, ...standingInDatabase(instance, last) };
-}
-
-function progressIn(column: unknown): StepProgress[] {
-  const names = Object.keys(StepProgress.shape);
-  const reports = typeof column === "string" ? Object.values<unknown[]>(JSON.parse(column)) : [];
-  return reports
-    .map((report) => Object.fromEntries(names.map((name, place) => [name, report[place]])) as unknown as StepProgress)
-    .toSorted((one, other) => one.at - other.at);
 }

@@ -1,52 +1,10 @@
+import { isoOrNull } from "../contract/row.ts";
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { labelOf } from "../contract/step-names.ts";
-import type { Failure } from "../pass/failure.ts";
-import { type InstanceStatus, ON_ITS_WAY } from "../store/instances/status.ts";
+import { ON_ITS_WAY } from "../store/instances/status.ts";
 import type { StepRecord } from "./history.ts";
-import { IS_WAITING } from "./waiting.ts";
+import { type Instance, IS_WAITING } from "./instance-row.ts";
 
-export interface Retrying {
-  step: string;
-  attempt: number;
-  /** When the next attempt begins, in milliseconds since the epoch; null if only the platform knows. */
-  nextAt: number | null;
-  error: string;
-}
-
-/** The current sleep. Both fields are null if only the platform knows the step and the end of the sleep. */
-export interface Sleeping {
-  step: string | null;
-  until: number | null;
-}
-
-export interface Standing {
-  retrying: Retrying | null;
-  sleeping: Sleeping | null;
-}
-
-/** The newest inbox entry of an instance, as a JSON column; NULL for an instance without an entry. */
-export interface LastEntry {
-  step: string;
-  item: string;
-  failed: Failure | null;
-}
-
-interface Row {
-  readonly status: InstanceStatus;
-  readonly undo: string | null;
-  readonly waitingFor: readonly unknown[];
-}
-
-/**
- * The activity of an instance according to the database alone, for lists. The database records failed attempts only for the classes
- * `lookup` and `once`. The database records a sleep only after the keeper has queried the platform.
- */
-export function standingInDatabase({ status, undo, waitingFor }: Row, last: LastEntry | null): Standing {
-  const failed = ON_ITS_WAY.has(status) ? last?.failed : undefined;
-  const retrying = failed && last && { step: labelOf(last.step, last.item), attempt: failed.attempts, nextAt: null, error: failed.message };
-  const sleeps = status === "waiting" && undo === null && waitingFor.length === 0 && !retrying;
-  return { retrying: retrying ?? null, sleeping: sleeps ? { step: null, until: null } : null };
-}
+type Standing = Pick<Instance, "retrying" | "sleeping">;
 
 export const STANDINGS = ["delayed", "retrying", "sleeping", "waiting"] as const;
 export type StandingName = (typeof STANDINGS)[number];
@@ -71,9 +29,15 @@ export function andStands(standing: StandingName | undefined): Statement {
  * continues first. If several sleeps run, the result contains the sleep that ends first.
  */
 export function standingIn(steps: readonly StepRecord[]): Standing {
-  const retrying = steps.flatMap((step) => (step.state === "retrying" ? retryOf(step) : []));
-  const sleeping = steps.flatMap(({ state, name, until }) => (state === "sleeping" && until !== null ? [{ step: name, until }] : []));
-  return { retrying: first(retrying, ({ nextAt }) => nextAt), sleeping: first(sleeping, ({ until }) => until) };
+  const retrying = first(
+    steps.flatMap((step) => retryOf(step)),
+    ({ at }) => at,
+  );
+  const sleeping = first(
+    steps.filter(({ state, until }) => state === "sleeping" && until !== null),
+    ({ until }) => until,
+  );
+  return { retrying: retrying?.row ?? null, sleeping: sleeping && { step: sleeping.name, until: isoOrNull(sleeping.until) } };
 }
 
 /** When the platform begins the next attempt of a step; null if no attempt is due. */
@@ -82,10 +46,11 @@ export function nextAttemptAt({ state, attempts }: { state: string } & Pick<Step
   return state === "retrying" && last?.endedAt && last.retryDelayMs !== null ? last.endedAt + last.retryDelayMs : null;
 }
 
-function retryOf(step: StepRecord): Retrying[] {
+function retryOf(step: StepRecord) {
   const last = step.attempts.at(-1);
-  if (!last?.error) return [];
-  return [{ step: step.name, attempt: last.attempt, nextAt: nextAttemptAt(step), error: last.error.message }];
+  if (step.state !== "retrying" || !last?.error) return [];
+  const at = nextAttemptAt(step);
+  return [{ at, row: { step: step.name, attempt: last.attempt, next_at: isoOrNull(at), error: last.error.message } }];
 }
 
 function first<T>(all: readonly T[], at: (one: T) => number | null): T | null {

@@ -1,7 +1,8 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
-import type { StepMode } from "../contract/step-mode.ts";
-import { codeLabelOf, labelOf, type OwnPart, ownName, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
+import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { codeLabelOf, labelOf, OWN_PARTS, ownName, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { isResumeEvent } from "../signals/held.ts";
@@ -13,92 +14,123 @@ import { ENDED } from "../store/instances/status.ts";
 import { type Effect, effectsOf } from "./effects.ts";
 import { type Hold, heldState, runAndUndoOf, selectHold } from "./held-steps.ts";
 import type { StepRecord } from "./history.ts";
-import type { Instance, StepProgress } from "./instances.ts";
+import { type Instance, StepProgress } from "./instance-row.ts";
+import { progressOf } from "./instances.ts";
+import { nextAttemptAt } from "./standing.ts";
 
-/** A step with its name in the code and its records. */
-export interface NamedStep extends Omit<StepRecord, "startedAt" | "state" | "reads"> {
-  /**
-   * The platform's state of the step, except where that state is misleading. The platform shows a step as complete if an operator must
-   * resolve its effect or resume its run, or if a stop held the step. The platform shows a step as running if the run was ended during the
-   * step.
-   */
-  state: StepRecord["state"] | "in_doubt" | "paused" | "stopped";
-  /**
-   * For a step of the engine: the step of the code to which the engine's step belongs, and the purpose of the engine's step. Null for a
-   * step of the code.
-   */
-  own: { of: string; part: OwnPart } | null;
-  /** The value `lean` means an inline step, which the platform does not bill as a step. */
-  mode: StepMode;
-  /** True for an inline step of an earlier run whose cached output this run reuses. */
-  kept: boolean;
-  /** When the step started; null if the platform has removed the history. For an inline step, this time comes from the inbox. */
-  startedAt: number | null;
-  /** The subject of the event that the step awaits. */
-  subject: string | null;
-  /** The id of the question that the step asks. */
-  approvalId: string | null;
-  /** The progress that its last attempt reported; null without a report. */
-  progress: StepProgress | null;
-  /** The step's effects in the inbox, by generation; empty for a step without an effect, and before the first write. */
-  effects: Pick<Effect, "key" | "class" | "generation" | "state">[];
-}
+const Attempt = z
+  .object({
+    attempt: z.int().meta({ description: "The number of the attempt. It starts at 1, again after a restart of the instance." }),
+    started_at: timestamp,
+    ended_at: timestamp.nullable(),
+    error: z.object({ name: z.string(), message: z.string() }).nullable().meta(redacted),
+    retry_delay_ms: z.int().nullable().meta({ description: "The delay before the next attempt on the platform." }),
+  })
+  .meta({ id: "Attempt" });
 
-type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo" | "run" | "progress">>;
+/** A step of an instance with its name in the code, and its records. */
+export const Step = z
+  .object({
+    type: z.enum(["do", "sleep", "waitForEvent"]),
+    name: z.string().meta({ description: "The step's name in the code. A wait has the name of its step, which first runs as `do`." }),
+    own: z
+      .object({ of: z.string(), part: z.enum(OWN_PARTS) })
+      .nullable()
+      .meta({
+        description:
+          "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step.",
+      }),
+    mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: an inline step without a platform step, which is not billed." }),
+    kept: z.boolean().meta({ description: "True for an inline step of an earlier run; this run keeps its output." }),
+    count: z.int().meta({ description: "Distinguishes calls with the same name, in call order." }),
+    state: z
+      .enum(["running", "retrying", "sleeping", "waiting", "in_doubt", "paused", "complete", "errored", "timed_out", "stopped"])
+      .meta({
+        description:
+          "`in_doubt`: an operator must decide whether its effect happened; the wait and the following steps come next, with `own`. `paused`: an operator paused the run before it started; the same steps follow. `stopped`: its run ended before the step did, or was stopped before it started.",
+      }),
+    started_at: timestamp.nullable().meta({ description: "When the step started. Null if the platform has removed the step's history." }),
+    ended_at: timestamp.nullable(),
+    attempts: z.array(Attempt).meta({
+      description: "Attempts of the current run from the platform; empty if removed there. The delay between two is `retry_delay_ms`.",
+    }),
+    max_attempts: z
+      .int()
+      .nullable()
+      .meta({ description: "The first attempt and all retries; null for a sleep, a wait and an inline step, and if unknown." }),
+    next_attempt_at: timestamp.nullable().meta({ description: "For a `retrying` step: when the next attempt starts." }),
+    duration_ms: z.int().nullable().meta({ description: "For a sleep: its duration." }),
+    until: timestamp.nullable().meta({ description: "For a sleep, and for a current wait: its end." }),
+    event_type: z
+      .string()
+      .nullable()
+      .meta({ description: "For a wait: the event type; null for a question, an unknown outcome and a pause." }),
+    subject: z.string().nullable().meta({ description: "For a wait: the required subject of the event." }),
+    approval_id: z.string().nullable().meta({ description: "The id of the question for which the step waits; null for other steps." }),
+    progress: StepProgress.nullable().meta({
+      description: "The last progress that its last attempt reported, at most one report a second; null without a report.",
+    }),
+    effects: z
+      .array(z.object({ key: z.string(), class: z.string(), generation: z.int(), state: z.string() }))
+      .meta({ description: "Its recorded effects, one per generation. `/effects` has all details." }),
+  })
+  .meta({ id: "Step" });
+export type Step = z.infer<typeof Step>;
+
+type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pick<Instance, "undo_action" | "run">>;
 
 /**
  * An instance's steps with the code's names: from the platform, and from the inbox for steps that the platform does not know. These are
  * inline steps, and steps that the platform's retention or a retry has removed. The engine's waits, and waits without a row, keep the
  * platform's names.
  */
-export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: NamedStep[]; truncated: boolean }> {
-  const [{ steps, truncated, own }, awaited, effects, begunAt, [hold]] = await Promise.all([
+export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: Step[]; truncated: boolean }> {
+  const [{ steps, truncated, own }, awaited, effects, begunAt, [hold], reports] = await Promise.all([
     runAndUndoOf(env, instance),
     awaitedSteps(env.DB, instance.id),
     effectsOf(env, by, instance.id),
     runBegunAt(env, by, instance),
     query<Hold>(env.DB, selectHold(instance.id)),
+    progressOf(env, instance.id),
   ]);
   const waitNames = new Set([...awaited.values()].map(({ name }) => name));
   const recorded = Map.groupBy(effects, ({ step, item }) => labelOf(step, item));
   const heldBack = heldBackIn(steps);
   const isOver = ENDED.has(instance.status);
-  const remembered = steps.map((step, place): NamedStep => {
-    const { until = null, since: _, ...named } = awaited.get(step.eventType ?? "") ?? {};
-    const waits = step.state === "waiting" && { until };
-    const effects = (step.type === "do" && recorded.get(step.name)?.map(effectView)) || [];
-    const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", endedAt: null } as const);
-    const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", endedAt: null } as const);
+  const remembered = steps.map((step, place): Step => {
+    const awaits = awaited.get(step.eventType ?? "");
+    const effects = (step.type === "do" && recorded.get(step.name)) || [];
+    const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", ended_at: null } as const);
+    const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", ended_at: null } as const);
     const stopped = isOver && UNDER_WAY.has(step.state) && ({ state: "stopped", until: null } as const);
     const label = codeLabelOf(step);
     const isOfRun = place < own && !waitNames.has(label) && !doubted && !paused;
     const held = isOfRun && heldState(step, recorded.get(label)?.at(-1)?.state, hold);
-    const unnamed = step.eventType !== null && isOwnEvent(step.eventType) && { eventType: null };
-    const { reads: __, ...told } = withCause(begunInPass(step, recorded.get(step.name)?.at(-1)), instance);
-    const attempts = doubted ? withDoubt(told.attempts, recorded.get(step.name)?.at(-1)) : told.attempts;
+    const told = withCause(begunInPass(step, effects.at(-1)), instance);
     const part = ownStep(step)?.part;
-    return {
-      ...told,
-      attempts,
+    return rowOf(Step, {
+      ...columnsOf(told),
+      attempts: (doubted ? withDoubt(told.attempts, effects.at(-1)) : told.attempts).map(attemptColumns),
+      next_attempt_at: nextAttemptAt(step),
       own: part ? { of: label, part } : null,
       mode: "platform",
       kept: false,
-      ...waits,
-      subject: null,
-      approvalId: null,
-      progress: step.type === "do" ? progressOf(label, step.attempts.at(-1)?.attempt, instance) : null,
-      ...named,
-      ...unnamed,
+      ...(step.state === "waiting" && { until: awaits?.until ?? null }),
+      name: awaits?.name ?? step.name,
+      event_type: isOwnEvent(step.eventType ?? "") ? null : awaits ? awaits.eventType : step.eventType,
+      subject: awaits?.subject ?? null,
+      approval_id: awaits?.approvalId ?? null,
+      progress: step.type === "do" ? reportOf(label, step.attempts.at(-1)?.attempt, reports) : null,
       ...doubted,
       ...paused,
       ...stopped,
-      ...(held && { state: held, endedAt: null }),
+      ...(held && { state: held, ended_at: null }),
       effects,
-    };
+    });
   });
   const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
   const forgotten = [...recorded].flatMap(([label, own]) =>
-    names.has(label) ? [] : [{ ...forgottenStep(label, own, begunAt), progress: progressOf(label, 1, instance) }],
+    names.has(label) ? [] : [forgottenStep(label, own, begunAt, reportOf(label, 1, reports))],
   );
   const all = [...remembered, ...forgotten].toSorted((one, other) => timeOf(one) - timeOf(other));
   const since = new Map([...awaited.values()].map((one) => [one.name, one.since]));
@@ -123,9 +155,9 @@ function heldBackIn(steps: readonly StepRecord[]): ReadonlySet<string> {
 }
 
 /** When the current run began, in milliseconds; 0 for the first run, and for a run whose start is unknown. */
-async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo = null, status }: Shown): Promise<number> {
+async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1, undo_action = null, status }: Shown): Promise<number> {
   // An undo reuses no output of the run, and a stop does not begin a new run.
-  if (run <= 1 || undo !== null || status === "terminated") return 0;
+  if (run <= 1 || undo_action !== null || status === "terminated") return 0;
   const [row] = await query<{ at: number | null }>(env.DB, selectRunBegun(tenantId, id, run));
   return row?.at ?? 0;
 }
@@ -134,12 +166,12 @@ async function runBegunAt(env: EngineEnv, { tenantId }: Operator, { id, run = 1,
  * Inserts cached outputs of earlier runs in the code's order. Each cached output follows the steps that were recorded earlier, and the
  * waits that began earlier (`since` contains the times of waits). Steps of an undo precede this run.
  */
-function keptInPlace(steps: readonly NamedStep[], recorded: readonly string[], since: ReadonlyMap<string, number>): NamedStep[] {
+function keptInPlace(steps: readonly Step[], recorded: readonly string[], since: ReadonlyMap<string, number>): Step[] {
   const rank = new Map(recorded.map((label, index) => [label, label.startsWith(UNDO_PREFIX) ? -1 : index]));
-  const rankOf = ({ name }: NamedStep) => rank.get(name) ?? -1;
+  const rankOf = ({ name }: Step) => rank.get(name) ?? -1;
   const placed = steps.filter(({ kept }) => !kept);
   for (const step of steps.filter(({ kept }) => kept).toSorted((one, other) => rankOf(one) - rankOf(other))) {
-    const isBefore = (other: NamedStep) =>
+    const isBefore = (other: Step) =>
       rank.has(other.name) ? rankOf(other) < rankOf(step) : (since.get(codeLabelOf(other)) ?? Number.POSITIVE_INFINITY) < timeOf(step);
     placed.splice(placed.findLastIndex(isBefore) + 1, 0, step);
   }
@@ -168,9 +200,18 @@ function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined)
   return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message, code: effect.error.code } });
 }
 
-/** The progress of a step, if its last attempt reported it. */
-function progressOf(label: string, attempt: number | undefined, { progress = [] }: Shown): StepProgress | null {
-  return progress.find((one) => one.step === label && one.attempt === attempt) ?? null;
+/** The report of a step, if its last attempt reported it. */
+function reportOf(label: string, attempt: number | undefined, reports: readonly StepProgress[]): StepProgress | null {
+  return reports.find((one) => one.step === label && one.attempt === attempt) ?? null;
+}
+
+function columnsOf({ type, name, count, state, startedAt, endedAt, maxAttempts, durationMs, until }: StepRecord) {
+  const times = { started_at: startedAt, ended_at: endedAt, until };
+  return { type, name, count, state, ...times, max_attempts: maxAttempts, duration_ms: durationMs };
+}
+
+function attemptColumns({ attempt, startedAt, endedAt, error, retryDelayMs }: StepRecord["attempts"][number]) {
+  return { attempt, started_at: startedAt, ended_at: endedAt, error, retry_delay_ms: retryDelayMs };
 }
 
 const STATES = {
@@ -180,15 +221,15 @@ const STATES = {
   confirmed: "complete",
   done: "complete",
   superseded: "complete",
-} as const satisfies Record<EntryState, NamedStep["state"]>;
+} as const satisfies Record<EntryState, Step["state"]>;
 
-function forgottenStep(name: string, effects: readonly Effect[], begunAt: number): Omit<NamedStep, "progress"> {
+function forgottenStep(name: string, effects: readonly Effect[], begunAt: number, progress: StepProgress | null): Step {
   const last = effects.at(-1);
   const state = STATES[last?.state ?? "done"];
   const startedAt = last?.beganAt ?? null;
   const endedAt = last?.endedAt ?? (state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null);
   const attempts = startedAt === null ? [] : [{ attempt: 1, startedAt, endedAt, error: null, retryDelayMs: null }];
-  return {
+  return rowOf(Step, {
     type: "do",
     name,
     own: null,
@@ -196,23 +237,21 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
     kept: last?.endedAt ? last.endedAt < begunAt : false,
     count: 1,
     state,
-    startedAt,
-    endedAt,
-    attempts: withDoubt(attempts, last),
-    maxAttempts: null,
-    durationMs: null,
+    started_at: startedAt,
+    ended_at: endedAt,
+    attempts: withDoubt(attempts, last).map(attemptColumns),
+    max_attempts: null,
+    next_attempt_at: null,
+    duration_ms: null,
     until: null,
-    eventType: null,
+    event_type: null,
     subject: null,
-    approvalId: null,
-    effects: effects.map(effectView),
-  };
+    approval_id: null,
+    progress,
+    effects,
+  });
 }
 
-function effectView({ key, class: effectClass, generation, state }: Effect): NamedStep["effects"][number] {
-  return { key, class: effectClass, generation, state };
-}
-
-function timeOf({ startedAt, endedAt }: NamedStep): number {
-  return startedAt ?? endedAt ?? Number.POSITIVE_INFINITY;
+function timeOf({ started_at, ended_at }: Step): number {
+  return Date.parse(started_at ?? ended_at ?? "") || Number.POSITIVE_INFINITY;
 }

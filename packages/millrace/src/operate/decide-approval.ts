@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type ApprovalRow, approvalIn, getApproval, selectApproval } from "../inspect/approvals.ts";
-import { getInstance, type Instance } from "../inspect/instances.ts";
+import type { Instance } from "../inspect/instance-row.ts";
+import { getInstance } from "../inspect/instances.ts";
 import { type Action, actionIdOf, type Operator } from "../store/actions.ts";
 import { answerQuestion } from "../store/approvals.ts";
 import { lookAfterAnswer } from "../store/instances/look.ts";

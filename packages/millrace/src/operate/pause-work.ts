@@ -1,3 +1,4 @@
+import * as z from "zod";
 import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
@@ -11,6 +12,7 @@ import { endPause, insertPause, type Pause, type PausedKind, pauseId, selectPaus
 import type { Catalog } from "../topology/catalog.ts";
 import { perform } from "./act.ts";
 import { startBulk } from "./bulk/start.ts";
+import { ActionPlan } from "./instances/plan.ts";
 
 /** The workflow or queue to pause or resume. */
 export interface Work {
@@ -20,14 +22,11 @@ export interface Work {
   readonly allTenants: boolean;
 }
 
-export interface PausePlan {
-  readonly refused: string | null;
-  readonly follows: string;
-  /** Number of the tenant's instances that run or wait for an event. */
-  readonly running: number;
-  /** Number of the tenant's instances that have not started. */
-  readonly waiting: number;
-}
+export const PausePlan = ActionPlan.extend({
+  running: z.int().meta({ description: "Instances of your tenant that run or wait, among the newest ones." }),
+  waiting: z.int().meta({ description: "Instances of your tenant that have not started, among the newest ones." }),
+}).meta({ id: "PausePlan" });
+export type PausePlan = z.infer<typeof PausePlan>;
 
 export type PauseVerb = "pause" | "resume";
 
@@ -46,6 +45,9 @@ export async function planWork(
     own.reduce((sum, one) => sum + (is(one.status) ? one.count : 0), 0);
   return {
     refused: whyNot(verb, work, pause),
+    from: null,
+    note: null,
+    effects: [],
     follows:
       verb === "resume"
         ? RESUMES

@@ -67,10 +67,10 @@ export async function shownOf(ids: readonly string[]) {
   const steps = await Promise.all(shown.map((one) => instances.history(probeEnv, one)));
   const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
   return {
-    rows: sum(shown.map(({ cost }) => cost.parts.rowsWritten.amount)),
+    rows: sum(shown.map(({ cost }) => cost.parts.rows_written.amount)),
     steps: sum(shown.map(({ cost }) => cost.parts.steps.amount)),
     onPlatform: sum(steps.map((one) => one.steps.length)),
-    marks: [...new Set(shown.flatMap(({ cost: { parts } }) => [parts.steps.mark, parts.rowsWritten.mark]))],
+    marks: [...new Set(shown.flatMap(({ cost: { parts } }) => [parts.steps.mark, parts.rows_written.mark]))],
     costs: shown.map(({ cost }) => cost),
   };
 }

@@ -126,6 +126,6 @@ it("the estimate for pruning a run equals the rows that its deletion writes", as
   await rows("UPDATE millrace_instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", instanceId);
   await retentionPass();
   expect(await rows("SELECT 1 FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([]);
-  expect(removed() - others).toBe(costs[0]?.removalRows);
+  expect(removed() - others).toBe(costs[0]?.removal_rows);
   expect(await ask(`/v1/instances/${instanceId}`, ["read"])).toMatchObject({ status: 404 });
 });

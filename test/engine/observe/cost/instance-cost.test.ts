@@ -39,7 +39,7 @@ describe("The shown cost of a run compared with the counts of D1 and of the plat
     ["an unanswered question", [COMMIT, { do: "approve", name: "may it", timeoutMs: 50, otherwise: "approve" }]],
   ])("the shown cost of a run with %s equals the counts of D1 and of the platform", async (_, script) => {
     const { rows: shown, counted, steps, onPlatform, marks, costs } = await costOf(script);
-    expect(costs.map(({ messages, parts }) => parts.queueOperations.amount - 3 * messages)).toEqual(costs.map(() => 0));
+    expect(costs.map(({ messages, parts }) => parts.queue_operations.amount - 3 * messages)).toEqual(costs.map(() => 0));
     expect({ rows: shown, steps, marks }).toEqual({ rows: counted, steps: onPlatform, marks: ["counted"] });
   });
 
@@ -132,14 +132,14 @@ describe("The shown cost of a run with estimated parts", () => {
     const [third] = shown.costs;
     expect(written(name, correlationId, ...ids) - before).toBe(2);
     expect([shown.rows, shown.steps]).toEqual([written(name, correlationId, ...ids), shown.onPlatform]);
-    const more = (part: "rowsWritten" | "queueOperations" | "requests") =>
+    const more = (part: "rows_written" | "queue_operations" | "requests") =>
       (third?.parts[part].amount ?? 0) - (first?.parts[part].amount ?? 0);
-    expect({ rows: more("rowsWritten"), operations: more("queueOperations"), requests: more("requests") }).toEqual({
+    expect({ rows: more("rows_written"), operations: more("queue_operations"), requests: more("requests") }).toEqual({
       ...{ rows: 2, operations: 2, requests: 2 },
     });
-    expect([third?.messages, third?.parts.queueOperations.mark]).toEqual([1, "estimated"]);
+    expect([third?.messages, third?.parts.queue_operations.mark]).toEqual([1, "estimated"]);
     // Unfinished runs of other tests may read rows at the same time.
-    expect(2 * Math.min(...reads)).toBe((third?.parts.rowsRead.amount ?? 0) - (first?.parts.rowsRead.amount ?? 0));
+    expect(2 * Math.min(...reads)).toBe((third?.parts.rows_read.amount ?? 0) - (first?.parts.rows_read.amount ?? 0));
   });
 
   it("the cost of a run that failed and was retried by an operator counts the failed step twice, and is marked as estimated", async () => {
@@ -190,5 +190,5 @@ it("the cost of a run in dollars is the sum of its parts, most of which are coun
     Object.values(cost?.parts ?? {}).reduce((sum, { usd }) => sum + usd, 0),
     12,
   );
-  expect((cost?.usdCounted ?? 0) / (cost?.usd ?? 1)).toBeGreaterThan(0.85);
+  expect((cost?.usd_counted ?? 0) / (cost?.usd ?? 1)).toBeGreaterThan(0.85);
 });

@@ -19,12 +19,12 @@ it("a successful run of inline steps has records in the inbox only, and the API 
   expect(await onPlatform(other)).toEqual(["first", "second", "third"]);
   const shown = async (instance: string) => {
     const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, instance));
-    return steps.map(({ name, state, startedAt, endedAt, attempts, effects }) => ({
+    return steps.map(({ name, state, started_at, ended_at, attempts, effects }) => ({
       name,
       state,
       attempts: attempts.map(({ attempt, error }) => ({ attempt, error })),
       effects: effects.map(({ class: its, state }) => ({ its, state })),
-      timed: startedAt !== null && endedAt !== null && endedAt >= startedAt && attempts.every(({ endedAt: at }) => at !== null),
+      timed: started_at !== null && ended_at !== null && ended_at >= started_at && attempts.every(({ ended_at: at }) => at !== null),
     }));
   };
   expect(await shown(id)).toEqual(await shown(other));
@@ -68,10 +68,10 @@ it("an undone inline step is listed with its duration, before its undo step", as
     return steps.find(({ name }) => name === "put");
   };
   const before = await shown();
-  expect(before).toMatchObject({ mode: "lean", state: "complete", endedAt: expect.any(Number) });
+  expect(before).toMatchObject({ mode: "lean", state: "complete", ended_at: expect.any(String) });
   await instances.act(probeEnv, operator, "undo", id, { reason: "Called off." });
   await reaches(id, "terminated");
-  expect(await shown()).toMatchObject({ mode: "lean", startedAt: before?.startedAt, endedAt: before?.endedAt });
+  expect(await shown()).toMatchObject({ mode: "lean", started_at: before?.started_at, ended_at: before?.ended_at });
   const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps.map(({ name, kept }) => [name, kept])).toEqual([
     ["put", false],

@@ -46,9 +46,9 @@ it("a slow inline attempt continues as a platform step, and its effect happens o
   // The step is now a platform step, and its duration includes the inline part.
   const { steps } = await instances.steps(probeEnv, operator, await instances.get(probeEnv, operator, id));
   expect(steps).toMatchObject([{ name: "act", mode: "platform", state: "complete", attempts: [{ attempt: 1 }] }]);
-  const { startedAt = null, endedAt = null, attempts = [] } = steps[0] ?? {};
-  expect(Number(endedAt) - Number(startedAt)).toBeGreaterThanOrEqual(IN_PASS_MS + 450);
-  expect(attempts[0]?.startedAt).toBe(startedAt);
+  const { started_at = null, ended_at = null, attempts = [] } = steps[0] ?? {};
+  expect(Date.parse(ended_at ?? "") - Date.parse(started_at ?? "")).toBeGreaterThanOrEqual(IN_PASS_MS + 450);
+  expect(attempts[0]?.started_at).toBe(started_at);
 });
 
 it("W15 a replay reads the outcomes of inline steps from the inbox, and executes and bills nothing", async () => {

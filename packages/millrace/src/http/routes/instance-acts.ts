@@ -3,7 +3,7 @@ import type { JSONParsed } from "hono/utils/types";
 import * as z from "zod";
 import type { Fields, InstanceAct } from "../../operate/instances/act.ts";
 import { INSTANCE_ACTS } from "../../operate/instances/acts.ts";
-import { PLAN_VERDICTS } from "../../operate/instances/plan.ts";
+import { ActionPlan } from "../../operate/instances/plan.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -14,27 +14,6 @@ import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
 import { createRoute, type PathOf, Routes } from "../router.ts";
-
-const PlanSchema = z
-  .object({
-    refused: z.string().nullable().meta({ description: "Why the action would be refused now; null if it would be accepted." }),
-    from: z.string().nullable().meta({ description: "The step at which the run would start; null for no run, and for the beginning." }),
-    follows: z.string().meta({ description: "The consequence, in a sentence." }),
-    note: z.string().nullable().meta({
-      description: "A note on the confirmed output that a retry keeps, with the correction if it is wrong; null without one.",
-    }),
-    effects: z.array(
-      z.object({
-        step: z.string(),
-        item: z.string(),
-        verdict: z.enum(PLAN_VERDICTS).meta({
-          description:
-            "`kept`: it happened and is kept. `runs`: it runs, or runs again. `caught`: it failed and the code continued; the same error is thrown again. `skipped`: an operator skipped it. `held`: its next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: it is undone, or already was. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it may have happened; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: an operator must decide whether it happened. `unknown`: it failed without a recorded outcome and may have happened. `needs_output`: it happened, and an operator must give its output.",
-        }),
-      }),
-    ),
-  })
-  .meta({ id: "ActionPlan" });
 
 /** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */
 const action_id = z.string();
@@ -58,7 +37,7 @@ type ActRoute<Path extends string, Answer extends Fields> = Routes<
     "post",
     PathOf<`/v1/instances/{id}/${Path}`>,
     ById,
-    Json<typeof PlanSchema, 200> | Json<z.ZodObject<{ action_id: z.ZodString } & Answer>, 202>
+    Json<typeof ActionPlan, 200> | Json<z.ZodObject<{ action_id: z.ZodString } & Answer>, 202>
   >,
   "/"
 >;
@@ -94,7 +73,7 @@ function routeOf<Path extends string, Answer extends Fields>(
       body: jsonBody(body),
     },
     responses: {
-      200: answers(`A dry run: the consequences of the ${name.replaceAll("-", " ")}`, PlanSchema),
+      200: answers(`A dry run: the consequences of the ${name.replaceAll("-", " ")}`, ActionPlan),
       202: { ...answers(act.accepted, answer), ...(replays && { headers: replayedHeaderSchema }) },
       ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition", ...(act.problems ?? [])),
     },

@@ -2,14 +2,15 @@ import type { Context } from "hono";
 import * as z from "zod";
 import { type Hide, hideNothing } from "../../contract/hide.ts";
 import { digest } from "../../contract/ids.ts";
+import { hiddenIn } from "../../contract/row.ts";
 import { attemptError, calledAs } from "../../inspect/history.ts";
-import { getInstance, type Instance } from "../../inspect/instances.ts";
+import { Instance, StepProgress } from "../../inspect/instance-row.ts";
+import { getInstance, progressOf } from "../../inspect/instances.ts";
 import { type HeardStep, STEPS_BEGIN, StepFeed, type StepPlace } from "../../inspect/live/step-feed.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { standingIn } from "../../inspect/standing.ts";
 import { OVER, UNDER_WAY } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
-import { attemptErrorView } from "../attempt-error.ts";
 import { mayStillRead, needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import {
@@ -26,7 +27,6 @@ import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull } from "../time.ts";
-import { instanceView, progressView } from "./instances.ts";
 
 const follow = createRoute({
   method: "get",
@@ -65,7 +65,7 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
   const by = variables.caller;
   const feed = new StepFeed(env, heard.place);
   let [place, stand, isFirst] = [heard.place, heard.stand, true];
-  const reported = new Map<string, number>();
+  const reported = new Map<string, string>();
 
   return {
     ...STREAM_PACE,
@@ -79,19 +79,20 @@ function followInstance(context: Context<HttpEnv>, catalog: Catalog, first: Inst
       const happened = await feed.heard(instance, hasEnded);
       // The status is sent after the step events. The stream ends after a final status.
       const isOver = hasEnded && !feed.hasMore;
-      const mayTell = instance.error !== null || feed.hasFailed || instance.progress.length > 0;
+      const mayTell = instance.error !== null || feed.hasFailed || instance.progress !== null;
       const hide = mayTell ? (await redactionOf(catalog).ofInstances(env, by, [instance.id]))(instance.id) : hideNothing;
       const events: StreamEvent[] = [];
       for (const heard of happened) {
         place = heard.place;
         if (heard.event.type !== "step_started") events.push({ id: idOf(place, stand), event: "step", data: stepView(heard, hide) });
       }
-      for (const progress of instance.progress.filter(({ step, at }) => reported.get(step) !== at)) {
+      const reports = instance.progress === null ? [] : await progressOf(env, first.id);
+      for (const progress of reports.filter(({ step, at }) => reported.get(step) !== at)) {
         reported.set(progress.step, progress.at);
-        events.push({ id: idOf(place, stand), event: "progress", data: progressView(progress, hide) });
+        events.push({ id: idOf(place, stand), event: "progress", data: hiddenIn(StepProgress, progress, hide) });
       }
       const standing = UNDER_WAY.has(instance.status) ? standingIn([...feed.steps.values()]) : undefined;
-      const view = instanceView({ ...instance, ...standing }, hide);
+      const view = hiddenIn(Instance, { ...instance, ...standing }, hide);
       const { deliveries: _, updated_at: __, progress: ___, ...shown } = view;
       const seen = digest(String(instance.run), JSON.stringify(shown)).slice(0, 16);
       if (seen !== stand && !feed.hasMore) {
@@ -109,8 +110,8 @@ function idOf({ at, eventId, lean }: StepPlace, stand: string): string {
 }
 
 /** Identifies the end of a run, so that the ends of two runs differ, even if both have the same status. */
-function endOf({ run, status, undo }: Instance): string {
-  return digest("end", String(run), status, String(undo)).slice(0, 16);
+function endOf({ run, status, undo_action }: Instance): string {
+  return digest("end", String(run), status, String(undo_action)).slice(0, 16);
 }
 
 function heardOf(context: Context<HttpEnv>): Heard {
@@ -136,7 +137,7 @@ function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
     ...("attempt" in event && { attempt: event.attempt }),
     ...(end && { state: end }),
     ...(type === "attempt_errored" && {
-      error: attemptErrorView(attemptError(event.error), hide),
+      error: hide(shownError(event.error)),
       retry_delay_ms: event.retryDelayMs ?? null,
       max_attempts: maxAttempts,
     }),
@@ -148,4 +149,9 @@ function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
       until: isoOrNull(awaited?.until ?? null),
     }),
   };
+}
+
+function shownError(error: Parameters<typeof attemptError>[0]) {
+  const { name, message } = attemptError(error);
+  return { name, message };
 }

@@ -3,8 +3,7 @@ import { deadLettersByType } from "../../inspect/dead-letters-by-type.ts";
 import { pausesOf } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { SOURCE_KINDS } from "../../observe/metrics/batches.ts";
-import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/by-workflow.ts";
-import { readHours, WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
+import { WINDOW_MINUTES } from "../../observe/metrics/folding.ts";
 import { MinuteOfMessages, messagesByMinute, QUEUE_SOURCES, QueueHealth, queueHealth } from "../../observe/metrics/queue-health.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { ownOf } from "../../topology/consumer.ts";
@@ -18,8 +17,6 @@ import { iso, timestamp } from "../time.ts";
 import { PausedSchema, pausedView } from "./workflows.ts";
 
 const RATE_MINUTES = 5;
-/** Number of hours that `span=hour` covers. */
-const WINDOW_HOURS = 48;
 
 const minutesOf = (usual: number) =>
   z.strictObject({
@@ -92,24 +89,6 @@ const dead = createRoute({
   },
 });
 
-const byTime = createRoute({
-  method: "get",
-  path: "/v1/workflows/by-time",
-  operationId: "listWorkflowsByTime",
-  command: "workflows by-time",
-  summary: "Get ended runs and step durations of each workflow over time",
-  description:
-    "Returns the last 60 minutes, or the last 48 hours with `span=hour`, newest first, for all tenants. A period without counts is not in the list. The newest period is not over.",
-  ...needs("observe"),
-  request: {
-    query: z.strictObject({ span: z.enum(["minute", "hour"]).default("minute").meta({ description: "The length of a period." }) }),
-  },
-  responses: {
-    200: answers("The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
-});
-
 export function queues(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(health, async (context) => {
@@ -136,12 +115,6 @@ export function queues(catalog: Catalog) {
       const seen = await vitalsOf(context.env);
       const { minutes, source } = context.req.valid("query");
       return context.json({ at: iso(seen.at), items: messagesByMinute(seen, minutes, source) }, 200);
-    })
-    .openapi(byTime, async (context) => {
-      const { span } = context.req.valid("query");
-      const { at, minutes } = await vitalsOf(context.env);
-      const periods = span === "minute" ? minutes : await readHours(context.env, at, WINDOW_HOURS);
-      return context.json({ at: iso(at), items: workflowsByTime(periods) }, 200);
     })
     .openapi(dead, async (context) =>
       context.json({ items: await deadLettersByType(context.env, (type) => catalog.kindsOf(type).length > 0) }, 200),

@@ -4,6 +4,7 @@ import { hiddenIn } from "../../contract/row.ts";
 import { actionsNamed } from "../../inspect/actions.ts";
 import { ApprovalRow, approvalsNamed } from "../../inspect/approvals.ts";
 import { DeadLetterRow, hideInErrors, lettersNamed } from "../../inspect/dead-letters.ts";
+import { Instance } from "../../inspect/instance-row.ts";
 import { instancesNamed } from "../../inspect/instances.ts";
 import { type Happened, happenedSince, LIVE_KINDS, type LiveKind, type Place } from "../../inspect/live/happened.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
@@ -24,7 +25,6 @@ import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { createRoute, Routes } from "../router.ts";
 import { iso } from "../time.ts";
-import { instanceView } from "./instances.ts";
 
 /** Maximum number of events per poll of a stream. If a poll finds more events, only the newest events are sent. */
 const TOLD_AT_ONCE = 100;
@@ -119,7 +119,9 @@ async function eventsOf(context: Context<HttpEnv>, catalog: Catalog, happened: r
   ]);
   const shown = <T>(id: string, view: T): T => (hide ? hide(id)(view) : view);
   const views = new Map<string, unknown>([
-    ...instances.map((one) => [`${one.updatedAt} ${one.id}`, instanceView(one, (value) => shown(one.id, value))] as const),
+    ...instances.map(
+      (one) => [`${Date.parse(one.updated_at)} ${one.id}`, hiddenIn(Instance, one, (value) => shown(one.id, value))] as const,
+    ),
     ...letters.map((one) => [`${Date.parse(one.captured_at)} ${one.id}`, hiddenIn(DeadLetterRow, one, hideIn(one.id))] as const),
     ...approvals.map(({ details: _, ...one }) => {
       const view = hiddenIn(ApprovalRow, one, (value) => shown(one.instance_id, value));

@@ -1,7 +1,10 @@
 import * as z from "zod";
 import { durationMs } from "../../contract/duration.ts";
 import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
-import { type PauseVerb, pauseWork, planWork, resumeWork } from "../../operate/pause-work.ts";
+import { vitalsOf } from "../../keeper/client.ts";
+import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/by-workflow.ts";
+import { readHours } from "../../observe/metrics/folding.ts";
+import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork } from "../../operate/pause-work.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Pause, PausedKind } from "../../store/pauses.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -63,14 +66,26 @@ const list = createRoute({
   },
 });
 
-const PlanSchema = z
-  .object({
-    refused: z.string().nullable().meta({ description: "Why the pause or resume would be refused now; null if it would be accepted." }),
-    follows: z.string().meta({ description: "The consequence, in a sentence." }),
-    running: z.int().meta({ description: "Instances of your tenant that run or wait, among the newest ones." }),
-    waiting: z.int().meta({ description: "Instances of your tenant that have not started, among the newest ones." }),
-  })
-  .meta({ id: "PausePlan" });
+/** Number of hours that `span=hour` covers. */
+const WINDOW_HOURS = 48;
+
+const byTime = createRoute({
+  method: "get",
+  path: "/v1/workflows/by-time",
+  operationId: "listWorkflowsByTime",
+  command: "workflows by-time",
+  summary: "Get ended runs and step durations of each workflow over time",
+  description:
+    "Returns the last 60 minutes, or the last 48 hours with `span=hour`, newest first, for all tenants. A period without counts is not in the list. The newest period is not over.",
+  ...needs("observe"),
+  request: {
+    query: z.strictObject({ span: z.enum(["minute", "hour"]).default("minute").meta({ description: "The length of a period." }) }),
+  },
+  responses: {
+    200: answers("The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
 
 const WorkActedSchema = z
   .object({
@@ -115,14 +130,14 @@ function routeOf<Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, ve
     ...needs("operate"),
     request: { params, query: z.strictObject({}), body: jsonBody(bodies[verb]) },
     responses: {
-      200: answers(`A dry run: the consequences of the ${verb}`, PlanSchema),
+      200: answers(`A dry run: the consequences of the ${verb}`, PausePlan),
       202: answers(verb === "pause" ? "It is paused" : "It is resumed", WorkActedSchema),
       ...problems(...BODY_REFUSALS, "invalid_transition", "bulk_actions_running", "config_invalid"),
     },
   });
 }
 
-/** The list of workflows, and the routes that pause and resume workflows and queues. */
+/** The lists of workflows, and the routes that pause and resume workflows and queues. */
 export function workflows(catalog: Catalog) {
   const acting = <Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, verb: Verb) =>
     new Routes<HttpEnv>().openapi(routeOf(kind, verb), (async (context: ActContext) => {
@@ -158,6 +173,12 @@ export function workflows(catalog: Catalog) {
         },
         200,
       );
+    })
+    .openapi(byTime, async (context) => {
+      const { span } = context.req.valid("query");
+      const { at, minutes } = await vitalsOf(context.env);
+      const periods = span === "minute" ? minutes : await readHours(context.env, at, WINDOW_HOURS);
+      return context.json({ at: iso(at), items: workflowsByTime(periods) }, 200);
     })
     .route("/", acting("workflow", "pause"))
     .route("/", acting("workflow", "resume"))

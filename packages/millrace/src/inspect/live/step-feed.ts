@@ -2,7 +2,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { platformId } from "../../contract/ids.ts";
 import { type AwaitedStep, awaitedSteps } from "../../signals/wait.ts";
 import { foldEvent, type StepEvent, type StepRecord, subscribe } from "../history.ts";
-import type { Instance } from "../instances.ts";
+import type { Instance } from "../instance-row.ts";
 import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts";
 import { type StepEnd, stepEnds } from "./step-ends.ts";
 
@@ -121,8 +121,8 @@ export class StepFeed {
     this.#open = [];
   }
 
-  async #openFor({ id, workflow, undo, run, updatedAt }: Instance): Promise<boolean> {
-    const key = `${undo} ${run} ${updatedAt}`;
+  async #openFor({ id, workflow, undo_action: undo, run, updated_at }: Instance): Promise<boolean> {
+    const key = `${undo} ${run} ${updated_at}`;
     if (key === this.#openedFor && this.#open.length > 0) return false;
     this.close();
     this.steps.clear();

@@ -17,8 +17,8 @@ const SUM_ROWS = 3;
  * Monthly usage of a deployment without runs. The usage comes from the keeper's rounds, which keep the keeper's Durable Object in memory.
  */
 export const KEEPER_MONTH: Usage = {
-  objectRequests: MONTH_SECONDS / ROUND_SECONDS,
-  objectGbSeconds: MONTH_SECONDS * OBJECT_GB,
+  object_requests: MONTH_SECONDS / ROUND_SECONDS,
+  object_gb_seconds: MONTH_SECONDS * OBJECT_GB,
 };
 
 /**
@@ -29,5 +29,5 @@ export const KEEPER_MONTH: Usage = {
 export function recorderMonth(calls: number, recorders: number): Usage {
   const awakeSeconds = Math.min(MONTH_SECONDS * recorders, calls * AWAKE_SECONDS);
   const sums = (Math.min(MONTH_SECONDS, awakeSeconds) / 60) * SUM_ROWS;
-  return { objectGbSeconds: awakeSeconds * OBJECT_GB, rowsWritten: (awakeSeconds / TALLY_SECONDS) * 2 + sums };
+  return { object_gb_seconds: awakeSeconds * OBJECT_GB, rows_written: (awakeSeconds / TALLY_SECONDS) * 2 + sums };
 }

@@ -21,20 +21,29 @@ export function marginalUsd(usage: Usage): number {
 export interface Bill {
   /** The price of the plan plus the cost of the usage beyond the plan's quotas, in dollars. */
   readonly usd: number;
+  readonly plan_usd: number;
   /** The cost of the usage beyond the plan's quotas in dollars, by priced item. */
-  readonly beyond: Split;
+  readonly usd_by: Split;
   /** The month's usage of each priced item, with the plan's quota. */
-  readonly lines: readonly { readonly priced: Priced; readonly used: number; readonly included: number; readonly usd: number }[];
+  readonly used: { readonly of: Priced; readonly used: number; readonly included: number; readonly usd: number }[];
 }
 
 /** The monthly cost of a whole account, with the plan's price and free quotas. */
 export function monthlyBill(usage: Usage): Bill {
-  const lines = entriesOf(usage).map(([priced, used]) => {
-    const { included, usd } = PRICES[priced];
-    return { priced, used, included, usd: Math.max(0, used - included) * usd };
+  const lines = entriesOf(usage).map(([of, used]) => {
+    const { included, usd } = PRICES[of];
+    return { of, used, included, usd: Math.max(0, used - included) * usd };
   });
-  const beyond = Object.fromEntries(lines.filter(({ usd }) => usd > 0).map(({ priced, usd }) => [priced, usd]));
-  return { usd: PLAN_USD + sum(lines.map(({ usd }) => usd)), beyond, lines };
+  const usd_by = Object.fromEntries(lines.filter(({ usd }) => usd > 0).map(({ of, usd }) => [of, usd]));
+  return { usd: PLAN_USD + sum(lines.map(({ usd }) => usd)), plan_usd: PLAN_USD, usd_by, used: lines };
+}
+
+/** Rounds dollars to a billionth, the price of one read row, and other numbers to a hundredth. */
+export function rounded<T>(value: T, isUsd = false): T {
+  if (typeof value === "number") return (Math.round(value * (isUsd ? 1e9 : 100)) / (isUsd ? 1e9 : 100)) as T;
+  if (Array.isArray(value)) return value.map((one) => rounded(one, isUsd)) as T;
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, rounded(one, isUsd || name.includes("usd"))])) as T;
 }
 
 /** Adds up usages by priced item. */

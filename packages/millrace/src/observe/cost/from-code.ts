@@ -28,10 +28,10 @@ export function usageOfCode(code: string, mode: StepMode): (Usage & { readonly s
   const isLean = mode === "lean" && entries > 0;
   return {
     steps: sum("steps") - (isLean ? entries : 0),
-    rowsWritten: ROWS.accepted + (entries > 0 ? ROWS.running : 0) + sum("rows") + ROWS.complete,
-    queueOperations: 3,
+    rows_written: ROWS.accepted + (entries > 0 ? ROWS.running : 0) + sum("rows") + ROWS.complete,
+    queue_operations: 3,
     requests: 3,
-    objectRequests: entries + 1 + (isLean ? 1 : 0),
-    logLines: 2 + sum("steps"),
+    object_requests: entries + 1 + (isLean ? 1 : 0),
+    log_lines: 2 + sum("steps"),
   };
 }

@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { laneIn } from "../../contract/queue.ts";
 import { CLAIMED } from "../../store/inbox/classes.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
@@ -7,42 +8,47 @@ import type { Spent } from "./spending.ts";
 import type { StoredUse } from "./stored.ts";
 import { READ, ROWS } from "./written-rows.ts";
 
-/**
- * The source of a quantity. `counted`: the database and the record of the run's end contain the quantity. `estimated`: a part is not
- * stored, or is shared by instances, so the usual value of that part is used.
- */
-export type Mark = "counted" | "estimated";
-
 /** The used quantity of a priced item, and the cost of that quantity at list prices, as if the plan's quotas were used up. */
-export interface CostPart {
-  readonly amount: number;
-  readonly mark: Mark;
-  readonly usd: number;
-}
+const CostPart = z
+  .object({
+    amount: z.number(),
+    mark: z.enum(["counted", "estimated"]).meta({
+      description:
+        "`counted`: recorded by the database and at the end of the run. `estimated`: part of it is not recorded or is shared with other runs.",
+    }),
+    usd: z.number(),
+  })
+  .meta({ id: "CostPart" });
+type CostPart = z.infer<typeof CostPart>;
+
+const Parts = z.object({
+  steps: CostPart.meta({ description: "Billed steps, sleeps and waits. Retries of a step are not billed." }),
+  rows_written: CostPart.meta({ description: "Rows of the database including index rows and rows of the app." }),
+  rows_read: CostPart,
+  queue_operations: CostPart.meta({ description: "Three operations for each message of up to 64 KB." }),
+  requests: CostPart.meta({ description: "The HTTP request, queue batches and Workflow instances." }),
+  object_requests: CostPart.meta({ description: "Calls to the recorder and to the lane object." }),
+  log_lines: CostPart,
+} satisfies Partial<Record<Priced, typeof CostPart>>);
 
 /** The parts of an instance's cost. */
-export const COST_PARTS = [
-  "steps",
-  "rowsWritten",
-  "rowsRead",
-  "queueOperations",
-  "requests",
-  "objectRequests",
-  "logLines",
-] as const satisfies readonly Priced[];
+export const COST_PARTS = Object.keys(Parts.shape) as (keyof typeof Parts.shape)[];
 
-/** An instance's cost so far, without the CPU time of its steps, its storage and its removal. */
-export interface Cost {
-  /** Dollars. */
-  readonly usd: number;
-  /** The part of `usd` that was counted, not estimated. */
-  readonly usdCounted: number;
-  /** Number of messages that the instance sent, plus the instance's own message unless another instance sent that message. */
-  readonly messages: number;
-  /** Number of rows that the removal of the instance will write (a removed row is a written row). No other field includes these rows. */
-  readonly removalRows: number;
-  readonly parts: Readonly<Record<(typeof COST_PARTS)[number], CostPart>>;
-}
+/** An instance's cost so far. */
+export const Cost = z
+  .object({
+    usd: z
+      .number()
+      .meta({ description: "The cost by list prices, beyond the included usage of the plan. CPU time and storage are not included." }),
+    usd_counted: z.number().meta({ description: "The part of the cost that is counted, not estimated." }),
+    messages: z.int().meta({ description: "Messages that the instance sent, and its own if it came from outside." }),
+    removal_rows: z
+      .int()
+      .meta({ description: "Rows that the removal of the instance will write. The other fields do not include these rows." }),
+    parts: Parts,
+  })
+  .meta({ id: "Cost" });
+export type Cost = z.infer<typeof Cost>;
 
 /** Number of calls of Durable Objects for a message in a lane: send, delivery and settlement. */
 const LANE_CALLS = 3;
@@ -63,17 +69,17 @@ export function instanceCost(use: StoredUse): Cost {
   const again = Math.max(0, queued - 1);
   const claims = use.classes.reduce((sum, { class: its, epochs }) => sum + (CLAIMED.has(its) ? epochs : 0), 0);
   const started = Math.max(1, runs.length);
-  const mark = (counted: boolean): Mark => (counted ? "counted" : "estimated");
+  const mark = (counted: boolean): CostPart["mark"] => (counted ? "counted" : "estimated");
   const sure = once && runs.every(({ unsure }) => unsure !== 1);
-  const parts: Record<(typeof COST_PARTS)[number], readonly [amount: number, mark: Mark]> = {
+  const parts: Record<keyof Cost["parts"], readonly [amount: number, mark: CostPart["mark"]]> = {
     steps: [steps, mark(once)],
-    rowsWritten: [rowsOf(use, runs), mark(sure && isTidy && failed === 0)],
-    rowsRead: [READ.run + READ.step * all.entries + READ.deliveredAgain * again, "estimated"],
-    queueOperations: [OPERATIONS_PER_MESSAGE * (queued - again + all.portions) + OPERATIONS_PER_RETRY * again, mark(use.deliveries <= 1)],
+    rows_written: [rowsOf(use, runs), mark(sure && isTidy && failed === 0)],
+    rows_read: [READ.run + READ.step * all.entries + READ.deliveredAgain * again, "estimated"],
+    queue_operations: [OPERATIONS_PER_MESSAGE * (queued - again + all.portions) + OPERATIONS_PER_RETRY * again, mark(use.deliveries <= 1)],
     requests: [(use.emitted || use.queue === null ? 0 : 1) + queued + all.messages + started, "estimated"],
-    objectRequests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
+    object_requests: [all.done + claims + started + (all.lean > 0 ? 1 : 0) + (inLane ? LANE_CALLS : 0), "estimated"],
     // The engine writes one log line for each delivery, each attempt at a step, and each end of a run.
-    logLines: [queued + all.messages + steps + all.lean + started, "estimated"],
+    log_lines: [queued + all.messages + steps + all.lean + started, "estimated"],
   };
   const priced = Object.fromEntries(
     COST_PARTS.map((part) => [part, { amount: parts[part][0], mark: parts[part][1], usd: parts[part][0] * PRICES[part].usd }]),
@@ -81,9 +87,9 @@ export function instanceCost(use: StoredUse): Cost {
   const usd = (of: readonly CostPart[]) => of.reduce((sum, one) => sum + one.usd, 0);
   return {
     usd: usd(Object.values(priced)),
-    usdCounted: usd(Object.values(priced).filter((part) => part.mark === "counted")),
+    usd_counted: usd(Object.values(priced).filter((part) => part.mark === "counted")),
     messages: queued - again + all.messages,
-    removalRows: ROWS.removed + ROWS.tag * use.tags + all.entries + use.waits.asked + use.questions.asked,
+    removal_rows: ROWS.removed + ROWS.tag * use.tags + all.entries + use.waits.asked + use.questions.asked,
     parts: priced,
   };
 }

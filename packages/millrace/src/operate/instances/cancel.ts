@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { labelOf } from "../../contract/step-names.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { ENDED, UNDER_WAY } from "../../store/instances/status.ts";

@@ -3,7 +3,7 @@ import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { effectsOf } from "../../inspect/effects.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import type { Operator } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { hasDoubt } from "../../store/inbox/read.ts";
@@ -80,8 +80,8 @@ function followsOf(instance: Instance): string {
   return `Final: the instance gets the status skipped, and cannot be retried or undone. ${remainsOf(instance)} The record and the reason are kept.`;
 }
 
-function remainsOf({ undo, undone }: Instance): string {
-  if (undone) return "Its effects are undone already.";
+function remainsOf({ undo }: Instance): string {
+  if (undo === "done") return "Its effects are undone already.";
   return undo === null ? "Its effects remain." : "Effects that its undo has not undone remain.";
 }
 

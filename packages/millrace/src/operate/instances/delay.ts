@@ -20,10 +20,10 @@ async function readMessage({ env, instance }: Call<unknown>): Promise<Message | 
   return row;
 }
 
-function whyNotDelayed({ instance: { status, dueAt } }: Call<unknown>, message: Message | undefined): string | null {
+function whyNotDelayed({ instance: { status, due_at } }: Call<unknown>, message: Message | undefined): string | null {
   if (status !== "accepted") return `The instance is ${status}: only a delayed command that has not started has a due time.`;
-  if (dueAt === null) return "The command has no delay: it starts as soon as its queue delivers it.";
-  if (dueAt <= Date.now()) return "The command is due: it is just being started.";
+  if (due_at === null) return "The command has no delay: it starts as soon as its queue delivers it.";
+  if (Date.parse(due_at) <= Date.now()) return "The command is due: it is just being started.";
   if (laneIn(message?.queue ?? "") === undefined) return null;
   return "The command waits in a lane, which has its own times. Cancel the instance, then send the command under another key.";
 }
@@ -32,12 +32,12 @@ function whyNotDelayed({ instance: { status, dueAt } }: Call<unknown>, message: 
  * The change of the due time. The message is sent again, because the consumer ignores any copy of the message that arrives before the due
  * time.
  */
-function changed({ env, by, instance: { id, dueAt } }: Call<unknown>, message: Message | undefined, at: number | null) {
+function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: Message | undefined, at: number | null) {
   const { queue = "", envelope = "{}" } = message ?? {};
   const moved = laneIn(queue) === undefined ? moveDue({ id, tenantId: by.tenantId }, at) : moveDue({ id: "", tenantId: "" }, at);
   return {
     change: moved,
-    before: { due_at: iso(dueAt ?? 0) },
+    before: { due_at },
     after: { due_at: iso(at ?? Date.now()) },
     to: "accepted",
     async done() {

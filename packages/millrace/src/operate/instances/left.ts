@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { sql } from "../../contract/sql.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { type LeftBehind, reopened } from "../../pass/caught.ts";
-import type { Unrecorded } from "../../pass/failure.ts";
+import type { Failure, Unrecorded } from "../../pass/failure.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectCaught, selectUnrecorded } from "../../store/inbox/caught.ts";
 import { IS_BEING_RESTARTED } from "../../store/instances/restarted.ts";
@@ -11,7 +11,7 @@ import { selectLeft } from "../../store/instances/run.ts";
 type Steps = Readonly<Record<string, LeftBehind>>;
 
 export function isBeingUndone(instance: Instance): boolean {
-  return instance.undo !== null && !instance.undone;
+  return instance.undo === "open";
 }
 
 export function isStopped({ status, undo }: Instance): boolean {
@@ -19,8 +19,13 @@ export function isStopped({ status, undo }: Instance): boolean {
 }
 
 export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
-  const [row] = await query<{ caught: string | null }>(env.DB, selectLeft(id));
-  return row?.caught ? JSON.parse(row.caught) : {};
+  return (await leftWithEnd(env, id)).left;
+}
+
+/** The result of `leftBehind`, and the status of the failed step's effect; undefined if the failure does not state it. */
+async function leftWithEnd(env: EngineEnv, id: string): Promise<{ left: Steps; effect: Failure["effect"] }> {
+  const [row] = await query<{ caught: string | null; effect: Failure["effect"] | null }>(env.DB, selectLeft(id));
+  return { left: row?.caught ? JSON.parse(row.caught) : {}, effect: row?.effect ?? undefined };
 }
 
 /**
@@ -45,12 +50,15 @@ export async function stillCaught(
  * and steps that an earlier run tried.
  */
 export async function unrecorded(env: EngineEnv, { id, undo, error }: Instance): Promise<ReadonlyMap<string, Unrecorded>> {
-  const [left, told] = await Promise.all([leftBehind(env, id), query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id))]);
+  const [{ left, effect }, told] = await Promise.all([
+    leftWithEnd(env, id),
+    query<{ label: string; effect: Unrecorded }>(env.DB, selectUnrecorded(id)),
+  ]);
   const known = new Map(told.map(({ label, effect }) => [label, effect]));
   for (const [label, one] of Object.entries(left)) if (one.effect) known.set(label, one.effect);
   const label = undo === null && (error?.step || error?.behind);
   // If the failure does not state the effect's status, the step may have had an effect.
-  if (label && error && error.effect !== "none") known.set(label, error.effect ?? "unknown");
+  if (label && effect !== "none") known.set(label, effect ?? "unknown");
   return known;
 }
 
@@ -79,9 +87,10 @@ export async function triedAnew(env: EngineEnv, instance: Instance, run: number,
 export async function itsEnd(env: EngineEnv, { id, error }: Instance, run: number): Promise<Steps> {
   const label = error?.step || error?.behind;
   if (!error || !label) return {};
-  const left = error.effect === "none" ? Object.values(await leftBehind(env, id)) : [];
-  if (left.some((one) => "open" in one && one.effect === "undoable")) return { [label]: reopened(run, undefined) };
-  const { code, message, effect } = error;
+  const { left, effect } = await leftWithEnd(env, id);
+  if (effect === "none" && Object.values(left).some((one) => "open" in one && one.effect === "undoable"))
+    return { [label]: reopened(run, undefined) };
+  const { code, message } = error;
   const known = effect !== undefined && effect !== "none" && { effect };
   return { [label]: { ...(code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message }), ...known } };
 }

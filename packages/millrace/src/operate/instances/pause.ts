@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { askPlatform } from "../../intake/platform.ts";
 import { query } from "../../store/d1/retry.ts";
 import { GOING_ON, UNSEEN } from "../../store/instances/status.ts";

@@ -1,22 +1,14 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { isResumeEvent } from "../../signals/held.ts";
 import type { Operator } from "../../store/actions.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
 import type { SetBack } from "./set-back.ts";
 
-/**
- * The consequence of an action for one effect. `kept`: the effect happened and remains · `runs`: the effect is executed, or tried again ·
- * `caught`: the effect failed, the code continued without the effect, and the failure is reported again · `skipped`: an operator skips the
- * effect · `held`: the effect's next attempt waits for the resume · `under_way`: an attempt is running, or the answer of an attempt was
- * lost, so the outcome is recorded first · `undone`: the effect is undone, now or earlier · `stays`: the effect has no undo · `asked`: the
- * effect's outcome was not recorded, so the upstream is asked first · `repeated`: the effect may have happened, so the effect is executed
- * once more under its key, then undone · `nothing`: the effect did not happen · `in_doubt`: an operator must resolve the effect's outcome ·
- * `unknown`: the effect may have happened, and has no record · `needs_output`: the effect happened, and an operator must supply its output.
- */
 export const PLAN_VERDICTS = [
   "kept",
   "runs",
@@ -36,21 +28,28 @@ export const PLAN_VERDICTS = [
 
 export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
 
-/** Result of a dry run of an act on an instance. */
-export interface ActionPlan {
-  /** The reason for a refusal; null if the act would be accepted. */
-  refused: string | null;
-  /** The step from which the platform would restart the run. Null for a restart from the beginning, and for an action without a restart. */
-  from: string | null;
-  /** The consequences, as a sentence. */
-  follows: string;
-  /**
-   * A sentence about an output that an operator gave and the act keeps. The sentence states how to replace the output. Null without such an
-   * output.
-   */
-  note: string | null;
-  effects: { step: string; item: string; verdict: PlanVerdict }[];
-}
+/** Result of a dry run of an act on an instance, a workflow or a queue. */
+export const ActionPlan = z
+  .object({
+    refused: z.string().nullable().meta({ description: "Why the action would be refused now; null if it would be accepted." }),
+    from: z.string().nullable().meta({ description: "The step at which the run would start; null for no run, and for the beginning." }),
+    follows: z.string().meta({ description: "The consequence, in a sentence." }),
+    note: z.string().nullable().meta({
+      description: "A note on the confirmed output that a retry keeps, with the correction if it is wrong; null without one.",
+    }),
+    effects: z.array(
+      z.object({
+        step: z.string(),
+        item: z.string(),
+        verdict: z.enum(PLAN_VERDICTS).meta({
+          description:
+            "`kept`: it happened and is kept. `runs`: it runs, or runs again. `caught`: it failed and the code continued; the same error is thrown again. `skipped`: an operator skipped it. `held`: its next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: it is undone, or already was. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it may have happened; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: an operator must decide whether it happened. `unknown`: it failed without a recorded outcome and may have happened. `needs_output`: it happened, and an operator must give its output.",
+        }),
+      }),
+    ),
+  })
+  .meta({ id: "ActionPlan" });
+export type ActionPlan = z.infer<typeof ActionPlan>;
 
 /** The verdicts of a dry run on recorded effects, in their order, and on steps that are open on the platform. */
 export interface Verdicts {
@@ -73,7 +72,7 @@ export async function planEffects(
   { recorded, unrecorded, failed }: Verdicts,
 ): Promise<ActionPlan["effects"]> {
   const effects = (await effectsAndFree(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
-  const { steps } = UNDER_WAY.has(instance.status) ? await wholeHistoryOf(env, { ...instance, undo: null }) : { steps: [] };
+  const { steps } = UNDER_WAY.has(instance.status) ? await wholeHistoryOf(env, { ...instance, undo_action: null }) : { steps: [] };
   const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
   const underWay = openIn(steps);
   const reads = new Set(steps.filter((step) => step.reads).map(codeLabelOf));

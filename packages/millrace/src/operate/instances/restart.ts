@@ -1,5 +1,5 @@
 import { labelOf } from "../../contract/step-names.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
 import { beginRestart } from "../../store/instances/stop.ts";

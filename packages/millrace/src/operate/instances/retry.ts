@@ -7,7 +7,7 @@ import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { askPlatform } from "../../intake/platform.ts";
 import { FRESH_MS } from "../../pass/fresh.ts";
 import type { Operator } from "../../store/actions.ts";
@@ -68,7 +68,7 @@ export const retry = instanceAct({
     const note = await noteOnConfirmed(env, by, instance.id, recorded);
     const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note };
     if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
-    const caught = instance.undone ? NONE : await stillCaught(env, instance.id, [failed, instance.error?.step]);
+    const caught = instance.undo === "done" ? NONE : await stillCaught(env, instance.id, [failed, instance.error?.step]);
     const effects = recorded
       .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
       .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
@@ -128,13 +128,13 @@ export async function nextRun(
   const { id, status } = instance;
   const run = instance.run + 1;
   // The first replay must read the undone effects. A replay within `FRESH_MS` of the instance's creation does not read recorded effects.
-  if (instance.undone) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
+  if (instance.undo === "done") await scheduler.wait(Math.max(0, Date.parse(instance.updated_at) + FRESH_MS + 100 - Date.now()));
   // An undone instance repeats every step. If an undo continues, its replay needs the failures that the code of the workflow caught.
   const ended = asked === undefined ? failed : (await beginningOf(env, instance, undefined)).failed;
   const left = JSON.stringify(await triedAnew(env, instance, run, isBeingUndone(instance) ? [] : [failed, ended]));
   const undone = status === "terminated" && { undone: true, ...(isStopped(instance) && { stopped: true }) };
   return {
-    change: beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undone, named, wentOn, again }),
+    change: beginRetry({ id, tenantId: by.tenantId, run, left, isAnew: instance.undo === "done", named, wentOn, again }),
     also: {
       // An undo needs the caught failures.
       anew: failed === null || isBeingUndone(instance) ? [] : [forgetFailure(id, failed, actionId), reopenWait(id, failed, actionId)],
@@ -151,7 +151,8 @@ export async function nextRun(
 
 function followsFrom(instance: Instance, start: string | null, isForgotten: boolean): string {
   if (isBeingUndone(instance)) return isForgotten ? `${FORGOTTEN}. ${AGAIN}` : "The undo continues at the step that failed.";
-  if (instance.undone) return `The instance starts from the beginning and repeats the effects that were undone${BEHIND}${FIRST_TIME}`;
+  if (instance.undo === "done")
+    return `The instance starts from the beginning and repeats the effects that were undone${BEHIND}${FIRST_TIME}`;
   if (isForgotten) return `${FORGOTTEN}. Recorded effects are kept${BEHIND} ${AGAIN}`;
   return `The run starts from ${start ?? "the beginning"}. Recorded effects are kept${BEHIND}`;
 }
@@ -275,14 +276,14 @@ interface Beginning {
  * the output before the replacement.
  */
 export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
-  if (instance.undone) return { failed: null, start: null, isForgotten: false };
+  if (instance.undo === "done") return { failed: null, start: null, isForgotten: false };
   const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
   const [mended] = await query<{ step: string; item: string }>(
     env.DB,
     sql`
       SELECT step, item FROM millrace_inbox
       WHERE instance_id = ${instance.id} AND state = 'done' AND token IN ('operator', ${SKIPPED}) AND position >= 0
-        AND updated_at >= ${instance.updatedAt}
+        AND updated_at >= ${Date.parse(instance.updated_at)}
       ORDER BY position LIMIT 1`,
   );
   const start = from === undefined && mended ? labelOf(mended.step, mended.item) : failed;
@@ -294,9 +295,9 @@ export async function beginningOf(env: EngineEnv, instance: Instance, from: stri
  * True if the platform has deleted the run. For a run that failed more than 30 days ago, the result is true without a call. If the platform
  * does not answer, the result is false.
  */
-async function isForgottenBy(env: EngineEnv, { id, workflow, undo, updatedAt }: Instance): Promise<boolean> {
-  if (Date.now() - updatedAt > REMEMBERED_DAYS * DAY_MS) return true;
-  return (await askPlatform(env, workflow, platformId(id, undo))).status === "unknown";
+async function isForgottenBy(env: EngineEnv, { id, workflow, undo_action, updated_at }: Instance): Promise<boolean> {
+  if (Date.now() - Date.parse(updated_at) > REMEMBERED_DAYS * DAY_MS) return true;
+  return (await askPlatform(env, workflow, platformId(id, undo_action))).status === "unknown";
 }
 
 const DAY_MS = 86_400_000;

@@ -12,7 +12,7 @@ import { labelOf } from "../../contract/step-names.ts";
 import { beginning } from "../../contract/text.ts";
 import { newTrace } from "../../contract/trace.ts";
 import { effectsOf } from "../../inspect/effects.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { acceptance, outgoing } from "../../intake/accept/accept.ts";
 import { startInstances } from "../../intake/start.ts";
 import { relay } from "../../recorder/relay.ts";
@@ -59,7 +59,7 @@ export const runAgain = instanceAct({
     const envelope = await address(env.PAYLOADS, draft, {
       tenantId: by.tenantId,
       source: by.actor,
-      correlationId: instance.correlationId,
+      correlationId: instance.correlation_id,
       causationId: `${instance.id}/run again`,
       traceparent: newTrace(),
       idempotencyKey: keyOf(instance, id),
@@ -130,6 +130,6 @@ function whyNotEnded({ status }: Instance): string | null {
 /** The id of the new instance. Each repeat of a request gets the same id. */
 const idOf = ({ id }: Instance, request: string) => digest("run again", id, request);
 
-function keyOf({ idempotencyKey }: Instance, id: string): string {
-  return `${beginning(idempotencyKey.replace(/\/again\/[0-9a-f]{32}$/, ""), 450)}/again/${id}`;
+function keyOf({ idempotency_key }: Instance, id: string): string {
+  return `${beginning(idempotency_key.replace(/\/again\/[0-9a-f]{32}$/, ""), 450)}/again/${id}`;
 }

@@ -9,7 +9,7 @@ import { digest, signalId } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { assertKnownFields, decodePayload, type EventDefinition } from "../../contract/message.ts";
 import { newTrace } from "../../contract/trace.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { keyReused } from "../../intake/accept/reuse.ts";
 import { type Assigned, reusedAmong, wake } from "../../signals/assign.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -67,7 +67,7 @@ export const signal = instanceAct({
     const envelope = await address(env.PAYLOADS, definition.from(payload), {
       tenantId: by.tenantId,
       source: by.actor,
-      correlationId: instance.correlationId,
+      correlationId: instance.correlation_id,
       causationId: `action/${actionId}`,
       traceparent: newTrace(),
       idempotencyKey: eventId,

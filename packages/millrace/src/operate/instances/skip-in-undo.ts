@@ -3,7 +3,7 @@ import type { Statement } from "../../contract/sql.ts";
 import { labelOf, UNDO_PREFIX } from "../../contract/step-names.ts";
 import type { PackedOutput } from "../../guard/output.ts";
 import type { Effect } from "../../inspect/effects.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { selectCutOff } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import { DOUBTED } from "../../store/inbox/classes.ts";
@@ -33,7 +33,7 @@ export async function passingBy(
   recorded: readonly Effect[],
   { step, item, output }: { step: string; item: string; output?: unknown },
 ): Promise<Passing | { readonly refused: string }> {
-  const { id, undo, error } = instance;
+  const { id, undo_action, error } = instance;
   const label = labelOf(step, item);
   if (label !== error?.step) {
     return {
@@ -64,7 +64,7 @@ export async function passingBy(
     return { refused: `"${label}" is a wait, which has no effect to undo: retry the instance.` };
   }
   const about = { step, item };
-  const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo));
+  const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo_action));
   const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
   // A step that was cut off without a record may be a read. If the operator sends an output, the step counts as a read.
   if (last?.state === "claimed" || (isEffect && output === undefined)) {

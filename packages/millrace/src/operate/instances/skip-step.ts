@@ -7,7 +7,7 @@ import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { packOutput } from "../../guard/output.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import { query } from "../../store/d1/retry.ts";
 import { skipEntry } from "../../store/inbox/outcome.ts";
 import { GOING_ON } from "../../store/instances/status.ts";

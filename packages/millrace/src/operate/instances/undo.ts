@@ -3,7 +3,7 @@ import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
 import { type Effect, effectsAndFree, effectsOf } from "../../inspect/effects.ts";
-import type { Instance } from "../../inspect/instances.ts";
+import type { Instance } from "../../inspect/instance-row.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
 import { type Operator, selectCutOff, selectCutOffSoFar } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
@@ -59,7 +59,7 @@ export async function undoEffects(
   by: Operator,
   instance: Instance,
 ): Promise<{ step: string; item: string; verdict: UndoVerdict }[]> {
-  const { id, undo } = instance;
+  const { id, undo_action: undo } = instance;
   const withFree = await effectsAndFree(env, by, id);
   const newest = new Map(withFree.map((effect) => [labelOf(effect.step, effect.item), effect]));
   // An undo adds a new generation after each undone effect. No request was sent for the new generation.
@@ -101,7 +101,7 @@ export const VERDICT_ON = { refused: "nothing", unknown: "unknown", undoable: "r
  */
 function sinceUndo(instance: Instance, last: Effect | undefined): Unrecorded {
   if (last !== undefined) return "unknown";
-  return instance.undone ? "refused" : "undoable";
+  return instance.undo === "done" ? "refused" : "undoable";
 }
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);

@@ -99,7 +99,7 @@ const SELECT_RUN = `
 
 /** Selects the state that earlier runs of an instance recorded, and the steps whose records were lost by a restore of the database. */
 export function selectLeft(instanceId: string): Statement {
-  return sql`SELECT caught, lost FROM millrace_instances WHERE id = ${instanceId}`;
+  return sql`SELECT caught, lost, error->>'effect' AS effect FROM millrace_instances WHERE id = ${instanceId}`;
 }
 
 /** Records state for later replays during a run (see `LeftBehind`), as JSON. */

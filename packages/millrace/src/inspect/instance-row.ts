@@ -1,0 +1,168 @@
+import * as z from "zod";
+import { redacted, rowOf, timestamp } from "../contract/row.ts";
+import { fragment } from "../contract/sql.ts";
+import { labelOf } from "../contract/step-names.ts";
+import { type Failure, ShownFailure } from "../pass/failure.ts";
+import type { Row } from "../store/d1/retry.ts";
+import { IS_OVERDUE } from "../store/instances/overdue.ts";
+import { BEGUN, INSTANCE_STATUSES, ON_ITS_WAY, UNSEEN } from "../store/instances/status.ts";
+import { pauseOf } from "../store/pauses.ts";
+
+/** The last report of a step that reported its progress. The column stores the values in this order. */
+export const StepProgress = z
+  .object({
+    step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets.", ...redacted }),
+    attempt: z.int().meta({ description: "The attempt that reported it." }),
+    share: z.number().min(0).max(1).nullable().meta({ description: "Null if the step reported neither a share nor a whole." }),
+    done: z.number().nullable(),
+    of: z.number().nullable().meta({ description: "The whole." }),
+    text: z
+      .string()
+      .nullable()
+      .meta({ description: "The text of the step, such as the unit of `done` and `of`.", ...redacted }),
+    at: timestamp,
+  })
+  .meta({ id: "Progress" });
+export type StepProgress = z.infer<typeof StepProgress>;
+
+const MOST_WAITS = 20;
+
+export const Instance = z
+  .object({
+    id: z.string(),
+    workflow: z.string(),
+    status: z.enum(INSTANCE_STATUSES),
+    message_type: z.string(),
+    idempotency_key: z.string(),
+    correlation_id: z.string(),
+    causation_id: z.string(),
+    subject: z.string(),
+    deliveries: z
+      .int()
+      .meta({ description: "The number of deliveries of its message. Deliveries after the first are duplicates without effect." }),
+    step: z.string().nullable().meta({
+      description: "The step with an effect that wrote last, or the failed step if none has written. For waiting steps see `waiting_for`.",
+    }),
+    waiting_for: z
+      .array(
+        z.object({
+          step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
+          event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
+          subject: z.string().nullable().meta({ description: "For an event: its required subject." }),
+          approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
+          until: timestamp
+            .nullable()
+            .meta({ description: "When the wait ends. Null for a wait that started before this time was recorded." }),
+        }),
+      )
+      .max(MOST_WAITS)
+      .meta({ description: "Awaited events and answers, at most 20. For a sleep see `sleeping`." }),
+    held: z.string().nullable().meta({
+      description: "The pause of the workflow or queue that keeps the instance from starting, with its actor and reason. Null otherwise.",
+    }),
+    retrying: z
+      .object({
+        step: z.string(),
+        attempt: z.int().meta({ description: "The number of the failed attempt, starting at 1." }),
+        next_at: timestamp
+          .nullable()
+          .meta({ description: "When the next attempt starts; null in a list, because only the platform knows this time." }),
+        error: z.string().meta({ description: "The error message.", ...redacted }),
+      })
+      .nullable()
+      .meta({
+        description:
+          "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps, because the other classes record nothing before they are done.",
+        ...redacted,
+      }),
+    sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
+      description:
+        "A sleeping step. In a list, a sleep (or a long back-off) appears about 30 s later, when the keeper has asked the platform, without the step and the end.",
+    }),
+    due_at: timestamp.nullable().meta({
+      description: "When a delayed command is due; until then the status is `accepted`. Null without a delay.",
+    }),
+    must_end_by: timestamp.nullable().meta({ description: "The deadline; null without one." }),
+    overdue: z
+      .boolean()
+      .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
+    error: ShownFailure.nullable().meta(redacted),
+    tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
+    progress: StepProgress.nullable().meta({
+      description: "The last progress that a step of this run reported; null without a report.",
+    }),
+    run: z.int().meta({ description: "The number of the current run. The first run has the number 1, and each retry or undo adds 1." }),
+    undo: z.enum(["open", "done"]).nullable().meta({
+      description:
+        "`open` during an undo, also after the undo failed; `done` after it. A close keeps the value. A retry resets it to null.",
+    }),
+    undo_action: z.string().nullable().meta({ description: "The id of the action that began the undo; null without an undo." }),
+    accepted_at: timestamp,
+    updated_at: timestamp,
+  })
+  .meta({ id: "Instance" });
+export type Instance = z.infer<typeof Instance>;
+
+/** NULL for an instance that has ended or is being undone. */
+const WAITING_FOR = fragment(`
+  CASE WHEN undo IS NULL AND status IN ${BEGUN.fragment} THEN (
+    SELECT json_group_array(json_object('step', step, 'event_type', type, 'subject', subject, 'approval_id', approval_id, 'until', due_at))
+    FROM (
+      SELECT name AS step, type, subject, NULL AS approval_id, due_at FROM millrace_waits
+      WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL
+      UNION ALL
+      SELECT step, NULL, NULL, id, due_at FROM millrace_approvals
+        WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending'
+      LIMIT ${MOST_WAITS})) END`);
+
+/** True for an instance with a non-empty `waiting_for`. */
+export const IS_WAITING = fragment(`(undo IS NULL AND (
+  EXISTS (SELECT 1 FROM millrace_waits WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL)
+  OR EXISTS (SELECT 1 FROM millrace_approvals WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending')))`);
+
+const HELD = fragment(`CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment} END`);
+
+/** Columns for `instanceIn`. The column `last` contains the newest inbox entry; NULL for an instance without an entry. */
+export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
+    correlation_id, causation_id, subject, deliveries, error, run, accepted_at, updated_at, due_at, must_end_by, progress,
+    iif(undo IS NULL, NULL, iif(undone = 1, 'done', 'open')) AS undo, undo AS undo_action,
+    coalesce(envelope->'tags', '[]') AS tags,
+    ${IS_OVERDUE.fragment} AS overdue,
+    (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
+      FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,
+    coalesce(${WAITING_FOR.fragment}, '[]') AS waiting_for, ${HELD.fragment} AS held`);
+
+interface LastEntry {
+  step: string;
+  item: string;
+  failed: Failure | null;
+}
+
+/**
+ * The instance in a row of `INSTANCE_COLUMNS`. Its activity is read from the database alone, which records failed attempts only for the
+ * classes `lookup` and `once`, and a sleep only after the keeper has queried the platform.
+ */
+export function instanceIn(row: Row): Instance {
+  const last = row.last === null ? null : (JSON.parse(String(row.last)) as LastEntry);
+  const failed = ON_ITS_WAY.has(row.status as Instance["status"]) ? last?.failed : null;
+  const retrying = failed &&
+    last && { step: labelOf(last.step, last.item), attempt: failed.attempts, next_at: null, error: failed.message };
+  const sleeps = row.status === "waiting" && row.undo === null && row.waiting_for === "[]" && !retrying;
+  const { step: failedStep = null } = row.error === null ? {} : (JSON.parse(String(row.error)) as Failure);
+  return rowOf(Instance, {
+    ...row,
+    step: last?.step ?? (failedStep || null),
+    retrying: retrying ?? null,
+    sleeping: sleeps ? { step: null, until: null } : null,
+    progress: progressIn(row.progress).at(-1) ?? null,
+  });
+}
+
+/** The reports in the column `progress` of a row of `instances`, the newest last. */
+export function progressIn(column: unknown): StepProgress[] {
+  const names = Object.keys(StepProgress.shape);
+  const reports = typeof column === "string" ? Object.values<unknown[]>(JSON.parse(column)) : [];
+  return reports
+    .map((report) => rowOf(StepProgress, Object.fromEntries(names.map((name, place) => [name, report[place]]))))
+    .toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
+}
