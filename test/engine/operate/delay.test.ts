@@ -1,7 +1,11 @@
-import { expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { LabCall } from "../../probe/lab.ts";
+import { ProbeFollow } from "../../probe/messages.ts";
+import { blocked } from "../../probe/turns.ts";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";
 import { deliver, dieAt, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { theOperator } from "./bulk/bulk.ts";
 
 const in_s = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
 
@@ -27,11 +31,11 @@ async function delayed(more: object = { delay_seconds: 3600 }) {
   return { caller, id, did, act, arrives, due: async () => (await caller.get(`/v1/instances/${id}`)).body.due_at as string };
 }
 
-it("a command with run_at is due at that time; with a delay too, or beyond 12 hours, it is refused, and a past time is no delay", async () => {
+it("a command with run_at is due at that time; with a delay too, or beyond 365 days, it is refused, and a past time is no delay", async () => {
   const runAt = in_s(3600);
   const { caller, due } = await delayed({ run_at: runAt });
   expect(Math.abs(Date.parse(await due()) - Date.parse(runAt))).toBeLessThan(2000);
-  for (const more of [{ run_at: in_s(50_000) }, { run_at: runAt, delay_seconds: 1 }]) {
+  for (const more of [{ run_at: in_s(366 * 86_400) }, { run_at: runAt, delay_seconds: 1 }]) {
     await expect(ask(caller, async () => null, more)).rejects.toThrow('"path":"run_at"');
   }
   expect(await reaches(await ask(caller, async () => null, { run_at: in_s(-60) }), "complete")).toBe("complete");
@@ -109,9 +113,10 @@ it("A03 the keeper starts a released command once if the process dies after the 
   expect(did.times).toBe(1);
 });
 
-it("a command is not moved or released if it is due, cancelled, not delayed, or if the new time is not within 12 hours", async () => {
+it("a command is not moved or released if it is due, cancelled, not delayed, or if the new time is not within 365 days", async () => {
   const { id, did, act, arrives } = await delayed();
-  for (const run_at of [in_s(-1), in_s(50_000)]) expect((await act("move", { run_at })).body.detail).toContain("within the next 12 hours");
+  for (const run_at of [in_s(-1), in_s(366 * 86_400)])
+    expect((await act("move", { run_at })).body.detail).toContain("within the next 365 days");
   await probeEnv.DB.prepare("UPDATE millrace_instances SET due_at = 1 WHERE id = ?1").bind(id).run();
   expect((await act("move", { run_at: in_s(60) })).body.detail).toContain("is due: it is just being started");
   const cancelled = await delayed();
@@ -122,4 +127,91 @@ it("a command is not moved or released if it is due, cancelled, not delayed, or 
   await arrives();
   expect(await reaches(id, "complete")).toBe("complete");
   expect([did.times, cancelled.did.times]).toEqual([1, 0]);
+});
+
+describe("A command that is due in more than 12 hours, the limit of a queue", () => {
+  /** Moves the clock of a row behind its due time, and lets the keeper work until the instance has ended. */
+  const comesDue = async (id: string) => {
+    await keeperRound();
+    expect(await statusOf(id)).toBe("accepted");
+    await probeEnv.DB.prepare("UPDATE millrace_instances SET due_at = 1, check_at = 1 WHERE id = ?1").bind(id).run();
+    await until(
+      async () => {
+        await keeperRound();
+        return statusOf(id);
+      },
+      (status) => status === "complete",
+    );
+  };
+
+  it("is not sent to its queue, and the keeper starts it once when it is due", async () => {
+    const sent = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS), "sendBatch");
+    onTestFinished(() => sent.mockRestore());
+    const { id, did, due, arrives } = await delayed({ run_at: in_s(3 * 86_400) });
+    expect(sent.mock.calls.filter(([messages]) => JSON.stringify(messages).includes(id))).toEqual([]);
+    const [row] = await rows<{ check_at: number }>("SELECT check_at FROM millrace_instances WHERE id = ?1", id);
+    expect(row?.check_at).toBe(Date.parse(await due()));
+    await comesDue(id);
+    await arrives();
+    expect(did.times).toBe(1);
+  });
+
+  it("A03 is started once, although the process died after the commit", async () => {
+    const caller = await asking();
+    const did = { times: 0 };
+    const code = ({ step }: LabCall) => step.commit("work", () => ({ output: ++did.times }));
+    dieAt("A03 accept committed, not enqueued");
+    await expect(ask(caller, code, { delay_seconds: 2 * 86_400 })).rejects.toThrow();
+    const [row] = await rows<{ id: string }>("SELECT id FROM millrace_instances WHERE tenant_id = ?1", caller.tenantId);
+    await comesDue(row?.id ?? "");
+    expect(did.times).toBe(1);
+  });
+
+  it("is moved beyond 12 hours and back, and its first message does not start it", async () => {
+    const { id, did, act, arrives, due } = await delayed();
+    const runAt = in_s(200 * 86_400);
+    expect((await act("move", { run_at: runAt })).status).toBe(202);
+    expect(await due()).toBe(runAt);
+    await arrives();
+    expect(await statusOf(id)).toBe("accepted");
+    expect((await act("move", { run_at: in_s(1) })).status).toBe(202);
+    expect(await reaches(id, "complete")).toBe("complete");
+    expect(did.times).toBe(1);
+  });
+
+  it("is refused in a lane", async () => {
+    const { post } = await asking();
+    const command = { type: blocked.command.type, payload: { key: "a", name: "a" }, run_at: in_s(86_400) };
+    const { status, body } = await post("/v1/commands", command);
+    expect([status, body.issues?.[0]?.message]).toEqual([422, expect.stringContaining("12 hours from now, the limit of a lane")]);
+  });
+});
+
+it("a deadline of the workflow counts from the due time of a delayed command", async () => {
+  const { post, get, tenantId } = await asking();
+  const { body } = await post("/v1/commands", { type: ProbeFollow.type, payload: { name: tenantId, step: "x" }, delay_seconds: 86_400 });
+  const { due_at, must_end_by } = (await get(`/v1/instances/${body.instance_id}`)).body;
+  expect(Date.parse(must_end_by)).toBeGreaterThan(Date.parse(due_at));
+});
+
+it("bulk actions move and release the delayed commands of a filter, and no command that is due", async () => {
+  const caller = await asking();
+  const { tenantId } = caller;
+  const { start, over, ask: asks } = await theOperator(["read", "operate"], tenantId);
+  const did = { times: 0 };
+  const work = ({ step }: LabCall) => step.commit("work", () => ({ output: ++did.times }));
+  const ids = [await ask(caller, work, { delay_seconds: 3600 }), await ask(caller, work, { delay_seconds: 7200 })];
+  await reaches(await ask(caller, async () => null), "complete");
+  expect((await start({ verb: "move", filter: {} })).body).toMatchObject({ issues: [{ path: "run_at" }] });
+  expect((await start({ verb: "release", filter: {}, run_at: in_s(60) })).body).toMatchObject({ issues: [{ path: "run_at" }] });
+  const runAt = in_s(30 * 86_400);
+  expect((await start({ verb: "move", filter: {}, run_at: runAt, dry_run: true })).body).toMatchObject({ matched: 2 });
+  const { body: moved } = await start({ verb: "move", filter: { workflow: "lab" }, run_at: runAt });
+  expect(await over(moved.id)).toMatchObject({ state: "complete", done: 2, run_at: runAt });
+  const dues = await Promise.all(ids.map(async (id) => (await asks<{ due_at: string }>(`/v1/instances/${id}`)).body.due_at));
+  expect(dues).toEqual([runAt, runAt]);
+  const { body: released } = await start({ verb: "release", filter: {} });
+  expect(await over(released.id)).toMatchObject({ state: "complete", matched: 2, done: 2 });
+  for (const id of ids) expect(await reaches(id, "complete")).toBe("complete");
+  expect(did.times).toBe(2);
 });

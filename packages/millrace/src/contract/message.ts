@@ -231,10 +231,10 @@ function wrongInType(type: unknown): string {
   return type.includes(".") ? "has a part in its type that begins with no letter" : "has no dot in its type";
 }
 
-/** Validates a delay in whole seconds. Errors: `invalid_payload` for an invalid number, or more than 12 hours. */
-export function checkedDelay(seconds: number): number {
-  if (typeof seconds === "number" && seconds >= 0 && seconds <= MAX_DELAY_SECONDS) return Math.ceil(seconds);
-  const message = `must be 0 to ${MAX_DELAY_SECONDS} seconds (12 hours)`;
+/** Validates a delay in whole seconds. Errors: `invalid_payload` for an invalid number, or more than `most`, by default 12 hours. */
+export function checkedDelay(seconds: number, most: number = MAX_DELAY_SECONDS): number {
+  if (typeof seconds === "number" && seconds >= 0 && seconds <= most) return Math.ceil(seconds);
+  const message = `must be 0 to ${most} seconds (${most === MAX_DELAY_SECONDS ? "12 hours" : "365 days"})`;
   throw new MillraceError("invalid_payload", `delaySeconds ${message}; it is ${shortened(String(seconds), 40)}.`, {
     issues: [{ path: "delay_seconds", message }],
   });

@@ -45,6 +45,11 @@ export interface QueueOptions {
 
 /** The platform's maximum delivery delay: 12 hours. */
 export const MAX_DELAY_SECONDS = 43_200;
+/**
+ * The maximum delay of an accepted command: 365 days. The engine sends no message for a command that is due after `MAX_DELAY_SECONDS`. The
+ * keeper starts the command when it is due.
+ */
+export const MAX_DUE_SECONDS = 31_536_000;
 
 /** The platform's maximum length of a queue name, less the suffix of its dead-letter queue. */
 const MAX_NAME = 63 - "-dlq".length;

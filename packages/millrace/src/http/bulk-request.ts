@@ -28,7 +28,7 @@ export const bulkSchema = reasoned.extend({
     }),
   filter: z.record(z.string(), z.unknown()).optional().meta({
     description:
-      "Selects items that exist when the request arrives; `{}` selects all. Fields for instances: `status` (default `errored` for `retry` and `close`, `paused` for `resume`; otherwise required), `workflow`, `subject`, `correlation`, `tag`, `since`, `until`, and for instances that may be errored also `cause`, `undone`. Fields for dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`. Fields for unknown outcomes (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
+      "Selects items that exist when the request arrives; `{}` selects all. Fields for instances: `status` (default `errored` for `retry` and `close`, `paused` for `resume`, `accepted` for `move` and `release`; otherwise required), `workflow`, `subject`, `correlation`, `tag`, `since`, `until`, and for instances that may be errored also `cause`, `undone`. Fields for dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`. Fields for unknown outcomes (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
   }),
   ids: z
     .array(z.string().regex(/^[A-Za-z0-9_-]{1,4000}$/, "must be an id"))
@@ -40,6 +40,7 @@ export const bulkSchema = reasoned.extend({
     .boolean()
     .optional()
     .meta({ description: "For `cancel`: true undoes the effects of the instances where possible, false keeps them. Default true." }),
+  run_at: z.iso.datetime({ offset: true }).optional().meta({ description: "For `move`: the new due time of the delayed commands." }),
   at_most: z.int().min(1).max(MAX_MATCHED).optional().meta({
     description:
       "The highest number of items, such as the count of a dry run. If more items match, the request is refused. Default 100,000.",

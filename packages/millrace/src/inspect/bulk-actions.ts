@@ -38,6 +38,7 @@ export const BulkAction = z.object({
     description:
       "True: the bulk action undoes the effects of its instances where possible. False: it keeps them. Null for a verb without undo.",
   }),
+  run_at: timestamp.nullable().meta({ description: "For `move`: the new due time. Null for other verbs." }),
   matched: z.int().meta({ description: "The number of items, fixed at `created_at`: the sum of done, skipped, failed and left." }),
   done: z.int(),
   skipped: z.int().meta({
@@ -91,7 +92,7 @@ const COLUMNS = fragment(`b.id, b.verb, iif(${STOPS.fragment}, 'stopped', b.stat
   iif(${STOPS.fragment}, printf('The bulk action has stopped, because the instance that executes it is %s (GET /v1/instances/%s has the reason). '
     || 'Completed items are kept. A resume continues with the remaining items.', coalesce(i.status, 'missing'), b.instance_id), b.why) AS why,
   b.asked, b.asked->'filter' AS filter, b.asked->'ramp' AS ramp, b.asked->>'ratePerSecond' AS rate_per_second,
-  b.asked->>'stopAtErrorRate' AS stop_at_error_rate, b.asked->>'settleWithinSeconds' AS settle_within_seconds, b.asked->>'undo' AS undo,
+  b.asked->>'stopAtErrorRate' AS stop_at_error_rate, b.asked->>'settleWithinSeconds' AS settle_within_seconds, b.asked->>'undo' AS undo, b.asked->>'run_at' AS run_at,
   b.matched, b.done, b.skipped, b.failed, b.matched - b.done - b.skipped - b.failed AS left, b.looked,
   json_object('from', b.stage_from, 'skipped', b.stage_skipped, 'failed', b.stage_failed) AS stage, b.pass, b.instance_id, b.fingerprint,
   b.created_at, b.updated_at, iif(${STOPS.fragment}, b.updated_at, b.ended_at) AS ended_at`);

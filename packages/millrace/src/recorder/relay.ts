@@ -1,7 +1,7 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { laneIn } from "../contract/queue.ts";
+import { laneIn, MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { sendInLanes } from "../lanes/relay.ts";
 import { count } from "../observe/metrics/count.ts";
@@ -25,9 +25,11 @@ export interface SendFailure {
  * Sends messages in as few calls as possible. The messages of a refused call are sent again in two halves, so that one refused message does
  * not block other messages. A call to an overloaded queue is not repeated. The function never throws. Unsent messages remain in the outbox,
  * and the keeper sends them.
+ * A message with a delay above the limit of a queue is not sent, because the keeper starts its command.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
-  const groups = Map.groupBy(messages, (message) => message.queue);
+  const now = messages.filter(({ delaySeconds }) => delaySeconds <= MAX_DELAY_SECONDS);
+  const groups = Map.groupBy(now, (message) => message.queue);
   return (await Promise.all([...groups].map(([queue, group]) => sendAll(env, queue, group)))).flat();
 }
 

@@ -21,8 +21,9 @@ export interface BulkAsked {
   readonly ratePerSecond: number;
   readonly stopAtErrorRate: number;
   readonly settleWithinSeconds: number;
-  /** False if the completed effects of the instances remain. Undefined for a verb that undoes nothing. */
+  /** See `BulkOptions`. */
   readonly undo?: boolean;
+  readonly run_at?: string;
 }
 
 export interface NewBulk {

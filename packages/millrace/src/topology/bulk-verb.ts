@@ -4,6 +4,14 @@ import type { Issue } from "../contract/errors.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { Operator } from "../store/actions.ts";
 
+/** Options of a bulk action that only some verbs read. */
+export interface BulkOptions {
+  /** If false, completed effects remain. Default: true. */
+  readonly undo?: boolean | undefined;
+  /** The new due time of delayed commands. */
+  readonly run_at?: string | undefined;
+}
+
 /** The arguments of a bulk action's functions. */
 export interface BulkCallOf<Known> {
   readonly env: EngineEnv;
@@ -15,8 +23,8 @@ export interface BulkCallOf<Known> {
   readonly by: Operator;
   /** The operator's reason, for the audit. */
   readonly reason: string;
-  /** False if completed effects remain. The value can be false only for a verb with `takesBack`, and is true for all other verbs. */
-  readonly undo: boolean;
+  /** The options of the request. Only a verb that `needs` an option gets this option. */
+  readonly options: BulkOptions;
   /** The id of the bulk action; null for a dry run. */
   readonly bulkId: string | null;
 }
@@ -63,8 +71,8 @@ export interface BulkVerbOf<Filter, Known> {
    * By default a dry run shows no groups.
    */
   readonly parts?: (call: BulkCallOf<Known>, things: Statement) => Promise<readonly BulkPart[]>;
-  /** True if the verb undoes completed effects, unless a request has `undo: false`. Default false. */
-  readonly takesBack?: boolean;
+  /** The option of a request that the verb reads. A request with another option is refused. */
+  readonly needs?: keyof BulkOptions;
   /** The scope that a token needs for this bulk action. Default `operate`. */
   readonly scope?: string;
   /** The schema of a request's filter, which selects items. */

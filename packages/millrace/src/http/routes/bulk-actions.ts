@@ -49,7 +49,7 @@ const start = createRoute({
   command: "bulk-actions start",
   summary: "Start a bulk action",
   description: [
-    "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
+    "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances, `move` and `release` for delayed commands; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
     "After each stage it waits until the started items have ended. It stops if too many items of a stage fail. A dry run only counts the matches.",
   ].join("\n\n"),
   ...needs("operate"),

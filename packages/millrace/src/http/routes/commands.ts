@@ -6,7 +6,7 @@ import { chosenName } from "../../contract/chosen-name.ts";
 import { tagsSchema } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { MAX_DELAY_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
+import { MAX_DUE_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
 import { acceptCommand, acceptCommands, PRIORITIES, type UntypedRequest } from "../../intake/accept/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "../accepted.ts";
@@ -53,9 +53,10 @@ export const commandSchema = z.strictObject({
       "Texts by which instances are found, in addition to the tags that the command derives from its payload: at most 10 together.",
     examples: [["customer:acme"]],
   }),
-  delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
+  delay_seconds: z.int().min(0).max(MAX_DUE_SECONDS).optional(),
   run_at: z.iso.datetime({ offset: true }).optional().meta({
-    description: "The time to start at, instead of a delay: at most 12 hours from now, in whole seconds. A past time is no delay.",
+    description:
+      "The time to start at, instead of a delay: at most 365 days from now (12 hours on a lane), in whole seconds. A past time is no delay.",
   }),
   priority: z.enum(PRIORITIES).optional().meta({
     description: "`high` starts before all waiting commands of the queue, `low` after them. Refused if the queue has no priorities.",

@@ -5,7 +5,7 @@ import { assertDeclared } from "../../contract/declared.ts";
 import { codeOf, MillraceError } from "../../contract/errors.ts";
 import { digest, fingerprintOf, instanceId } from "../../contract/ids.ts";
 import { assertKnownFields, type CommandDefinition, checkedDelay, type DraftOptions, decodePayload } from "../../contract/message.ts";
-import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition, queueFor } from "../../contract/queue.ts";
+import { laneIn, MAX_DELAY_SECONDS, MAX_DUE_SECONDS, type QueueDefinition, queueFor } from "../../contract/queue.ts";
 import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { checkedTenant } from "../../contract/tenant.ts";
 import { nextHop } from "../../contract/trace.ts";
@@ -29,8 +29,8 @@ interface RequestOptions extends DraftOptions, AskedEnd {
   correlationId?: string | undefined;
   causationId?: string | undefined;
   /**
-   * The start time, as an alternative to a delay. The format is ISO 8601 with an offset, and the time is at most 12 hours from now. A past
-   * time means no delay.
+   * The start time, as an alternative to a delay. The format is ISO 8601 with an offset, and the time is at most 365 days from now, or 12
+   * hours for a command of a lane. A past time means no delay.
    */
   runAt?: string | undefined;
   /** The caller's W3C trace context. If the context is missing or invalid, a new trace begins. */
@@ -326,24 +326,25 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   return { ...acceptance(workflow, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
-function delayUntil(runAt: string, delaySeconds: number | undefined): number {
+function delayUntil(runAt: string, delaySeconds: number | undefined, most: number): number {
   const seconds = Math.ceil(Math.max(0, Date.parse(runAt) - Date.now()) / 1000);
-  if (delaySeconds === undefined && seconds <= MAX_DELAY_SECONDS) return seconds;
-  const message =
-    delaySeconds === undefined ? "must be a time with an offset, at most 12 hours from now" : "excludes a delay: remove one of them";
+  if (delaySeconds === undefined && seconds <= most) return seconds;
+  const longest = most === MAX_DELAY_SECONDS ? "12 hours from now, the limit of a lane" : "365 days from now";
+  const message = delaySeconds === undefined ? `must be a time with an offset, at most ${longest}` : "excludes a delay: remove one of them";
   throw new MillraceError("invalid_payload", `The time to start at ${message}.`, { issues: [{ path: "run_at", message }] });
 }
 
 /** The delay and the priority of a command. Errors: `invalid_payload` for a combination that the command's queue does not support. */
 function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds, runAt, priority = "normal" }: UntypedRequest) {
-  const delay = runAt === undefined ? checkedDelay(delaySeconds ?? 0) : delayUntil(runAt, delaySeconds);
+  const most = laneIn(queue.name) === undefined ? MAX_DUE_SECONDS : MAX_DELAY_SECONDS;
+  const delay = runAt === undefined ? checkedDelay(delaySeconds ?? 0, most) : delayUntil(runAt, delaySeconds, most);
   if (priority === "normal") return { goesAhead: false, delaySeconds: delay };
   const declared = catalog.consumers.find((consumer) => consumer.queue.name === queue.name)?.priority;
   const refuse = (message: string): never => {
     throw new MillraceError("invalid_payload", `The priority ${message}.`, { issues: [{ path: "priority", message }] });
   };
   if (declared === undefined) return refuse(`is not supported: the queue ${laneIn(queue.name) ?? queue.name} has no priorities; remove it`);
-  if (priority === "low") return { goesAhead: false, delaySeconds: checkedDelay(delay + declared.lowMs / 1000) };
+  if (priority === "low") return { goesAhead: false, delaySeconds: checkedDelay(delay + declared.lowMs / 1000, most) };
   if (delay > 0) return refuse('"high" cannot have a delay: remove one of the two');
   return { goesAhead: true, delaySeconds: 0 };
 }

@@ -1,4 +1,5 @@
 import { among, sql } from "../../contract/sql.ts";
+import { andStands, type StandingName } from "../../inspect/standing.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
@@ -16,27 +17,27 @@ export const INSTANCE_VERBS: readonly AnyBulkVerb[] = Object.values<InstanceAct>
 
 function ofMany({ verb, bulk, plan, act }: InstanceAct): AnyBulkVerb[] {
   if (bulk === undefined) return [];
-  const { from, usual, takesBack, runs = false, follows } = bulk;
-  const asked = ({ env, catalog, by, reason, undo }: BulkCall) => ({
+  const { from, usual, standing, needs, given, runs = false, follows } = bulk;
+  const asked = ({ env, catalog, by, reason, options }: BulkCall) => ({
     env,
     catalog,
     by,
-    given: { ...(takesBack?.(undo) as object), reason },
+    given: { ...(given?.(options) as object), reason },
   });
   return [
     defineBulkVerb({
       name: verb,
       noun: "instances",
       filter: instanceFilter(from, usual),
-      members: instanceMembers,
+      members: (by, filter) => instanceMembers(by, filter, standing),
       unknown: unknownOfInstances,
-      takesBack: takesBack !== undefined,
+      ...(needs && { needs }),
       async act(call, id) {
         await act(asked(call), id);
         return { changed: true };
       },
       refusal: async (call, id) => (await plan(asked(call), id)).refused,
-      isSpent: async (call, id) => !(await isIn(call, id, from)),
+      isSpent: async (call, id) => !(await isIn(call, id, from, standing)),
       ...(runs && { outcomes: ends }),
       ...(follows && { follows }),
     }),
@@ -63,10 +64,10 @@ function pairOf(id: string, outcome: Outcome | undefined): [string, Outcome][] {
   return outcome === undefined ? [] : [[id, outcome]];
 }
 
-async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[]): Promise<boolean> {
+async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[], standing?: StandingName): Promise<boolean> {
   const found = await query(
     env.DB,
-    sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)}`,
+    sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)} ${andStands(standing)}`,
   );
   return found.length > 0;
 }

@@ -10,7 +10,7 @@ import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
 import { freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
-import type { BulkPart } from "../../topology/bulk-verb.ts";
+import type { BulkOptions, BulkPart } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
@@ -18,13 +18,11 @@ import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS,
 import { assertMayAct, bulkVerb } from "./verbs.ts";
 
 /** A request for a bulk action. The request selects items by a filter of the verb, or by ids. */
-export interface BulkRequest {
+export interface BulkRequest extends BulkOptions {
   verb: string;
   filter?: unknown;
   ids?: readonly string[] | undefined;
   reason: string;
-  /** If false, a verb that normally undoes effects keeps the effects of the instances. Default: true. */
-  undo?: boolean | undefined;
   /** Maximum number of items; default: the limit of a bulk action. */
   atMost?: number | undefined;
   /** Number of items in each of the first stages. One more stage contains the remaining items. */
@@ -68,8 +66,8 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
   return { matched, sample, stages, parts, follows: follows ?? null };
 }
 
-function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo = true }: BulkRequest): BulkCall {
-  return { env, catalog, by: operatorOf(by), reason, undo, bulkId: null };
+function callOf(env: EngineEnv, catalog: Catalog, by: Asker, { reason, undo, run_at }: BulkRequest): BulkCall {
+  return { env, catalog, by: operatorOf(by), reason, options: { undo, run_at }, bulkId: null };
 }
 
 async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise<string | null> {
@@ -116,7 +114,7 @@ export async function startBulk(
     target: id,
     instanceId: null,
     reason: request.reason,
-    detail: { verb: verb.name, filter: asked.filter, ids: asked.ids, ...(verb.takesBack && { undo: request.undo ?? true }) },
+    detail: { verb: verb.name, filter: asked.filter, ids: asked.ids, ...optionOf(verb, request) },
   };
   const operator = operatorOf(by);
   const place = { tenantId, id };
@@ -187,9 +185,10 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   assertCarriedOut(catalog);
   const verb = bulkVerb(catalog, request.verb);
   assertMayAct(by, verb);
-  if (request.undo !== undefined && !verb.takesBack) {
-    throw refused("undo", `does not apply to \`${verb.name}\`, which undoes no effects: remove the field`);
+  for (const option of ["undo", "run_at"] as const) {
+    if (request[option] !== undefined && verb.needs !== option) throw refused(option, `does not apply to \`${verb.name}\`: remove it`);
   }
+  if (verb.needs === "run_at" && request.run_at === undefined) throw refused("run_at", "is missing: send the new due time");
   if (request.filter === undefined && request.ids === undefined) {
     throw refused("filter", "is missing: send a filter, or `ids` instead");
   }
@@ -205,9 +204,13 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
     ratePerSecond: request.ratePerSecond ?? DEFAULT_RATE,
     stopAtErrorRate: request.stopAtErrorRate ?? DEFAULT_ERROR_RATE,
     settleWithinSeconds: request.settleWithinSeconds ?? DEFAULT_SETTLE_SECONDS,
-    ...(verb.takesBack && { undo: request.undo ?? true }),
+    ...optionOf(verb, request),
   };
   return { verb, ids, asked, members: ids ? NOTHING : verb.members(operatorOf(by), filter) };
+}
+
+function optionOf({ needs }: AnyBulkVerb, { undo = true, run_at }: BulkOptions) {
+  return needs === "undo" ? { undo } : needs === "run_at" && run_at !== undefined ? { run_at: new Date(run_at).toISOString() } : {};
 }
 
 const NOTHING = sql`SELECT NULL AS id, 0 AS at WHERE false`;

@@ -142,8 +142,8 @@ async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code
   return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
 }
 
-function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo = true } }: StoredBulk) {
-  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, undo, bulkId } };
+function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo, run_at } }: StoredBulk) {
+  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, options: { undo, run_at }, bulkId } };
 }
 
 /**

@@ -4,10 +4,12 @@ import type { PointAround } from "../../contract/crash-points.ts";
 import type { EngineCode } from "../../contract/errors.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { getInstance } from "../../inspect/instances.ts";
+import type { StandingName } from "../../inspect/standing.ts";
 import { type Action, actionIdOf, type Operator } from "../../store/actions.ts";
 import type { Part } from "../../store/d1/named.ts";
 import type { Row } from "../../store/d1/retry.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
+import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { BulkVerb } from "../../topology/define-bulk-verb.ts";
 import { perform } from "../act.ts";
@@ -65,8 +67,11 @@ interface OfMany<Given> {
   readonly from: readonly InstanceStatus[];
   /** The status that a filter without a status selects. If this field is omitted, a filter must name a status. */
   readonly usual?: InstanceStatus;
-  /** For an act that undoes effects: returns the act's body for the option `undo` of the bulk action. */
-  readonly takesBack?: (undo: boolean) => Given;
+  /** Selects only instances with this activity. */
+  readonly standing?: StandingName;
+  /** The option of the bulk action that the act reads, and the act's body for that option. */
+  readonly needs?: keyof BulkOptions;
+  readonly given?: (options: BulkOptions) => Given;
   /** True if an instance runs because of the act. Then a later failure of the instance counts as a failure of the bulk action's item. */
   readonly runs?: boolean;
   readonly follows?: NonNullable<BulkVerb["follows"]>;

@@ -59,9 +59,10 @@ export const cancel = instanceAct({
   },
   bulk: {
     from: UNDER_WAY.values,
-    takesBack: (undo) => ({ undo }),
+    needs: "undo",
+    given: ({ undo = true }) => ({ undo }),
     runs: true,
-    follows: async ({ undo }) => (undo ? MANY_TAKEN_BACK : MANY_STAND),
+    follows: async ({ options: { undo = true } }) => (undo ? MANY_TAKEN_BACK : MANY_STAND),
   },
 });
 

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { crashPoint } from "../../contract/crash-points.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { messageId } from "../../contract/ids.ts";
-import { laneIn, MAX_DELAY_SECONDS } from "../../contract/queue.ts";
+import { laneIn, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { iso } from "../../contract/row.ts";
 import { sql } from "../../contract/sql.ts";
 import { relay } from "../../recorder/relay.ts";
@@ -60,19 +60,20 @@ export const move = instanceAct({
   description: "Only before the command is due. Moved again, it starts at the last of these times.",
   accepted: "It is moved",
   body: {
-    run_at: z.iso.datetime({ offset: true }).meta({ description: "The new time to start at: at most 12 hours from now." }),
+    run_at: z.iso.datetime({ offset: true }).meta({ description: "The new time to start at: at most 365 days from now." }),
   },
   answer: {},
   read: readMessage,
   refused(call, message) {
     const inMs = Date.parse(call.given.run_at) - Date.now();
-    const isInTime = inMs > 0 && inMs <= MAX_DELAY_SECONDS * 1000;
+    const isInTime = inMs > 0 && inMs <= MAX_DUE_SECONDS * 1000;
     return (
-      whyNotDelayed(call, message) ?? (isInTime ? null : "The new time must be within the next 12 hours. To start it now, release it.")
+      whyNotDelayed(call, message) ?? (isInTime ? null : "The new time must be within the next 365 days. To start it now, release it.")
     );
   },
   plan: async ({ given }) => ({ follows: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
   change: (call, message) => changed(call, message, Date.parse(call.given.run_at)),
+  bulk: { from: ["accepted"], usual: "accepted", standing: "delayed", given: ({ run_at = "" }) => ({ run_at }), needs: "run_at" },
 });
 
 /** Starts a delayed command now. Refused if the command is already due. */
@@ -88,4 +89,5 @@ export const release = instanceAct({
   refused: whyNotDelayed,
   plan: async () => ({ follows: "The command starts now, in its queue.", effects: [] }),
   change: (call, message) => changed(call, message, null),
+  bulk: { from: ["accepted"], usual: "accepted", standing: "delayed" },
 });

@@ -1,7 +1,7 @@
 import type { Envelope } from "../../contract/envelope.ts";
 import { messageOf } from "../../contract/errors.ts";
 import { CLOCKS_APART_MS, KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
-import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
+import { MAX_DELAY_SECONDS, MAX_DUE_SECONDS } from "../../contract/queue.ts";
 import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
 import { pauseOf } from "../pauses.ts";
@@ -38,7 +38,7 @@ const ID = fragment("value->>'id'");
 const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
-    coalesce(value->>'mustEndBy', ${now.fragment} + (value->>'deadlineMs')),
+    coalesce(value->>'mustEndBy', ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000 + (value->>'deadlineMs')),
     iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed')`);
 
 /** True while the workflow or queue of the row is paused. */
@@ -63,7 +63,8 @@ export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
     WITH given AS MATERIALIZED (SELECT value FROM json_each(${rows}))
     INSERT INTO millrace_instances (${COLUMNS}, due_at)
-    SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS},
+    SELECT ${ROWS}, 'accepted', 1, ${now}, ${now},
+      ${now} + (value->>'delaySeconds') * 1000 + iif(value->>'delaySeconds' > ${MAX_DELAY_SECONDS}, 0, ${KEEPER_PATIENCE_MS}),
       iif(value->>'delaySeconds' > 0, ${now} + (value->>'delaySeconds') * 1000, NULL)
     FROM given WHERE NOT ${isPruned(ID)}
       ${provided === undefined ? sql`` : sql`AND ${provided}`}
@@ -107,15 +108,15 @@ export function takeIn(rows: string): Statement {
 }
 
 /**
- * Changes the due time of a delayed command that has not started. The new due time is at most 12 hours after the present. Null means that
- * the command is due now.
+ * Changes the due time of a delayed command that has not started. The new due time is at most 365 days after the present. Null means that
+ * the command is due now. Without a message in a queue, the keeper checks the command when it is due.
  */
 export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: number | null): Statement {
   const due = at === null ? now : sql`${at}`;
   return sql`
-    UPDATE millrace_instances SET due_at = ${due}, check_at = ${due} + ${KEEPER_PATIENCE_MS}, updated_at = ${now}
+    UPDATE millrace_instances SET due_at = ${due}, check_at = ${due} + iif(${due} > ${now} + ${MAX_DELAY_SECONDS * 1000}, 0, ${KEEPER_PATIENCE_MS}), updated_at = ${now}
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'accepted' AND undo IS NULL AND due_at > ${now}
-      AND ${due} BETWEEN ${now} AND ${now} + ${MAX_DELAY_SECONDS * 1000}`;
+      AND ${due} BETWEEN ${now} AND ${now} + ${MAX_DUE_SECONDS * 1000}`;
 }
 
 /**
