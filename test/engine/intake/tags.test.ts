@@ -1,9 +1,11 @@
 import { env } from "cloudflare:workers";
+import { notRetryable } from "millrace";
 import { erasure, instances } from "millrace/operate";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
+import type { LabCall } from "../../probe/lab.ts";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";
-import { fresh, probeEnv, reaches, retentionPass, rows, withKeeperAtRest } from "../harness.ts";
+import { dieAt, fresh, probeEnv, reaches, retentionPass, rows, until, withKeeperAtRest } from "../harness.ts";
 import { countRows } from "../observe/cost/counted.ts";
 
 const nothing = async () => null;
@@ -95,4 +97,99 @@ it("a bulk action selects by a tag", async () => {
   await reaches(failed, "errored");
   const { body } = await caller.post("/v1/bulk-actions", { verb: "retry", filter: { tag: "a" }, reason: "fixed", dry_run: true });
   expect(body).toMatchObject({ matched: 1, sample: [{ id: failed }] });
+});
+
+describe.each(["platform", "lean"] as const)("Tags that the code adds, with steps in the mode %s,", (steps) => {
+  it("are written with the next record, without a write of their own, and a replay adds none", async () => {
+    const caller = await asking();
+    const { of } = countRows();
+    const tagged = /json_set\(envelope, '\$\.tags'/;
+    const id = await ask(
+      caller,
+      async ({ step }) => {
+        step.tag("order:7", "given");
+        await step.commit("first", () => ({}), { steps });
+        await step.commit("second", () => ({ output: step.tag("late") }), { steps });
+        await step.sleep("nap", 10);
+        step.tag("order:7");
+        await step.commit("third", () => ({}), { steps });
+      },
+      { tags: ["given"] },
+    );
+    expect(await reaches(id, "complete")).toBe("complete");
+    expect((await caller.get(`/v1/instances/${id}`)).body.tags).toEqual(["given", "order:7", "late"]);
+    expect(await tagsOf(id)).toEqual(["given", "late", "order:7"]);
+    // Each of the two records with new tags writes the row of the instance and a row per new tag.
+    expect(of(tagged)).toBe(4);
+    const listed = async (by: typeof caller) => (await by.get("/v1/instances?tag=order:7")).body.items.map((one: { id: string }) => one.id);
+    expect(await listed(caller)).toEqual([id]);
+    expect(await listed(await asking())).toEqual([]);
+  });
+
+  it("are stored with the end of a run, also of one that fails, while a run sleeps, and by a read", async () => {
+    const caller = await asking();
+    const shown = async (id: string) => (await caller.get(`/v1/instances/${id}`)).body.tags;
+    const ended = await ask(caller, async ({ step }) => {
+      await step.commit("work", () => ({}), { steps });
+      step.tag("ended");
+    });
+    expect(await reaches(ended, "complete")).toBe("complete");
+    expect(await shown(ended)).toEqual(["ended"]);
+    const failed = await ask(caller, async ({ step }) => {
+      step.tag("failed");
+      throw new Error("no");
+    });
+    expect(await reaches(failed, "errored")).toBe("errored");
+    expect(await shown(failed)).toEqual(["failed"]);
+    const asleep = await ask(caller, async ({ step }) => {
+      step.tag("asleep");
+      await step.sleep("long", "1 day");
+    });
+    const tags = await until<string[]>(
+      () => shown(asleep),
+      (stored) => stored.length > 0,
+    );
+    expect(tags).toEqual(["asleep"]);
+    const read = await ask(caller, async ({ step }) => {
+      await step.read("look", async () => step.tag("read"));
+      await step.sleep("nap", 10);
+    });
+    expect(await reaches(read, "complete")).toBe("complete");
+    expect(await shown(read)).toEqual(["read"]);
+  });
+
+  it("are stored once if the process dies around the record, and stay after a retry and an undo", async () => {
+    for (const point of ["W06 about to record", "W05 recorded, step result lost"] as const) {
+      const caller = await asking();
+      const state = { broken: true };
+      const code = async ({ step }: LabCall) => {
+        step.tag("a", "b");
+        await step.commit("work", () => ({}), { steps, undo: () => ({}) });
+        await step.commit("fails", () => {
+          if (state.broken) throw notRetryable("broken");
+          return {};
+        });
+      };
+      const id = await ask(caller, code, { delay_seconds: 3600 });
+      dieAt(point, [id]);
+      await caller.post(`/v1/instances/${id}/release`, { reason: "now" });
+      expect(await reaches(id, "errored")).toBe("errored");
+      state.broken = false;
+      await caller.post(`/v1/instances/${id}/retry`, { reason: "fixed" });
+      expect(await reaches(id, "complete")).toBe("complete");
+      await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" });
+      expect(await reaches(id, "terminated")).toBe("terminated");
+      expect(await tagsOf(id), point).toEqual(["a", "b"]);
+    }
+  });
+});
+
+it("more than ten tags of an instance, and an invalid tag, fail the run with the reason", async () => {
+  const caller = await asking();
+  for (const tags of [Array.from({ length: 10 }, (_, n) => `${n}`), ["a\nb"], ["x".repeat(65)]]) {
+    const id = await ask(caller, async ({ step }) => step.tag(...tags), { tags: ["given"] });
+    expect(await reaches(id, "errored", "complete"), JSON.stringify(tags)).toBe("errored");
+    const { error, tags: stored } = (await caller.get(`/v1/instances/${id}`)).body;
+    expect([error.code, stored]).toEqual(["config_invalid", ["given"]]);
+  }
 });

@@ -23,7 +23,7 @@ const name = (max: number) =>
 
 export const subjectSchema = name(500);
 
-const MAX_TAGS = 10;
+export const MAX_TAGS = 10;
 const MAX_TAG_CHARACTERS = 64;
 
 /** The tags of an instance. Each tag is displayed unchanged, so that two different tags never look the same. */

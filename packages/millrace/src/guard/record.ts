@@ -27,7 +27,8 @@ export async function record<Output>(
   const messages = await addressEmitted(pass.env, pass.envelope, pass.workflow, attempt.key, emit);
   await crashPoint("W06 about to record", pass.instanceId);
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
-  const outcome = { ...packed, statements, messages, error };
+  const { newTags: tags } = pass;
+  const outcome = { ...packed, statements, messages, error, ...(tags.length > 0 && { tags }) };
   const askedAt = Date.now();
   const now = () => ({
     ...attempt,
@@ -44,8 +45,10 @@ export async function record<Output>(
   const { mine, entry } = answer;
   inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.standing, askedAt);
   await crashPoint("W05 recorded, step result lost", pass.instanceId);
-  if (mine) inbox.noteOutcome(step);
-  else inbox.noteOther(step);
+  if (mine) {
+    inbox.noteOutcome(step);
+    pass.noteTagged(tags);
+  } else inbox.noteOther(step);
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has claimed "${step.label}": the outcome of this attempt was not recorded.`);
   }

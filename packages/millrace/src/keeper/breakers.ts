@@ -6,7 +6,6 @@ import { atomically } from "../store/d1/retry.ts";
 import { MAX_COUNTED } from "../store/health.ts";
 import { insertPause, pauseId, pauseOf } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { Breaker } from "../workflow/workflow.ts";
 
 /** The name that the audit records as the actor when the engine itself pauses a workflow. */
 const ENGINE = "millrace";
@@ -44,7 +43,7 @@ export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows
 }
 
 /** The tenants and causes with too many failures of a workflow. The statement reads the workflow's newest failures within the time. */
-function selectTripped(workflow: string, { failures, within }: Breaker): Statement {
+function selectTripped(workflow: string, { failures, within }: NonNullable<Catalog["workflows"][number]["breaker"]>): Statement {
   return sql`
     SELECT told.*, ${typeof within === "number" ? `${within} ms` : within} AS within, c.code, c.step FROM (
       SELECT given.tenant_id, ${workflow} AS workflow, given.cause, count(*) AS failures

@@ -1,9 +1,11 @@
 import type * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { Envelope } from "../contract/envelope.ts";
+import { assertDeclared } from "../contract/declared.ts";
+import { type Envelope, tagsSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Hide, hideNothing, hidingIn } from "../contract/hide.ts";
 import { labelOf } from "../contract/step-names.ts";
+import { beginning } from "../contract/text.ts";
 import { Spending } from "../observe/cost/spending.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import { asRemembered, type Caught, caughtOf, errorOf, leftBy, packLeft } from "./caught.ts";
@@ -64,6 +66,8 @@ export class Pass {
     return this.recorder.report(this.instanceId, name, report);
   });
   hide: Hide = hideNothing;
+  /** Tags that the code added, and whether a record of this replay contains them. */
+  readonly #tags = new Map<string, boolean>();
   readonly #astray = Promise.withResolvers<never>();
   #stopped = false;
   #taken = 0;
@@ -80,6 +84,38 @@ export class Pass {
     this.recorder = recorderOf(env, instanceId);
     this.run = new WhichRun(this.recorder, instanceId, undoes);
     this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt);
+  }
+
+  /**
+   * Adds tags to the instance. The next record of this replay stores the tags that the instance does not have. An undo adds no tags. Errors:
+   * `config_invalid` for an invalid tag, and for more than `MAX_TAGS` tags.
+   */
+  tag(tags: readonly string[]): void {
+    if (this.undoes) return;
+    const own = new Set(this.envelope.tags);
+    const all = new Set([...own, ...this.#tags.keys(), ...tags]);
+    const said = "An instance has at most 10 tags, each of 1 to 64 visible characters";
+    assertDeclared(tagsSchema.safeParse([...all]).success, `${said}. It would have: ${beginning(JSON.stringify([...all]), 300)}.`, {});
+    for (const tag of tags) if (!own.has(tag) && !this.#tags.has(tag)) this.#tags.set(tag, false);
+  }
+
+  /** The tags of this replay that no record of this replay contains. */
+  get newTags(): string[] {
+    return [...this.#tags].flatMap(([tag, isStored]) => (isStored ? [] : [tag]));
+  }
+
+  noteTagged(tags: readonly string[]): void {
+    for (const tag of tags) this.#tags.set(tag, true);
+    if (tags.length > 0) this.spending.noteTagged();
+  }
+
+  /** Stores new tags before a step without a record. */
+  async storeTags(): Promise<void> {
+    const tags = this.newTags;
+    if (tags.length === 0) return;
+    this.lean.noteCall();
+    await this.recorder.tag(this.instanceId, tags);
+    this.noteTagged(tags);
   }
 
   withhold(schema: z.core.$ZodType, payload: unknown): void {

@@ -10,6 +10,8 @@ export interface Outcome {
   outputRef: string | null;
   statements: readonly Statement[];
   messages: readonly Outgoing[];
+  /** Tags to add to the instance. */
+  tags?: readonly string[];
   /** The error of an effect that happened but whose output cannot be stored; null for other effects. */
   error: string | null;
 }

@@ -26,6 +26,7 @@ const METHODS = [
   "remember",
   "keepCaught",
   "report",
+  "tag",
   "finish",
 ] as const satisfies (keyof Recorder)[];
 

@@ -18,6 +18,7 @@ import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outco
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
 import { type GivenOutput, refuseSkip } from "../store/inbox/refuse-skip.ts";
 import {
+  addTags,
   type End,
   finishInstance,
   isAsleep,
@@ -163,6 +164,7 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...outcome.messages.map(insertOutgoing),
       ...running,
       ...(DOUBTED.has(attempt.class) ? [markResolved(instanceId)] : []),
+      ...(outcome.tags ? [addTags(instanceId, outcome.tags)] : []),
     ];
     const already = { look: selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let committed: { standing: Standing | undefined; appRows: number };
@@ -209,6 +211,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [setProgress(instanceId, step, report)], read: () => undefined });
   }
 
+  tag(instanceId: string, tags: readonly string[]): Promise<void> {
+    return this.#commits.commit({ statements: [addTags(instanceId, tags)], read: () => undefined });
+  }
+
   remember(instanceId: string, label: string): Promise<void> {
     return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
   }
@@ -217,8 +223,9 @@ export class Recorder extends DurableObject<EngineEnv> {
    * Records the end of a run. The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the
    * platform and repeats the write.
    */
-  async finish(end: End, certain = false): Promise<void> {
-    const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });
+  async finish(end: End, certain = false, tags: readonly string[] = []): Promise<void> {
+    const tagged = tags.length > 0 ? [addTags(end.id, tags)] : [];
+    const committed = this.#commits.commit({ statements: [finishInstance(end), ...tagged], read: () => undefined });
     if (certain) return committed;
     this.ctx.waitUntil(committed.catch(() => undefined));
   }

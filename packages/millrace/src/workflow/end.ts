@@ -39,8 +39,11 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
     };
     const told = tellLane(pass, { status, error: failure && `${failure.code}: ${pass.hide(failure.message)}` });
     const calls = pass.envelope.callback_url !== undefined;
-    if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end, calls);
-    else await platform.reading({ label: "end" }, () => pass.recorder.finish(end, true), "always");
+    // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
+    const { newTags } = pass;
+    const finish = (certain: boolean) => pass.recorder.finish(end, certain || newTags.length > 0, newTags);
+    if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await finish(calls);
+    else await platform.reading({ label: "end" }, () => finish(true), "always");
     await told;
     noteEnd(pass, number, status, failure && { ...failure, cause });
     if (calls) await callBack(pass);

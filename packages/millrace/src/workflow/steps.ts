@@ -77,6 +77,14 @@ export class Steps {
     this.#items = items;
   }
 
+  /**
+   * Adds tags to the instance, by which lists find the instance. An instance has at most 10 tags. The next record stores the tags, and a
+   * repeated tag changes nothing. Errors: `config_invalid` for an invalid tag.
+   */
+  tag(...tags: string[]): void {
+    this.#pass.tag(tags);
+  }
+
   /** Reads data in a step. A read may run more than once, has no guarantee and writes no row. */
   async read<Name extends string, Output>(
     name: Literal<Name>,
@@ -88,7 +96,11 @@ export class Steps {
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An abandoned attempt at a read may still write its output, so each attempt has its own path.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
-    return this.#taking.read(step, options, async (nth) => packOutput(env.PAYLOADS, path, await read(reportingOf(this.#pass, step, nth))));
+    return this.#taking.read(step, options, async (nth) => {
+      const output = await read(reportingOf(this.#pass, step, nth));
+      await this.#pass.storeTags();
+      return packOutput(env.PAYLOADS, path, output);
+    });
   }
 
   /** Runs a guarded effect with the guarantee of its class. `record` returns the rows and messages to write with the effect's outcome. */
@@ -134,6 +146,7 @@ export class Steps {
    * Sleeps for a duration. Do not compute the duration from the current time, because the platform identifies the sleep by its duration.
    */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
+    this.#storeTags();
     return this.#taking.sleep(this.#call(name, options.key), duration);
   }
 
@@ -150,6 +163,7 @@ export class Steps {
     assertDeclared(Boolean(event?.type && options), `The wait "${name}" has no event: give it an event and { subject }.`, {
       step: name,
     });
+    this.#storeTags();
     const { key, ...about } = options;
     const step = this.#call(name, key);
     // The payload is read before the code receives the event, so that the latency of R2 does not decide a race.
@@ -168,6 +182,7 @@ export class Steps {
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     assertDeclared(Boolean(request), `The approval "${name}" has no question: give it { question }, in one sentence.`, { step: name });
+    this.#storeTags();
     return this.#taking.approve(this.#call(name, request.key), request);
   }
 
@@ -193,6 +208,11 @@ export class Steps {
    */
   #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
     return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
+  }
+
+  /** Stores new tags before a step that may last long. The step does not wait for the write, and the next record repeats a lost write. */
+  #storeTags(): void {
+    this.#pass.storeTags().catch(() => undefined);
   }
 
   #isLean(name: string, steps: StepMode = this.#mode, effect: Parameters<typeof goesLean>[0]): boolean {

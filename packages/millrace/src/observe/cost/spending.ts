@@ -50,6 +50,11 @@ export class Spending {
     this.#rows += ROWS.report;
   }
 
+  /** Counts a record that adds tags to the instance. The rows of the tags are counted by the instance's tags. */
+  noteTagged(): void {
+    this.#rows += ROWS.report;
+  }
+
   /** The usage of a run so far, as JSON with the run's number as key. */
   of(run: number, undoes: boolean): string {
     const spent: Spent = {

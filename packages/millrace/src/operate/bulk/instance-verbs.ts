@@ -67,7 +67,9 @@ function pairOf(id: string, outcome: Outcome | undefined): [string, Outcome][] {
 async function isIn({ env, by }: BulkCall, id: string, statuses: readonly InstanceStatus[], standing?: StandingName): Promise<boolean> {
   const found = await query(
     env.DB,
-    sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)} ${andStands(standing)}`,
+    sql`
+      SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId} AND status IN ${among(statuses)}
+        ${andStands(standing)}`,
   );
   return found.length > 0;
 }

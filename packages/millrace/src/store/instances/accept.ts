@@ -114,7 +114,8 @@ export function takeIn(rows: string): Statement {
 export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: number | null): Statement {
   const due = at === null ? now : sql`${at}`;
   return sql`
-    UPDATE millrace_instances SET due_at = ${due}, check_at = ${due} + iif(${due} > ${now} + ${MAX_DELAY_SECONDS * 1000}, 0, ${KEEPER_PATIENCE_MS}), updated_at = ${now}
+    UPDATE millrace_instances SET due_at = ${due}, updated_at = ${now},
+      check_at = ${due} + iif(${due} > ${now} + ${MAX_DELAY_SECONDS * 1000}, 0, ${KEEPER_PATIENCE_MS})
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'accepted' AND undo IS NULL AND due_at > ${now}
       AND ${due} BETWEEN ${now} AND ${now} + ${MAX_DUE_SECONDS * 1000}`;
 }

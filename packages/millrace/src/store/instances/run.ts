@@ -1,3 +1,4 @@
+import { MAX_TAGS } from "../../contract/envelope.ts";
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
@@ -105,6 +106,18 @@ export function selectLeft(instanceId: string): Statement {
 /** Records state for later replays during a run (see `LeftBehind`), as JSON. */
 export function keepCaught(id: string, left: string): Statement {
   return sql`UPDATE millrace_instances SET caught = ${leftWith(sql`${left}`)} WHERE id = ${id}`;
+}
+
+/** Adds tags to an instance, up to `MAX_TAGS` in all. The statement writes no row if the instance has the tags already. */
+export function addTags(id: string, tags: readonly string[]): Statement {
+  const given = JSON.stringify(tags);
+  const stored = sql`(SELECT value FROM json_each(envelope, '$.tags'))`;
+  return sql`
+    UPDATE millrace_instances SET envelope = json_set(envelope, '$.tags', (SELECT json_group_array(value) FROM (
+      SELECT value FROM json_each(envelope, '$.tags')
+      UNION ALL SELECT DISTINCT value FROM json_each(${given}) WHERE value NOT IN ${stored} LIMIT ${MAX_TAGS})))
+    WHERE id = ${id} AND coalesce(json_array_length(envelope, '$.tags'), 0) < ${MAX_TAGS}
+      AND EXISTS (SELECT 1 FROM json_each(${given}) WHERE value NOT IN ${stored})`;
 }
 
 /** Replaces the recorded progress of an instance with a step's report and the present time. A run that has ended accepts no report. */
