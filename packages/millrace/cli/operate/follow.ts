@@ -23,28 +23,31 @@ async function* toldOf({ api, stop }: Pick<Asked, "api" | "stop">, id: string): 
   }
 }
 
+/** Removes the current line of a terminal. Line wrap is off while a bar is written, so that a long bar is cut. */
+const [CLEARED, UNWRAPPED, WRAPPED] = ["\r\u001b[K", "\u001b[?7l", "\u001b[?7h"];
+
 /**
  * Shows the progress of a step as a bar on stderr, which `clear` removes before other lines are printed. If stderr is not a terminal, a
  * line is printed for each tenth of the progress.
  */
 function progressBar() {
   const { stderr } = process;
+  const isTerminal = stderr.isTTY && process.env.TERM !== "dumb";
   let [isShown, told] = [false, ""];
-  const clear = () => {
-    if (isShown) stderr.write("\r\u001b[K");
-    isShown = false;
-  };
   return {
-    clear,
+    clear() {
+      if (isShown) stderr.write(CLEARED);
+      isShown = false;
+    },
     show(events: readonly StreamEvent[]): void {
       const progress = events.findLast(({ event }) => event === "progress")?.data as StepProgress | undefined;
       if (progress === undefined) return;
       const { step, attempt, share, text } = progress;
       const tenth = `${step} ${attempt} ${share === null ? text : Math.floor(share * 10)}`;
-      clear();
-      if (stderr.isTTY) stderr.write(progressLine(progress).slice(0, stderr.columns - 1));
+      // A pseudo terminal without a size has 0 columns.
+      if (isTerminal) stderr.write(CLEARED + UNWRAPPED + progressLine(progress, stderr.columns || 80) + WRAPPED);
       else if (tenth !== told) tell(progressLine(progress));
-      [isShown, told] = [stderr.isTTY, tenth];
+      [isShown, told] = [isTerminal, tenth];
     },
   };
 }
@@ -71,6 +74,7 @@ export async function waitFor(asked: Asked, id: string, wanted: Instance["status
       if (stands && standsStill(stands)) break;
     }
   } catch (error) {
+    bar.clear();
     if (asked.stop.aborted) tell(`\nIt continues. To see it: ${callOf("instances tail", id)}`);
     throw error;
   }

@@ -31,14 +31,21 @@ export interface StepProgress {
   text: string | null;
 }
 
-const BAR = 20;
+/** The widest and the narrowest bar, in columns. */
+const [WIDEST, NARROWEST] = [20, 5];
 
-/** Formats the progress of a step as one line: `copy pages ████████░░░░░░░░░░░░ 40 % 40 of 100 pages`. */
-export function progressLine({ step, share, done, of, text }: StepProgress): string {
-  const full = Math.round((share ?? 0) * BAR);
-  const bar = share === null ? "" : `${"█".repeat(full)}${"░".repeat(BAR - full)}  ${Math.floor(share * 100)} %`;
+/**
+ * Formats the progress of a step as one line: `copy pages  40 %  ████████░░░░░░░░░░░░  40 of 100 pages`. The bar is as wide as `columns`
+ * permits, and is omitted if the columns do not suffice.
+ */
+export function progressLine({ step, share, done, of, text }: StepProgress, columns = 80): string {
   const amount = [done, of].filter((one) => one !== null).join(" of ");
-  return oneLine([step, bar, [amount, text].filter(Boolean).join(" ")].filter(Boolean).join("  "));
+  const words = [step, share === null ? "" : `${Math.floor(share * 100)} %`, [amount, text].filter(Boolean).join(" ")].map(oneLine);
+  const left = columns - 1 - words.reduce((sum, { length }) => sum + length + 2, 0);
+  const wide = Math.min(left, WIDEST);
+  const full = Math.floor((share ?? 0) * wide);
+  const bar = share === null || wide < NARROWEST ? "" : "█".repeat(full) + "░".repeat(wide - full);
+  return words.toSpliced(2, 0, bar).filter(Boolean).join("  ");
 }
 
 export class StepTeller {
