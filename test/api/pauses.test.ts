@@ -18,7 +18,7 @@ it("the list of workflows and the list of queues show a pause, its actor and rea
 
   const stateOf = async ({ get }: typeof caller, name: string) =>
     (await get("/v1/workflows")).body.items.find((one: { name: string }) => one.name === name);
-  const pause = { all_tenants: false, by: expect.any(String), reason: because.reason, since: expect.any(String) };
+  const pause = { all_tenants: false, by: expect.any(String), reason: because.reason, since: expect.any(String), cause: null };
   expect(await stateOf(caller, "sync-contacts")).toEqual({
     name: "sync-contacts",
     state: "paused",

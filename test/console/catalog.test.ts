@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { expectFit } from "./look.ts";
-import { person } from "./stage.ts";
-import { articles } from "./work.ts";
+import { inDatabase, person } from "./stage.ts";
+import { articles, breakPages } from "./work.ts";
 
 it("the catalog screen shows messages as a graph and as tables; it lists a workflow's steps with their classes and a message's fields", async () => {
   const ada = await person();
@@ -38,4 +38,63 @@ it("the catalog screen shows messages as a graph and as tables; it lists a workf
   await page.locator("figure").getByText("research.requested", { exact: true }).click();
   await page.getByRole("link", { name: "Send it" }).click();
   await page.getByText("This message was sent before").waitFor();
+});
+
+it("an operator pauses a workflow with its running instances, sees the waiting ones and a breaker's cause, and resumes it", async () => {
+  const ada = await person();
+  const research = (keyword: string) =>
+    ada.ask<{ instance_id: string }>("POST", "/v1/commands", { type: "research.requested", payload: { brand: "acme", keyword } });
+  const outage = await breakPages(ada);
+  await articles(ada, ["cold brew"], { each: 3 });
+  await outage.mend();
+  const page = await ada.open("catalog/workflow%20research-keyword");
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  const dialog = page.getByRole("dialog", { name: "Pause the workflow research-keyword" });
+  await dialog.getByText("Running instances continue.").waitFor();
+  await dialog.getByLabel("Also pause the running instances").check();
+  await dialog.getByText("A bulk action pauses the running instances.").waitFor();
+  await dialog.getByText("0 in progress, 0 not started").waitFor();
+  // A pause for all tenants cannot include their running instances.
+  await dialog.getByLabel("For all tenants").check();
+  expect(await dialog.getByLabel("Also pause the running instances").isDisabled()).toBe(true);
+  await dialog.getByLabel("For all tenants").uncheck();
+  await expectFit(page, "catalog-pause");
+  await dialog.getByLabel("Reason").fill("the keyword service is down");
+  await page.keyboard.press("Control+Enter");
+  await page.getByText(/^Paused by ada .*: the keyword service is down$/).waitFor();
+  const { instance_id } = await research("flat white");
+  await page.getByText("1 instance waits.").waitFor();
+  await expectFit(page, "catalog-paused");
+
+  const other = await ada.open(`instances/${instance_id}`, { beside: page });
+  await other.getByText("Paused by ada: the keyword service is down").waitFor();
+  await other.getByRole("link", { name: "Pause and resume" }).click();
+  await other.getByRole("button", { name: "Resume" }).click();
+  await other.getByRole("dialog").getByText("The keeper starts the waiting instances").waitFor();
+  await other.getByRole("dialog").getByLabel("Reason").fill("it is up again");
+  await other.keyboard.press("Control+Enter");
+  await other.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  const { items } = await ada.ask<{ items: { verb: string; reason: string }[] }>("GET", "/v1/audit");
+  expect(items.filter(({ verb }) => verb !== "mint")).toMatchObject([
+    { verb: "resume", reason: "it is up again" },
+    { verb: "pause", reason: "the keyword service is down" },
+  ]);
+
+  // A pause by a breaker has a link to the failures, and a queue's page pauses the workflows of the queue.
+  const [cause] = (await ada.ask<{ items: { id: string; workflow: string }[] }>("GET", "/v1/instances/causes")).items;
+  await inDatabase((database) =>
+    database
+      .prepare("INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, cause) VALUES (?, ?, 'millrace', '1 failure', ?, ?)")
+      .run(`workflow/publish-article/${ada.tenant}`, ada.tenant, Date.now(), cause?.id ?? ""),
+  );
+  await page.goto("about:blank");
+  const failed = await ada.open("catalog/workflow%20publish-article", { beside: other });
+  await failed.getByRole("link", { name: "The failures that paused it" }).click();
+  await failed.getByRole("table", { name: "Instances" }).getByText("put page").waitFor();
+  await ada.ask("POST", "/v1/workflows/publish-article/resume", { reason: "looked at" });
+  await failed.goBack();
+  await failed.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  await failed.goto(`${ada.url}/console/catalog/queue%20publish-commands`);
+  await failed.getByRole("button", { name: "Pause", exact: true }).click();
+  await failed.getByRole("dialog", { name: "Pause the queue publish-commands" }).getByText("Running instances continue.").waitFor();
 });

@@ -104,3 +104,51 @@ it("an empty list of instances shows the reason and the next action", async () =
   await page.getByLabel("Activity").selectOption("retrying");
   await page.getByText("No instance matches these filters").waitFor();
 });
+
+it("delayed commands are listed by due time; each is moved, started now or cancelled, and its page has the due time", async () => {
+  const ada = await person();
+  const later = (keyword: string, hours: number) =>
+    ada.ask<{ instance_id: string }>("POST", "/v1/commands", {
+      type: "research.requested",
+      ...{ payload: { brand: "acme", keyword }, run_at: new Date(Date.now() + hours * 3_600_000).toISOString() },
+    });
+  const [last, first] = [await later("late", 5), await later("soon", 2)];
+  const cancelled = await later("never", 3);
+  const page = await ada.open("settings/schedules", { timezoneId: "Asia/Tokyo" });
+  await page.getByRole("link", { name: "delayed commands" }).click();
+  const rows = page.getByRole("table", { name: "Instances" }).locator("tbody tr");
+  await expect.poll(() => rows.count()).toBe(3);
+  await expect.poll(() => rows.allTextContents()).toMatchObject([/in 2 h/, /in 3 h/, /in 5 h/].map((due) => expect.stringMatching(due)));
+  await expectFit(page, "instances-delayed");
+
+  await rows.nth(1).getByRole("button", { name: "Cancel" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("The instance starts no further step").waitFor();
+  await dialog.getByLabel("Reason").fill("not wanted");
+  await page.keyboard.press("Control+Enter");
+  await expect.poll(() => rows.count()).toBe(2);
+  expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${cancelled.instance_id}?wait=30`)).status).toBe("terminated");
+
+  // The new time is in the time zone of the page.
+  await rows.nth(1).getByRole("button", { name: "Move" }).click();
+  const at = new Date(Date.now() + 3_600_000);
+  at.setMilliseconds(0);
+  const local = new Date(at.getTime() + 9 * 3_600_000).toISOString().slice(0, 19);
+  await dialog.getByLabel("Start at (Asia/Tokyo)").fill(local);
+  await dialog.getByText(`The command starts at ${local.replace("T", " ")}.`).waitFor();
+  await dialog.getByLabel("Reason").fill("earlier");
+  await page.keyboard.press("Control+Enter");
+  await expect.poll(() => rows.first().textContent()).toContain("late");
+  expect((await ada.ask<{ due_at: string }>("GET", `/v1/instances/${last.instance_id}`)).due_at).toBe(at.toISOString());
+
+  await rows.first().getByRole("link").first().click();
+  await page.getByText(/^delayed$/).waitFor();
+  await page.getByText(local.replace("T", " ")).waitFor();
+  await page.goBack();
+  await rows.nth(1).getByRole("button", { name: "Start now" }).click();
+  await dialog.getByText("The command starts now, in its queue.").waitFor();
+  await dialog.getByLabel("Reason").fill("now");
+  await page.keyboard.press("Control+Enter");
+  await expect.poll(() => rows.count()).toBe(1);
+  expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${first.instance_id}?wait=30`)).status).toBe("complete");
+});

@@ -35,7 +35,7 @@ interface ActProps<Plan, Done> {
   ask?: string;
   done?: (done: Done) => void;
   /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
-  leadsTo?: (done: Done) => string;
+  leadsTo?: (done: Done) => string | undefined;
   close: () => void;
   /**
    * Additional fields of the dialog. `depends` contains the values of these fields, so that the dry run is repeated when a value changes.

@@ -1,4 +1,5 @@
 import { Status, type Tone } from "./status.tsx";
+import { exact } from "./time.tsx";
 
 export interface Plan {
   refused: string | null;
@@ -38,12 +39,14 @@ export function RefusedPlan({ plan: { effects } }: { plan: Plan }) {
   );
 }
 
+const ISO_TIME = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
+
 export function EffectPlan({ plan: { follows, from, note, effects } }: { plan: Plan }) {
   return (
     <>
-      {(follows || from) && <p>{follows ?? `It starts at ${from}.`}</p>}
+      {(follows || from) && <p>{follows?.replaceAll(ISO_TIME, exact) ?? `It starts at ${from}.`}</p>}
       {note && <p>{note}</p>}
-      {effects.length === 0 && <p class="quiet">No effect is recorded.</p>}
+      {effects.length === 0 && !follows && <p class="quiet">No effect is recorded.</p>}
       <EffectList effects={effects} />
     </>
   );

@@ -1,4 +1,5 @@
 import type { Item } from "../data/api.ts";
+import { timeNow } from "../data/clock.ts";
 import { Ago } from "./time.tsx";
 
 /** Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by 12. */
@@ -81,25 +82,34 @@ export function Status({ word, tone = toneOf(word), says = word.replaceAll("_", 
   );
 }
 
-type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "held" | "overdue" | "undo">;
+type Instance = Pick<Item<"/v1/instances">, "status" | "retrying" | "sleeping" | "waiting_for" | "held" | "overdue" | "undo" | "due_at">;
 
 const UNDER_WAY = new Set(["accepted", "queued", "running", "waiting"]);
 
+/** True for a command that starts at a later time. */
+export function isDelayed({ status, due_at }: Pick<Instance, "status" | "due_at">): boolean {
+  return status === "accepted" && due_at !== null && Date.parse(due_at) > timeNow();
+}
+
 /** The status of an instance in words. For an open instance, the words say whether it is retrying, sleeping or waiting. */
-export function standing({ status, retrying, sleeping, waiting_for }: Instance): string {
+export function standing(instance: Instance): string {
+  const { status, retrying, sleeping, waiting_for } = instance;
   if (!UNDER_WAY.has(status)) return status;
+  if (isDelayed(instance)) return "delayed";
   return retrying ? "retrying" : waiting_for.length > 0 ? "waiting" : sleeping ? "sleeping" : status;
 }
 
 const STOPPED = new Set(["errored", "skipped"]);
 
-const NEXT: Readonly<Record<string, string>> = { retrying: "again", waiting: "ends", sleeping: "wakes" };
+const NEXT: Readonly<Record<string, string>> = { delayed: "due", retrying: "again", waiting: "ends", sleeping: "wakes" };
 
 export function InstanceStatus({ instance }: { instance: Instance }) {
   const word = standing(instance);
-  const { status, retrying, sleeping, waiting_for: waits, held, undo, overdue } = instance;
-  const until =
-    word === "retrying" ? retrying?.next_at : word === "waiting" ? waits[0]?.until : word === "sleeping" ? sleeping?.until : null;
+  const { status, retrying, sleeping, waiting_for: waits, held, undo, overdue, due_at } = instance;
+  const next: Readonly<Record<string, string | null | undefined>> = {
+    ...{ delayed: due_at, retrying: retrying?.next_at, waiting: waits[0]?.until, sleeping: sleeping?.until },
+  };
+  const until = next[word];
   return (
     <>
       <Status word={word} />

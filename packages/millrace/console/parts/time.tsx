@@ -53,6 +53,11 @@ export function exact(at: string | number): string {
   return `${day} ${[moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":")}`;
 }
 
+/** The number of milliseconds since 1970 at a time in `zone`, such as `2026-11-27 14:41:41`. NaN if the text is not a time. */
+export function instant(text: string): number {
+  return Date.parse(`${text.replace(" ", "T")}${zone.get() === "utc" ? "Z" : ""}`);
+}
+
 export function clockTime(at: string | number): string {
   return exact(at).slice(11);
 }

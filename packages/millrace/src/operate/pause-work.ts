@@ -78,7 +78,7 @@ export async function pauseWork(
   const before = await find(env, catalog, by, "pause", work);
   // The bulk action starts first, so that nothing is paused if the bulk action is refused. The request can then be repeated.
   const bulkId = pausesRunning && before === undefined ? await pauseRunning(env, catalog, by, work, reason) : null;
-  const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason };
+  const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason, cause: null };
   return { actionId: await change(env, by, "pause", work, reason, before, insertPause(pause)), bulkId };
 }
 

@@ -9,6 +9,8 @@ export interface Pause {
   readonly reason: string;
   /** The start of the pause in milliseconds since 1970. */
   readonly since: number;
+  /** The cause of the failures after which a failure breaker paused the workflow; null for a pause by an operator. */
+  readonly cause: string | null;
 }
 
 export type PausedKind = "workflow" | "queue";
@@ -36,10 +38,10 @@ export function pauseOf(column: string, { workflow, queue, tenant }: Of = OF_ROW
 }
 
 /** Pauses a workflow or queue. An existing pause remains unchanged. */
-export function insertPause({ id, tenant_id, actor, reason, cause }: Omit<Pause, "since"> & { readonly cause?: string }): Statement {
+export function insertPause({ id, tenant_id, actor, reason, cause }: Omit<Pause, "since">): Statement {
   return sql`
     INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, cause)
-    VALUES (${id}, ${tenant_id}, ${actor}, ${reason}, ${now}, ${cause ?? null})
+    VALUES (${id}, ${tenant_id}, ${actor}, ${reason}, ${now}, ${cause})
     ON CONFLICT (id) DO UPDATE SET actor = excluded.actor, reason = excluded.reason, since = excluded.since, cause = excluded.cause,
       resumed_at = NULL
     WHERE millrace_pauses.resumed_at IS NOT NULL`;
@@ -53,7 +55,7 @@ export function endPause(id: string): Statement {
 /** Selects the pauses with these ids that have not ended. */
 export function selectPauses(ids: readonly string[]): Statement {
   return sql`
-    SELECT id, tenant_id, actor, reason, since FROM millrace_pauses
+    SELECT id, tenant_id, actor, reason, since, cause FROM millrace_pauses
     WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND resumed_at IS NULL`;
 }
 

@@ -3,7 +3,7 @@ import { useCatalog } from "../../data/use-catalog.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
-import { PauseMark } from "../../parts/pause-mark.tsx";
+import { PauseMark } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";

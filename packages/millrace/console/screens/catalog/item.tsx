@@ -3,6 +3,7 @@ import { useCatalog } from "../../data/use-catalog.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
+import { Pausing } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { duration } from "../../parts/time.tsx";
@@ -62,6 +63,7 @@ function OfWorkflow({
         <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>
         {on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send one</Link>}
       </Facts>
+      <Pausing kind="workflow" name={name} workflows={[name]} />
       <h2>Steps</h2>
       {steps.length === 0 ? (
         <Empty>None of the newest {seen} instances ran this workflow. Its steps are known only after a run.</Empty>
@@ -167,6 +169,8 @@ const POLICY: Readonly<Record<string, string>> = {
 
 function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog: Catalog }) {
   const { name, is_lane, carries } = queue;
+  const messages = catalog.messages.filter((one) => one.queue === name);
+  const started = catalog.workflows.filter(({ on }) => messages.some(({ kind, type }) => kind === on.kind && type === on.type));
   return (
     <>
       <Title kind={is_lane ? "lane" : "queue"} name={name} />
@@ -174,6 +178,7 @@ function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog
         <span>{is_lane ? `${carries}, one after another for each key` : carries}</span>
         <Link to={hrefOf("queues")}>Health</Link>
       </Facts>
+      {carries === "commands" && <Pausing kind="queue" name={name} workflows={started.map((one) => one.name)} />}
       <h2>Policy</h2>
       <dl class="pairs">
         {Object.entries(policyOf(queue)).map(([what, said]) => (
@@ -186,7 +191,7 @@ function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog
         ))}
       </dl>
       <h2>Messages</h2>
-      <Messages of={catalog.messages.filter((one) => one.queue === name)} />
+      <Messages of={messages} />
     </>
   );
 }

@@ -1,22 +1,37 @@
 import { useState } from "preact/hooks";
 import { send } from "../../data/api.ts";
+import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { writtenJson } from "../../data/written.ts";
 import { Act } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
+import { isDelayed } from "../../parts/status.tsx";
+import { exact, instant, timeZone } from "../../parts/time.tsx";
 import { Behind, GOES_ON } from "./behind.tsx";
 import { stepOf } from "./step-names.ts";
 import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
-export type Verb = "retry" | "skip" | "undo" | "cancel" | "pause" | "resume" | "restart" | "signal" | "close" | "run-again" | "release";
+export type Verb =
+  | "retry"
+  | "skip"
+  | "undo"
+  | "cancel"
+  | "pause"
+  | "resume"
+  | "restart"
+  | "signal"
+  | "close"
+  | "run-again"
+  | "release"
+  | "move";
 
 export interface Asked {
   verb: Verb;
   step?: string | undefined;
 }
 
-const WORDS: Readonly<Record<Verb, string>> = {
+export const WORDS: Readonly<Record<Verb, string>> = {
   retry: "Retry",
   skip: "Skip the step",
   undo: "Undo",
@@ -28,6 +43,7 @@ const WORDS: Readonly<Record<Verb, string>> = {
   close: "Close",
   "run-again": "Run again",
   release: "Start now",
+  move: "Move",
 };
 
 /** The label of the dialog's button, for verbs such as cancel, which alone could also mean to close the dialog. */
@@ -37,6 +53,7 @@ const DOES: Readonly<Partial<Record<Verb, string>>> = {
   pause: "Pause the instance",
   close: "Close permanently",
   "run-again": "Run a copy",
+  move: "Move to another time",
 };
 
 /** Warnings of actions that cannot be undone. */
@@ -75,9 +92,8 @@ function verbsFor(instance: Detail): Verb[] {
   if (status === "paused") return ["resume", "cancel"];
   if (status === "in_doubt") return ["cancel", "pause", ...answered("close")];
   if (status === "dead" || status === "skipped") return [];
-  const isDelayed = status === "accepted" && instance.due_at !== null && Date.parse(instance.due_at) > Date.now();
-  const mayFollow = waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : isDelayed ? (["release"] as const) : [];
-  return [...mayFollow, "pause", "cancel", "restart"];
+  if (isDelayed(instance)) return [...DELAYED_VERBS, "pause"];
+  return [...(waits.some(({ event_type }) => event_type !== null) ? (["signal"] as const) : []), "pause", "cancel", "restart"];
 }
 
 export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: Asked) => void }) {
@@ -98,8 +114,11 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
   );
 }
 
+/** The actions for a delayed command, which the list of delayed commands also shows. */
+export const DELAYED_VERBS = ["release", "move", "cancel"] as const satisfies Verb[];
+
 interface AskProps {
-  instance: Detail;
+  instance: Pick<Detail, "id" | "workflow" | "status" | "undo" | "waiting_for" | "due_at">;
   asked: Asked;
   done: (word: string) => void;
   close: () => void;
@@ -108,6 +127,7 @@ interface AskProps {
 export function AskAct({ instance, asked: { verb, step }, done, close }: AskProps) {
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
+  const [time, setTime] = useState(() => exact(instance.due_at ?? timeNow()));
   const wait = instance.waiting_for.find(({ event_type }) => event_type !== null);
   const inUndo = hasUndoFailed(instance);
   // A step of an undo has no output.
@@ -118,6 +138,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
   const fields = {
     ...(verb === "retry" && step && { from: step }),
     ...(verb === "cancel" && { undo }),
+    ...(verb === "move" && { run_at: new Date(instant(time)).toISOString() }),
     ...(verb === "skip" && { ...(step && stepOf(step)), ...(!(inUndo && isEmpty) && { output: said }) }),
     ...(verb === "signal" && { payload: said }),
   };
@@ -130,7 +151,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       title={`${DOES[verb] ?? WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
       verb={DOES[verb] ?? WORDS[verb]}
       final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : FINAL[verb]) ?? null}
-      missing="The JSON above is not valid."
+      missing={verb === "move" ? "Enter a date and a time." : "The JSON above is not valid."}
       dryRun={() => ask({ reason: "Dry run", dry_run: true }) as never}
       refusal={({ refused }) => refused}
       showRefused={(plan) => <RefusedPlan plan={plan} />}
@@ -144,10 +165,16 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       done={() => done(WORDS[verb])}
       {...(KEYED.has(verb) && { on: `${instance.id} ${wait?.event_type}` })}
       close={close}
-      isReady={!takesJson || said.wrong === undefined}
-      depends={[text, undo]}
+      isReady={verb === "move" ? !Number.isNaN(instant(time)) : !takesJson || said.wrong === undefined}
+      depends={[text, undo, time]}
     >
-      {verb === "cancel" && (
+      {verb === "move" && (
+        <label class="field">
+          Start at ({timeZone()}), within the next 12 hours
+          <input type="datetime-local" step="1" value={time.replace(" ", "T")} onInput={(event) => setTime(event.currentTarget.value)} />
+        </label>
+      )}
+      {verb === "cancel" && !isDelayed(instance) && (
         <label class="check">
           <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Undo its effects
         </label>

@@ -37,7 +37,7 @@ export function Cause({ instance, explained }: CauseProps) {
   if (held) {
     return (
       <p class="cause" data-tone="amber">
-        It does not start. <bdi>{held}</bdi>
+        It does not start. <bdi>{held}</bdi> <Link to={hrefOf("catalog", `workflow ${instance.workflow}`)}>Pause and resume</Link>
       </p>
     );
   }

@@ -1,6 +1,8 @@
+import { useMemo, useState } from "preact/hooks";
 import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
 import { clock } from "../../data/clock.ts";
+import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { usePages } from "../../data/use-pages.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
@@ -9,8 +11,10 @@ import { Empty } from "../../parts/empty.tsx";
 import { List } from "../../parts/list.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration, exact } from "../../parts/time.tsx";
+import { Ago, duration, exact, Moment } from "../../parts/time.tsx";
+import { useTold } from "../../parts/told.tsx";
 import { InstancesButton } from "../actions/bulk-button.tsx";
+import { AskAct, DELAYED_VERBS, type Verb, WORDS } from "../instance/acts.tsx";
 import { OVER } from "../instance/runs.ts";
 
 type Instance = Item<"/v1/instances">;
@@ -39,12 +43,12 @@ const NEVER_STARTED = new Set(["dead", "skipped"]);
 /**
  * The time from the acceptance of an instance to its end, or until now for an open instance. Waits, retries and earlier runs are included.
  */
-function Duration({ of: { status, accepted_at, updated_at, due_at } }: { of: Instance }) {
+function Duration({ of: { status, accepted_at, updated_at, due_at }, before = "" }: { of: Instance; before?: string }) {
   const from = Date.parse(accepted_at);
   const isOver = OVER.has(status);
   const said = useCell(clock, (now) => duration(Math.max(0, (isOver ? Date.parse(updated_at) : now) - from)));
   if (NEVER_STARTED.has(status) || (status === "accepted" && due_at !== null)) return null;
-  return <span title={isOver ? `ended ${exact(updated_at)}` : "so far"}>{said}</span>;
+  return <span title={isOver ? `ended ${exact(updated_at)}` : "so far"}>{before + said}</span>;
 }
 
 function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance) {
@@ -90,6 +94,10 @@ export function Instances() {
       rowIn: ({ kind, data }) => (kind === "instance" ? (data as Instance) : undefined),
     },
   );
+  const [asked, ask] = useState<{ instance: Instance; verb: Verb } | undefined>();
+  const { told, line } = useTold(pages.again);
+  const isActable = filters.standing === "delayed" && may("operate");
+  const columns = useMemo(() => (isActable ? delayedColumns((instance, verb) => ask({ instance, verb })) : COLUMNS), [isActable]);
   const isFiltered = since !== undefined || Object.keys(filters).length > 0;
   const cause = useCause(filters.cause);
   // The filter shows the message of a cause instead of the cause's id.
@@ -101,15 +109,16 @@ export function Instances() {
       <FilterBar filters={shown} />
       {!filters.cause && !filters.overdue && !filters.standing && <ByStatus filters={{ since, ...filters }} />}
       <InstancesButton filters={{ since, ...filters }} isOffered={(pages.rows?.length ?? 0) > 0} />
+      {isActable && line}
       <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
         {(rows) => (
           <Table
             label="Instances"
             rows={rows}
-            columns={COLUMNS}
+            columns={columns}
             below={(one) => (
               <>
-                {one.workflow} · <Duration of={one} />
+                {one.workflow} <Duration of={one} before="· " />
               </>
             )}
             nameOf={({ id }) => id}
@@ -117,8 +126,28 @@ export function Instances() {
           />
         )}
       </List>
+      {asked && <AskAct {...asked} asked={asked} done={(word) => told(`${word}: accepted.`)} close={() => ask(undefined)} />}
     </>
   );
+}
+
+/** The list of delayed commands in the order of their due times, with the actions for each command. */
+function delayedColumns(ask: (instance: Instance, verb: Verb) => void): Column<Instance>[] {
+  return [
+    ...COLUMNS.filter(({ head }) => !["Step", "Duration", "Status", "Accepted"].includes(head)),
+    { head: "Due", width: "232px", isNumber: true, cell: ({ due_at }) => due_at && <Moment at={due_at} /> },
+    {
+      head: "Action",
+      width: "224px",
+      isMinor: true,
+      cell: (one) =>
+        DELAYED_VERBS.map((verb) => (
+          <button key={verb} type="button" class="plain" aria-label={`${WORDS[verb]}: ${one.subject}`} onClick={() => ask(one, verb)}>
+            {WORDS[verb]}
+          </button>
+        )),
+    },
+  ];
 }
 
 /** Statuses that are shown even if no instance has the status. */

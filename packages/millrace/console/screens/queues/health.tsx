@@ -6,7 +6,7 @@ import { useRegularly } from "../../data/use-regularly.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Bar } from "../../parts/bar.tsx";
 import { Empty } from "../../parts/empty.tsx";
-import { PauseMark } from "../../parts/pause-mark.tsx";
+import { PauseMark } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";

@@ -33,7 +33,10 @@ export function Schedules() {
   return (
     <>
       <div class="settings-bar">
-        <p class="quiet">Each due time sends one command. Its key consists of the schedule's name and the due time.</p>
+        <p class="quiet">
+          Each due time sends one command. Its key consists of the schedule's name and the due time. A command with a delay is not a
+          schedule: <Link to={hrefOf("instances", { standing: "delayed" })}>delayed commands</Link>.
+        </p>
         {may("operate") && (
           <button type="button" class="main" onClick={() => change("new")}>
             Create a schedule

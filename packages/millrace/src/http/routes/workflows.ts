@@ -25,15 +25,18 @@ export const PausedSchema = z
     by: z.string().meta({ description: "The actor who paused; `millrace` for a breaker." }),
     reason: z.string(),
     since: timestamp,
+    cause: z.string().nullable().meta({
+      description: "The id of the cause of failures after which a breaker paused, see `GET /v1/instances/causes`; null for an operator.",
+    }),
   })
   .meta({ id: "Paused" });
 
 /** The view of a pause in an API answer. */
 export function pausedView(pause: Pause | undefined): z.infer<typeof PausedSchema> | null {
   if (pause === undefined) return null;
-  const { id, tenant_id, actor: by, reason, since } = pause;
+  const { id, tenant_id, actor: by, reason, since, cause } = pause;
   const [kind, name = ""] = id.split("/");
-  return { queue: kind === "queue" ? name : null, all_tenants: tenant_id === "", by, reason, since: iso(since) };
+  return { queue: kind === "queue" ? name : null, all_tenants: tenant_id === "", by, reason, since: iso(since), cause };
 }
 
 const WorkflowSchema = z

@@ -1,0 +1,149 @@
+import { useState } from "preact/hooks";
+import { get, type Item, post, type Result } from "../data/api.ts";
+import { may } from "../data/session.ts";
+import { useData } from "../data/use-data.ts";
+import { hrefOf, Link } from "../frame/router.tsx";
+import { Act } from "./act.tsx";
+import { Status } from "./status.tsx";
+import { Ago } from "./time.tsx";
+import { useTold } from "./told.tsx";
+
+type Paused = NonNullable<Item<"/v1/workflows">["paused"]>;
+
+interface Work {
+  kind: "workflow" | "queue";
+  name: string;
+  /** The workflow itself, or the workflows that the queue starts. */
+  workflows: readonly string[];
+}
+
+/** A mark for a paused workflow or queue. Its tooltip shows the actor and the reason. */
+export function PauseMark({ paused }: { paused: Paused | null }) {
+  if (!paused) return null;
+  const { by, reason, queue, all_tenants } = paused;
+  const whose = all_tenants ? ", for all tenants" : "";
+  return (
+    <span title={`Paused by ${by}${whose}${queue === null ? "" : ` (queue ${queue})`}: ${reason}`}>
+      <Status word="paused" />
+    </span>
+  );
+}
+
+/** Reads the state of each workflow, and the state of each queue that the token may read. */
+async function readStates() {
+  const [workflows, queues] = await Promise.all([get("/v1/workflows"), may("observe") ? get("/v1/queues") : undefined]);
+  if (!workflows.ok) return workflows;
+  return { ok: true as const, data: { workflows: workflows.data.items, queues: queues?.ok ? queues.data.items : [] } };
+}
+
+/** Shows whether a workflow or a queue is paused, by whom and why, and the action that pauses or resumes it. */
+export function Pausing({ kind, name, workflows }: Work) {
+  const [verb, ask] = useState<"pause" | "resume" | undefined>();
+  const { data, again } = useData(readStates, [], ({ kind: about }) => about !== "doubt");
+  const { told, line } = useTold(again);
+  if (!data) return line;
+  const workflow = data.workflows.find((one) => one.name === name);
+  const paused =
+    kind === "workflow"
+      ? workflow?.paused
+      : (data.queues.find(({ queue }) => queue === name) ?? data.workflows.find((one) => one.paused?.queue === name))?.paused;
+  // The workflow of a paused queue can also be paused. The resume of the queue does not resume the workflow.
+  const own = paused && (kind === "queue" || paused.queue === null) ? paused : undefined;
+  const breaker = kind === "workflow" && workflow?.breaker;
+  const held = data.workflows.filter((one) => workflows.includes(one.name));
+  const waiting = held.reduce((sum, { counts }) => sum + (counts.accepted ?? 0) + (counts.queued ?? 0), 0);
+  return (
+    <>
+      {paused && <Why paused={paused} waiting={waiting} />}
+      {breaker && (
+        <p class="quiet">
+          The workflow is paused after {breaker.failures} failures of one cause within {breaker.within_seconds.toLocaleString()} s.
+        </p>
+      )}
+      {may("operate") && (
+        <p class="acts">
+          <button type="button" class={own ? "main" : undefined} onClick={() => ask(own ? "resume" : "pause")}>
+            {own ? "Resume" : "Pause"}
+          </button>
+        </p>
+      )}
+      {line}
+      {verb && <PauseAct {...{ kind, name, verb, told }} paused={own} close={() => ask(undefined)} />}
+    </>
+  );
+}
+
+function Why({ paused: { by, reason, since, cause, queue, all_tenants }, waiting }: { paused: Paused; waiting: number }) {
+  return (
+    <div class="cause" data-tone="grey">
+      <p>
+        {queue === null ? "Paused" : <>Its queue {<Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link>} is paused</>}
+        {all_tenants && " for all tenants"} by <bdi>{by}</bdi> <Ago at={since} />: <bdi>{reason}</bdi>
+      </p>
+      <p class="beside quiet">
+        Commands are accepted, and start after the resume. {waiting.toLocaleString()} {waiting === 1 ? "instance waits" : "instances wait"}.{" "}
+        {cause && <Link to={hrefOf("instances", { status: "errored", cause })}>The failures that paused it</Link>}
+      </p>
+    </div>
+  );
+}
+
+interface Plan {
+  refused: string | null;
+  follows: string;
+  running: number;
+  waiting: number;
+}
+type Done = { bulk_action_id: string | null };
+
+interface PauseActProps extends Pick<Work, "kind" | "name"> {
+  verb: "pause" | "resume";
+  paused: Paused | undefined;
+  told: (sentence: string) => void;
+  close: () => void;
+}
+
+function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
+  const [isForAll, setForAll] = useState(paused?.all_tenants ?? false);
+  const [isOfRunning, setOfRunning] = useState(false);
+  const fields = {
+    ...(isForAll && { all_tenants: true }),
+    ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }),
+  };
+  const ask = (more: object) => post(`/v1/${kind}s/:name/${verb}`, { param: { name }, body: { ...fields, ...more } });
+  const word = verb === "pause" ? "Pause" : "Resume";
+  return (
+    <Act<Plan, Done>
+      title={`${word} the ${kind} ${name}`}
+      verb={word}
+      dryRun={() => ask({ reason: "Dry run", dry_run: true }) as Promise<Result<Plan>>}
+      refusal={({ refused }) => refused}
+      show={({ follows, running, waiting }) => (
+        <>
+          <p>{follows}</p>
+          <p class="quiet">
+            Among your tenant's newest instances: {running.toLocaleString()} in progress, {waiting.toLocaleString()} not started.
+          </p>
+        </>
+      )}
+      act={(reason) => ask({ reason }) as Promise<Result<Done>>}
+      done={() => told(verb === "pause" ? "Paused." : "Resumed. The waiting instances start within seconds.")}
+      leadsTo={({ bulk_action_id: id }) => (id ? hrefOf("actions", id) : undefined)}
+      depends={[isForAll, isOfRunning]}
+      close={close}
+    >
+      {verb === "pause" && (
+        <label class="check">
+          <input type="checkbox" checked={isOfRunning && !isForAll} disabled={isForAll} onChange={() => setOfRunning(!isOfRunning)} /> Also
+          pause the running instances, by a bulk action
+        </label>
+      )}
+      {verb === "pause" && may("observe") && (
+        <label class="check">
+          <input type="checkbox" checked={isForAll} onChange={() => setForAll(!isForAll)} /> For all tenants
+        </label>
+      )}
+      {verb === "resume" && isForAll && <p>The pause is for all tenants.</p>}
+    </Act>
+  );
+}
