@@ -171,6 +171,6 @@ it("an instance is found by its tag, and the progress of its step is a bar in th
   await expect.poll(() => new URL(page.url()).search).toBe("?tag=spring");
   expect(await told).toMatchObject({
     code: 0,
-    err: expect.stringContaining("tell the warehouse  ████████░░░░░░░░░░░░  40 %  2 of 5 parcels\n"),
+    err: expect.stringContaining("tell the warehouse  40 %  ████████░░░░░░░░░░░░  2 of 5 parcels\n"),
   });
 });

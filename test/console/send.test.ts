@@ -103,7 +103,7 @@ it("the send screen sends JSON as typed and the key as checked, and validates as
   await page.getByText("Key and job").click();
   for (const key of [`say "hi", \\ `.repeat(30).trim(), "Größe, 二"]) {
     await page.getByRole("textbox", { name: /^Key/ }).fill(key);
-    await page.locator(".send-facts code", { hasText: key }).waitFor();
+    await page.locator(".pairs code", { hasText: key }).waitFor();
     await expectFit(page, "send-key");
     const instances = page.waitForURL(/instances\/[0-9a-f]{32}$/);
     await page.getByRole("button", { name: "Copy as curl" }).click();

@@ -1,5 +1,6 @@
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { timeNow } from "../data/clock.ts";
+import { Button } from "../parts/page.tsx";
 import { setFilters, usePlace } from "./router.tsx";
 
 /** A filter of a list. The URL's query contains the value of the filter under the filter's name. */
@@ -92,9 +93,7 @@ export function FilterBar({ filters }: { filters: Filters }) {
         </label>
       ))}
       {Object.values(set).some(Boolean) && (
-        <button type="button" onClick={() => setFilters(Object.fromEntries(Object.keys(filters).map((name) => [name, undefined])))}>
-          Clear
-        </button>
+        <Button press={() => setFilters(Object.fromEntries(Object.keys(filters).map((name) => [name, undefined])))}>Clear</Button>
       )}
     </form>
   );

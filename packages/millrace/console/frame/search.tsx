@@ -1,7 +1,7 @@
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Answer, get } from "../data/api.ts";
 import type { Problem } from "../data/problem.ts";
-import { ProblemNote } from "../parts/problem.tsx";
+import { ProblemNote } from "../parts/page.tsx";
 import { useKeys } from "./keys.ts";
 import { go, hrefOf, Link, usePlace } from "./router.tsx";
 

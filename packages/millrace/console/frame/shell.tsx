@@ -1,18 +1,20 @@
 import { useEffect, useRef } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
+import { clock } from "../data/clock.ts";
+import { isPaused, live, pause } from "../data/live.ts";
+import { notices, takeAway } from "../data/notices.ts";
 import { session, signOut } from "../data/session.ts";
-import { LOCAL_ZONE, timeZone, zone } from "../parts/time.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Icon } from "../parts/icon.tsx";
+import { LOCAL_ZONE, timeZone, zone } from "../parts/text.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
 import { Boundary } from "./boundary.tsx";
-import { KeySheet } from "./key-sheet.tsx";
-import { isSheetShown, useKeys } from "./keys.ts";
-import { LiveDot, turnLive } from "./live-dot.tsx";
+import { isSheetShown, singleKeys, useKeys } from "./keys.ts";
 import { needed } from "./needed.ts";
-import { Notices } from "./notices.tsx";
+import { remembered } from "./remembered.ts";
 import { go, hrefOf, Link, usePlace } from "./router.tsx";
 import { Search } from "./search.tsx";
 import { SignInAgain } from "./sign-in.tsx";
-import { ThemeButton, turnTheme } from "./theme.tsx";
 
 const GOES = Object.fromEntries(SCREENS.flatMap(({ key, path }) => (key ? [[`g ${key}`, () => go(hrefOf(path))]] : [])));
 
@@ -92,5 +94,127 @@ export function Shell() {
       <KeySheet />
       {state === "again" && <SignInAgain />}
     </>
+  );
+}
+
+const WORDS = {
+  connecting: "connecting",
+  live: "live",
+  paused: "paused",
+  hidden: "resting",
+  off: "no connection",
+} as const;
+
+function turnLive(): void {
+  pause(!isPaused());
+}
+
+function LiveDot() {
+  const { state, heardAt, behindSince } = useCell(live);
+  const now = useCell(clock);
+  const asOf = behindSince === 0 ? heardAt : Math.min(heardAt, behindSince);
+  const age = heardAt === 0 ? "" : ageOf(Math.max(0, now - asOf));
+  return (
+    <button type="button" class="plain live" data-state={state} onClick={turnLive} title={`${state === "paused" ? "Resume" : "Pause"} (p)`}>
+      <svg viewBox="0 0 10 10" width="10" height="10" aria-hidden="true">
+        {state === "paused" ? <path d="M2 1h2v8H2zM6 1h2v8H6z" /> : <circle cx="5" cy="5" r={state === "live" ? 4 : 3} />}
+      </svg>
+      {WORDS[state]} <span class="age">{age}</span>
+    </button>
+  );
+}
+
+function ageOf(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
+}
+
+const theme = remembered<"system" | "light" | "dark">("theme", "system");
+const NEXT = { system: "dark", dark: "light", light: "system" } as const;
+
+function turnTheme(): void {
+  theme.set(NEXT[theme.get()]);
+}
+
+function ThemeButton() {
+  const now = useCell(theme);
+  useEffect(() => {
+    if (now === "system") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = now;
+  }, [now]);
+  return (
+    <button
+      type="button"
+      class="plain"
+      onClick={turnTheme}
+      title={`Colours: ${now}. Change to ${NEXT[now]} (t)`}
+      aria-label={`Colours: ${now}`}
+    >
+      <Icon name={now} />
+    </button>
+  );
+}
+
+function Notices() {
+  const shown = useCell(notices);
+  return (
+    <div class="notices" role="status">
+      {shown.map((notice) => (
+        <p key={notice}>
+          <span>
+            {notice.said}{" "}
+            {notice.href !== undefined && (
+              <Link to={notice.href} onClickCapture={() => takeAway(notice)}>
+                Show it
+              </Link>
+            )}
+          </span>
+          <button type="button" class="plain" aria-label="Dismiss" onClick={() => takeAway(notice)}>
+            <Icon name="close" />
+          </button>
+        </p>
+      ))}
+    </div>
+  );
+}
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ["/", "search by any id or key"],
+  ["j k", "next and previous row"],
+  ["Enter", "open the row"],
+  ["x", "select the row"],
+  ["[ ]", "previous and next step"],
+  ["p", "pause or resume live updates"],
+  ["c", "copy the id"],
+  ["t", "light or dark"],
+  ["Esc", "close the dialog"],
+  ["Ctrl+Enter", "confirm an action"],
+  ["?", "show this list"],
+];
+
+function KeySheet() {
+  const isShown = useCell(isSheetShown);
+  const setting = useCell(singleKeys);
+  if (!isShown) return null;
+  const goes = SCREENS.flatMap(({ key, title }) => (key ? [[`g ${key}`, `go to ${title}`] as const] : []));
+  return (
+    <Dialog title="Keys" close={() => isSheetShown.set(false)}>
+      <dl class="keys">
+        {[...goes, ...KEYS].map(([keys, does]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(" ").map((one) => (
+                <kbd key={one}>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="check">
+        <input type="checkbox" checked={setting === "on"} onChange={() => singleKeys.set(setting === "on" ? "off" : "on")} /> Single-key
+        shortcuts
+      </label>
+    </Dialog>
   );
 }

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
-import { ProblemNote } from "../parts/problem.tsx";
+import { Button, ProblemNote } from "../parts/page.tsx";
 
 /** A form that asks for a token. The token is removed from the field after the user submits the form. */
 function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
@@ -21,11 +21,7 @@ function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   return (
     <form class="token" onSubmit={submit}>
       {why && <ProblemNote problem={why} />}
-      {why?.retryable && (
-        <button type="button" onClick={tryAgain}>
-          Try again
-        </button>
-      )}
+      {why?.retryable && <Button press={tryAgain}>Try again</Button>}
       <label>
         Your token
         <input ref={field} type="password" autocomplete="off" placeholder="mr_…" required />
@@ -71,9 +67,7 @@ export function SignInAgain() {
       <p>The page keeps your place and your open dialogs. The data is not updated until you sign in.</p>
       <TokenForm field={field} />
       <p>
-        <button type="button" onClick={signOut}>
-          Sign out and discard open dialogs
-        </button>
+        <Button press={signOut}>Sign out and discard open dialogs</Button>
       </p>
     </Dialog>
   );

@@ -6,12 +6,11 @@ import { tell } from "../data/notices.ts";
 import type { Problem } from "../data/problem.ts";
 import { session } from "../data/session.ts";
 import { noteAnswered, noteSent, type Sent, sentBefore } from "../data/unanswered.ts";
-import { useShown } from "../data/use-shown.ts";
+import { AGAIN_MS, useShown } from "../data/use-data.ts";
 import { go } from "../frame/router.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Icon } from "./icon.tsx";
-import { ProblemNote } from "./problem.tsx";
-import { usePlan } from "./use-plan.ts";
+import { Button, ProblemNote } from "./page.tsx";
 
 interface ActProps<Plan, Done> {
   title: string;
@@ -139,9 +138,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
         {plan?.ok === false && (
           <>
             <ProblemNote problem={plan.problem} />
-            <button type="button" onClick={again}>
-              Try again
-            </button>
+            <Button press={again}>Try again</Button>
           </>
         )}
       </section>
@@ -157,9 +154,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
             <strong>The request was sent; the answer is still pending.</strong> It continues if you close this dialog, and the result
             appears as a notice.
           </p>
-          <button type="button" onClick={close}>
-            Close without waiting
-          </button>
+          <Button press={close}>Close without waiting</Button>
         </div>
       )}
       {before && (
@@ -183,9 +178,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
           {lasting && <Icon name="warning" />}
           {exactly ?? verb}
         </button>
-        <button type="button" onClick={close}>
-          Dismiss
-        </button>
+        <Button press={close}>Dismiss</Button>
         <span class="quiet hint">
           <kbd>Ctrl+Enter</kbd>
         </span>
@@ -198,4 +191,74 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
 function firstField(reason: HTMLInputElement | null): HTMLElement | null {
   const fields = reason?.closest("dialog")?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input[type="text"], textarea') ?? [];
   return [...fields].find((one) => one.value === "" && one.checkVisibility()) ?? reason;
+}
+
+const LOOK_BEHIND_MS = 250;
+
+/**
+ * The dry run of an action or a message. The dry run is repeated when the fields of the action or message (`of`) change, after a sign-in,
+ * and after a failed request. The plan is undefined until a response for the current fields arrives.
+ */
+export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined, of: string, isReady: boolean) {
+  const [answer, setAnswer] = useState<{ of: string; plan: Result<Plan> } | undefined>();
+  const [times, setTimes] = useState(0);
+  const nth = useCell(session, (one) => one.nth);
+  const again = () => setTimes((before) => before + 1);
+  useEffect(() => {
+    if (!isReady) return;
+    let isOver = false;
+    const look = async () => {
+      const plan = dryRun ? await dryRun() : { ok: true as const, data: undefined as Plan };
+      if (!isOver) setAnswer({ of, plan });
+    };
+    const timer = setTimeout(look, answer === undefined ? 0 : LOOK_BEHIND_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [isReady, of, times, nth]);
+  useEffect(() => {
+    if (!answer || answer.plan.ok || !answer.plan.problem.retryable) return;
+    const timer = setTimeout(again, AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [answer]);
+  // A response for previous values of the fields is ignored.
+  return { plan: answer?.of === of ? answer.plan : undefined, again };
+}
+
+interface FieldProps {
+  label: ComponentChildren;
+  value: string;
+  set: (value: string) => void;
+  most?: number;
+  placeholder?: string;
+}
+
+/** A field of a dialog for one line of text. */
+export function TextField({ label, value, set, most, placeholder }: FieldProps) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        {...{ type: "text", autocomplete: "off", spellcheck: false, value, maxLength: most, placeholder }}
+        onInput={(event) => set(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+interface CheckProps {
+  label: ComponentChildren;
+  isSet: boolean;
+  set: (isSet: boolean) => void;
+  disabled?: boolean;
+}
+
+/** A checkbox of a dialog. */
+export function Check({ label, isSet, set, disabled }: CheckProps) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={isSet} disabled={disabled} onChange={() => set(!isSet)} /> <span>{label}</span>
+    </label>
+  );
 }

@@ -6,7 +6,8 @@ import { hrefOf, Link } from "../frame/router.tsx";
 import { Act } from "./act.tsx";
 import { type Doubt, earlierOutput } from "./earlier-output.ts";
 import { Json } from "./json.tsx";
-import { Moment } from "./time.tsx";
+import { Button } from "./page.tsx";
+import { Moment } from "./text.tsx";
 
 type Done = { action_id: string };
 
@@ -76,9 +77,7 @@ export function DoubtAnswers({ follows, answer }: { follows: Follows; answer: (v
         .filter((verb) => follows[verb] !== null)
         .map((verb) => (
           <li key={verb}>
-            <button type="button" onClick={() => answer(verb)}>
-              {wordOf(verb, follows)}
-            </button>
+            <Button press={() => answer(verb)}>{wordOf(verb, follows)}</Button>
             <span>{follows[verb]}</span>
           </li>
         ))}
@@ -161,9 +160,7 @@ function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }
       </span>
       <Json value={output} label={`Earlier output of ${doubt.step}`} />
       <p class="acts">
-        <button type="button" onClick={() => take(JSON.stringify(output, null, 2))}>
-          Use this output
-        </button>
+        <Button press={() => take(JSON.stringify(output, null, 2))}>Use this output</Button>
       </p>
     </div>
   );

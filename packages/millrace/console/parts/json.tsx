@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { copied } from "./id.tsx";
+import { Button } from "./page.tsx";
+import { copied } from "./text.tsx";
 import "./json.css";
 
 /** A JSON text with more characters than this is only shown when the user requests it. */
@@ -27,11 +28,7 @@ export function JsonText({ text, label, others = {} }: { text: string; label: st
   return (
     <Framed label={label} copies={{ Copy: text, ...others }}>
       <pre dir="ltr">{shown}</pre>
-      {shown.length < text.length && (
-        <button type="button" onClick={() => showWhole(true)}>
-          Show all {text.length} characters
-        </button>
-      )}
+      {shown.length < text.length && <Button press={() => showWhole(true)}>Show all {text.length} characters</Button>}
     </Framed>
   );
 }
@@ -102,11 +99,7 @@ function Text({ text }: { text: string }) {
   return (
     <>
       <span class="string">{JSON.stringify(isWhole ? text : `${text.slice(0, CHARACTERS)}…`)}</span>
-      {!isWhole && (
-        <button type="button" onClick={() => showWhole(true)}>
-          Show all {text.length} characters
-        </button>
-      )}
+      {!isWhole && <Button press={() => showWhole(true)}>Show all {text.length} characters</Button>}
     </>
   );
 }
@@ -144,9 +137,9 @@ function Fold({ named, members, isList, depth, levels, path }: FoldProps) {
         <>
           {line}
           {"  "}
-          <button type="button" onClick={() => setMost(most * 10)}>
+          <Button press={() => setMost(most * 10)}>
             Show {Math.min(most * 9, count - most)} more of {count}
-          </button>
+          </Button>
         </>
       )}
       {isOpen && line}

@@ -4,9 +4,9 @@ import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
 import { Act } from "./act.tsx";
+import { useTold } from "./page.tsx";
 import { Status } from "./status.tsx";
-import { Ago } from "./time.tsx";
-import { useTold } from "./told.tsx";
+import { Ago } from "./text.tsx";
 
 type Paused = NonNullable<Item<"/v1/workflows">["paused"]>;
 

@@ -1,5 +1,5 @@
 import { Status, type Tone } from "./status.tsx";
-import { exact } from "./time.tsx";
+import { exact } from "./text.tsx";
 
 export interface Plan {
   refused: string | null;

@@ -1,5 +1,5 @@
 import type { Answer } from "../data/api.ts";
-import { duration } from "./time.tsx";
+import { duration } from "./text.tsx";
 
 type Queue = Answer<"/v1/catalog">["queues"][number];
 

@@ -1,6 +1,6 @@
 import type { Item } from "../data/api.ts";
 import { timeNow } from "../data/clock.ts";
-import { Ago } from "./time.tsx";
+import { Ago } from "./text.tsx";
 
 /** Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by 12. */
 const SHAPES = {

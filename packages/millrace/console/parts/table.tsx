@@ -3,7 +3,8 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { useKeys } from "../frame/keys.ts";
 import { go } from "../frame/router.tsx";
-import { zone } from "./time.tsx";
+import { List, type ListProps } from "./page.tsx";
+import { zone } from "./text.tsx";
 
 export interface Column<Row> {
   head: string;
@@ -187,4 +188,15 @@ function useWindow(body: { readonly current: HTMLElement | null }, count: number
   if (!isLong) return [0, count];
   const begin = Math.min(first, Math.max(0, count - 2 * BESIDE));
   return [begin, Math.min(count, begin + Math.ceil(innerHeight / rowPx) + 2 * BESIDE + STEP)];
+}
+
+type TableListProps<Row extends object> = Omit<TableProps<Row>, "rows" | "nameOf"> & Omit<ListProps<Row>, "children">;
+
+/** A list whose rows are the rows of a table. */
+export function TableList<Row extends object>({ pages, noun, empty, ...table }: TableListProps<Row>) {
+  return (
+    <List pages={pages} noun={noun} empty={empty}>
+      {(rows) => <Table {...table} rows={rows} nameOf={pages.nameOf} />}
+    </List>
+  );
 }

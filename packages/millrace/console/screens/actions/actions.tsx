@@ -1,16 +1,13 @@
 import { get } from "../../data/api.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
+import { Empty, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { Views } from "../../parts/views.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago } from "../../parts/text.tsx";
 import "./actions.css";
-import { Bar } from "./progress.tsx";
-import { type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.ts";
+import { Bar, type Bulk, briefScope, counted, scopeOf, titleOf } from "./words.tsx";
 
 export const VIEWS = { "Bulk actions": hrefOf("actions"), "Audit: all actions": hrefOf("audit") };
 
@@ -81,18 +78,15 @@ export function Actions() {
       <h1>Actions</h1>
       <Views label="Actions" views={VIEWS} current="Bulk actions" />
       <FilterBar filters={FILTERS} />
-      <List pages={pages} noun={["bulk action", "bulk actions"]} empty={state ? <Filtered state={state} /> : <None />}>
-        {(rows) => (
-          <Table
-            label="Bulk actions"
-            rows={rows}
-            columns={COLUMNS}
-            below={(bulk) => <Below of={bulk} />}
-            nameOf={({ id }) => id}
-            hrefOf={({ id }) => hrefOf("actions", id)}
-          />
-        )}
-      </List>
+      <TableList
+        label="Bulk actions"
+        pages={pages}
+        noun={["bulk action", "bulk actions"]}
+        empty={state ? <Filtered state={state} /> : <None />}
+        columns={COLUMNS}
+        below={(bulk) => <Below of={bulk} />}
+        hrefOf={({ id }) => hrefOf("actions", id)}
+      />
     </>
   );
 }

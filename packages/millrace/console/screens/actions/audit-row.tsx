@@ -1,14 +1,12 @@
-import type { ComponentChildren } from "preact";
 import { get } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { Id } from "../../parts/id.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Moment } from "../../parts/time.tsx";
+import { Id, Moment, Quiet } from "../../parts/text.tsx";
 import "./actions.css";
-import { type Action, begun, textOf } from "./words.ts";
+import { type Action, begun, textOf } from "./words.tsx";
 
 /** Shows one row of the audit, which the URL identifies by its position. The link works until the audit deletes the row. */
 export function AuditRow({ row, close }: { row: string; close: string }) {
@@ -39,64 +37,36 @@ function aboutOf({ verb, target, instance_id: instance, result }: Action): strin
 function Whole({ action }: { action: Action }) {
   const { id, token_id: token, scope, target, instance_id: instance, reason, detail, before, after, at } = action;
   const about = aboutOf(action);
+  const bulk = detail?.bulk;
   return (
     <>
-      <dl class="pairs">
-        <Fact name="Result">
-          <Status word={action.result} />
-        </Fact>
-        <Fact name="Reason">
-          <bdi>{reason}</bdi>
-        </Fact>
-        <Fact name="When">
-          <Moment at={at} />
-        </Fact>
-        <Fact name="Target">
-          {about ? <Link to={about}>{target}</Link> : <bdi>{target}</bdi>}
-          {" · "}
-          <Link to={hrefOf("audit", { target })}>all actions on it</Link>
-        </Fact>
-        {instance && instance !== target && (
-          <Fact name="Instance">
-            <Link to={hrefOf("instances", instance)}>{instance}</Link>
-          </Fact>
-        )}
-        {typeof detail?.bulk === "string" && (
-          <Fact name="Part of">
-            <Link to={hrefOf("actions", detail.bulk)}>a bulk action</Link>
-          </Fact>
-        )}
-        <Fact name="By">
-          <bdi>{action.actor}</bdi>
-          {token ? (
+      <Pairs
+        of={{
+          Result: <Status word={action.result} />,
+          Reason: <bdi>{reason}</bdi>,
+          When: <Moment at={at} />,
+          Target: (
             <>
-              , with the token <Id id={token} />
+              {about ? <Link to={about}>{target}</Link> : <bdi>{target}</bdi>} ·{" "}
+              <Link to={hrefOf("audit", { target })}>all actions on it</Link>
             </>
-          ) : (
-            !detail?.bulk && ", without a token"
-          )}
-          {scope && <span class="quiet"> by the scope {scope}</span>}
-        </Fact>
-        {action.error && (
-          <Fact name="Error">
-            <bdi>{action.error}</bdi>
-          </Fact>
-        )}
-        <Fact name="Action">
-          <Id id={id} />
-        </Fact>
-      </dl>
+          ),
+          Instance: instance && instance !== target && <Link to={hrefOf("instances", instance)}>{instance}</Link>,
+          "Part of": typeof bulk === "string" && <Link to={hrefOf("actions", bulk)}>a bulk action</Link>,
+          By: (
+            <>
+              <bdi>{action.actor}</bdi>
+              {token ? ", with the token " : bulk ? "" : ", without a token"}
+              {token && <Id id={token} />}
+              {scope && <Quiet of={` by the scope ${scope}`} />}
+            </>
+          ),
+          Error: action.error && <bdi>{action.error}</bdi>,
+          Action: <Id id={id} />,
+        }}
+      />
       {before || after ? <Change before={before ?? {}} after={after ?? {}} /> : <p class="quiet">No change is recorded.</p>}
       {detail && <pre>{JSON.stringify(detail, null, 2)}</pre>}
-    </>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ComponentChildren }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
     </>
   );
 }

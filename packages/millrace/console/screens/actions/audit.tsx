@@ -1,16 +1,14 @@
 import { get } from "../../data/api.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { usePages } from "../../data/use-data.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
+import { Empty, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, exact } from "../../parts/time.tsx";
-import { Views } from "../../parts/views.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago, exact } from "../../parts/text.tsx";
 import { VIEWS } from "./actions.tsx";
 import { AuditRow } from "./audit-row.tsx";
-import { type Action, begun, briefScope, shortened, textOf } from "./words.ts";
+import { type Action, begun, briefScope, shortened, textOf } from "./words.tsx";
 
 const FILTERS = {
   actor: { label: "Actor" },
@@ -26,7 +24,7 @@ const FILTERS = {
 const rowOf = ({ at, id }: Action) => `${Date.parse(at)}.${id}`;
 
 const COLUMNS: readonly Column<Action>[] = [
-  { head: "When", width: "232px", cell: ({ at }) => <When at={at} />, isMinor: true },
+  { head: "When", width: "232px", cell: ({ at }) => [exact(at), " ", <Ago key="ago" at={at} />], isMinor: true },
   {
     head: "Actor",
     width: "104px",
@@ -48,17 +46,6 @@ const COLUMNS: readonly Column<Action>[] = [
   { head: "Changed", width: "1.1fr", isMinor: true, cell: (one) => <bdi title={changeOf(one)}>{changeOf(one)}</bdi> },
   { head: "Reason", width: "1.4fr", isMinor: true, cell: ({ reason }) => <bdi title={reason}>{reason}</bdi> },
 ];
-
-function When({ at }: { at: string }) {
-  return (
-    <>
-      {exact(at)}{" "}
-      <span class="quiet">
-        <Ago at={at} />
-      </span>
-    </>
-  );
-}
 
 function Below({ of: { at, actor, reason } }: { of: Action }) {
   return (
@@ -126,27 +113,22 @@ export function Audit() {
       <h1>Audit</h1>
       <Views label="Actions" views={VIEWS} current="Audit: all actions" />
       <FilterBar filters={FILTERS} />
-      <List pages={pages} noun={["action", "actions"]} empty={isFiltered ? <Filtered /> : <None />}>
-        {(rows) => (
-          <Table
-            label="Audit"
-            rows={rows}
-            columns={COLUMNS}
-            below={(one) => <Below of={one} />}
-            nameOf={({ id }) => id}
-            hrefOf={(one) => hrefOf("audit", { ...filters, row: rowOf(one) })}
-          />
-        )}
-      </List>
+      <TableList
+        label="Audit"
+        pages={pages}
+        noun={["action", "actions"]}
+        empty={
+          <Empty>
+            {isFiltered
+              ? "No action matches these filters. Names must match exactly. Clear shows all."
+              : "No actions yet. Each retry, answer, replay or skip adds a row with its actor and reason, also when it was refused."}
+          </Empty>
+        }
+        columns={COLUMNS}
+        below={(one) => <Below of={one} />}
+        hrefOf={(one) => hrefOf("audit", { ...filters, row: rowOf(one) })}
+      />
       {row && <AuditRow key={row} row={row} close={hrefOf("audit", { ...filters })} />}
     </>
   );
-}
-
-function Filtered() {
-  return <Empty>No action matches these filters. Names must match exactly. Clear shows all.</Empty>;
-}
-
-function None() {
-  return <Empty>No actions yet. Each retry, answer, replay or skip adds a row with its actor and reason, also when it was refused.</Empty>;
 }

@@ -1,11 +1,13 @@
 import { useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
-import { hrefOf } from "../../frame/router.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { shortId } from "../../parts/id.tsx";
+import { Button } from "../../parts/page.tsx";
+import { shortId } from "../../parts/text.tsx";
 import "./actions.css";
-import { Scope } from "./scope.tsx";
-import { choiceOf, counted, nounOf, TAKES_BACK, titleOf } from "./words.ts";
+import { may } from "../../data/session.ts";
+import { sinceOf } from "../../frame/filters.tsx";
+import { begun, choiceOf, counted, nounOf, Scope, TAKES_BACK, titleOf } from "./words.tsx";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
@@ -157,5 +159,53 @@ function Count({ verb, plan: { matched, stages, parts, sample } }: { verb: strin
         </ul>
       )}
     </>
+  );
+}
+
+const eitherOf = new Intl.ListFormat("en-GB", { type: "disjunction" });
+
+const FAILED = ["retry", "close", "run_again"];
+const GOING_ON = ["cancel", "pause"];
+
+/** The verbs of bulk actions, by the status of the instances. A status without bulk actions is not listed. */
+const VERBS: Readonly<Record<string, readonly string[]>> = {
+  ...{ errored: FAILED, terminated: FAILED, complete: ["run_again"] },
+  ...{ accepted: GOING_ON, queued: GOING_ON, running: GOING_ON, waiting: GOING_ON },
+  ...{ paused: ["resume", "cancel"], in_doubt: ["cancel"] },
+};
+
+/**
+ * A button that starts a bulk action on all instances of the list. It is shown if the API supports the list's filters and the status has
+ * bulk actions.
+ */
+export function InstancesButton({ filters, isOffered }: { filters: Readonly<Record<string, string | undefined>>; isOffered: boolean }) {
+  const [meant, mean] = useState<Meant | undefined>();
+  const { since, overdue, standing, ...rest } = filters;
+  // A filter by cause selects only failed instances.
+  const status = filters.cause ? "errored" : filters.status;
+  const verbs = VERBS[status ?? ""];
+  if (!status || !verbs || overdue || standing || !may("operate")) return null;
+  // When the dialog opens, the age in the filter is converted to a fixed time.
+  const open = () => {
+    const moment = sinceOf(since);
+    mean({ filter: { ...rest, status, ...(moment && { since: moment }) } as Record<string, string> });
+  };
+  // A dialog that is already open remains open, and shows that no items are left.
+  if (!isOffered && !meant) return null;
+  return (
+    <p>
+      {isOffered && (
+        <Button press={open}>
+          {begun(eitherOf.format(verbs.map(choiceOf)))} all that are {status.replaceAll("_", " ")} …
+        </Button>
+      )}
+      {isOffered && status === "in_doubt" && (
+        <>
+          {" "}
+          <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>
+        </>
+      )}
+      {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}
+    </p>
   );
 }

@@ -1,24 +1,18 @@
 import { useState } from "preact/hooks";
 import { get, type Item, post } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { useData, usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { copied, Id, shortId } from "../../parts/id.tsx";
-import { List } from "../../parts/list.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Empty, Facts, Lost, Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago, copied, Id, Moment, shortId, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import "./actions.css";
-import { BulkFacts } from "./bulk-facts.tsx";
-import { Bar } from "./progress.tsx";
-import { type Bulk, begun, counted, meaningOf, nounOf, resultOf, targetOf, titleOf } from "./words.ts";
+import { Bar, type Bulk, begun, counted, listOf, meaningOf, nounOf, resultOf, Scope, targetOf, titleOf } from "./words.tsx";
 
 type BulkItem = Item<"/v1/bulk-actions/:id/items">;
 
@@ -64,32 +58,19 @@ export function BulkAction({ param: id }: ScreenProps) {
   const [said, say] = useState("");
   const { data: bulk, problem, again } = useData(() => get("/v1/bulk-actions/:id", { param: { id } }), [id], moves);
   useKeys({ c: () => void copied(id).then((done) => done && say("Id copied.")) });
-  if (!bulk)
-    return (
-      <>
-        <h1>Bulk action</h1>
-        {problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}
-        <p>
-          <Link to={hrefOf("actions")}>All bulk actions</Link>
-        </p>
-      </>
-    );
+  if (!bulk) return <Lost title="Bulk action" problem={problem} all={["actions", "All bulk actions"]} />;
   const canResume = bulk.state === "stopped" || (bulk.state === "aborted" && bulk.left > 0);
   return (
     <>
       <h1>{titleOf(bulk.verb, counted(bulk.verb, bulk.matched))}</h1>
-      <p class="actions-line">
-        <Status word={bulk.state} />
-        <span>
-          started <Ago at={bulk.created_at} /> by <bdi>{bulk.actor}</bdi>
-        </span>
-        {bulk.ended_at && (
-          <span>
-            {bulk.state === "stopped" ? "stopped" : "ended"} <Ago at={bulk.ended_at} />
-          </span>
-        )}
-        <Id id={id} />
-      </p>
+      <Facts
+        of={[
+          <Status word={bulk.state} />,
+          [<Ago key="at" label="started" at={bulk.created_at} />, <Text key="by" before=" by " of={bulk.actor} />],
+          bulk.ended_at && <Ago label={bulk.state === "stopped" ? "stopped" : "ended"} at={bulk.ended_at} />,
+          <Id id={id} />,
+        ]}
+      />
       {problem && <ProblemNote problem={problem} />}
       {bulk.why && (
         <p class="actions-why">
@@ -98,19 +79,17 @@ export function BulkAction({ param: id }: ScreenProps) {
       )}
       <Progress bulk={bulk} />
       {may("operate") && (bulk.state === "running" || canResume) && (
-        <p class="actions-line">
+        <p class="acts">
           {bulk.state === "running" ? (
-            <button type="button" onClick={() => steer("abort")}>
-              Abort …
-            </button>
+            <Button press={() => steer("abort")}>Abort …</Button>
           ) : (
-            <button type="button" class="main" onClick={() => steer("resume")}>
+            <Button class="main" press={() => steer("resume")}>
               Resume …
-            </button>
+            </Button>
           )}
         </p>
       )}
-      <p class="actions-done" role="status">
+      <p class="told" role="status">
         {said}
       </p>
       <BulkFacts bulk={bulk} />
@@ -148,7 +127,8 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
   return (
     <>
       <FilterBar filters={filtersOf(verb)} />
-      <List
+      <TableList
+        label="Results"
         pages={pages}
         noun={["item", "items"]}
         empty={
@@ -156,9 +136,9 @@ function Results({ bulk: { id, verb, state } }: { bulk: Bulk }) {
             {result ? `No item is ${resultOf(verb, result)} so far.` : "No results yet: the first stage starts within seconds."}
           </Empty>
         }
-      >
-        {(rows) => <Table label="Results" rows={rows} columns={columnsOf(verb)} nameOf={({ n }) => String(n)} {...opens(verb)} />}
-      </List>
+        columns={columnsOf(verb)}
+        {...opens(verb)}
+      />
     </>
   );
 }
@@ -195,4 +175,49 @@ function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resum
       close={close}
     />
   );
+}
+
+function BulkFacts({ bulk }: { bulk: Bulk }) {
+  const { verb, filter, undo, matched, ramp, rate_per_second: rate, stop_at_error_rate: stop, settle_within_seconds: settle } = bulk;
+  const now = listOf(bulk);
+  return (
+    <Pairs
+      of={{
+        Reason: <bdi>{bulk.reason}</bdi>,
+        Filter: [
+          <Scope key="scope" verb={verb} filter={filter} />,
+          now && [
+            " (",
+            <Link key="now" to={now}>
+              current matches
+            </Link>,
+            ")",
+          ],
+        ],
+        Effects: undo !== null && (undo ? "undone where possible" : "not undone"),
+        "Count before": [`${counted(verb, matched)}, counted `, <Moment key="at" at={bulk.created_at} />],
+        Stages: stagesOf(ramp, matched).join(", "),
+        Rate: `${rate} ${nounOf(verb)[1]} per second; a stage waits at most ${settle} s for its items to end`,
+        Stops: stop >= 1 ? "never" : `if more than ${Math.round(stop * 1000) / 10} % of a stage fails`,
+        Records: (
+          <>
+            <Link to={hrefOf("instances", bulk.instance_id)}>instance</Link>,{" "}
+            <Link to={hrefOf("audit", { target: bulk.id })}>audit rows</Link>
+          </>
+        ),
+      }}
+    />
+  );
+}
+
+/** The sizes of a bulk action's stages. The sizes of the ramp come first; the last stage has the remaining items. */
+function stagesOf(ramp: readonly number[], matched: number): number[] {
+  const sizes: number[] = [];
+  let left = matched;
+  for (const size of [...ramp, left]) {
+    if (left <= 0) break;
+    sizes.push(Math.min(size, left));
+    left -= size;
+  }
+  return sizes;
 }

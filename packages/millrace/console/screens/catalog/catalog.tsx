@@ -1,11 +1,9 @@
 import { get, type Item } from "../../data/api.ts";
-import { useCatalog } from "../../data/use-catalog.ts";
-import { useData } from "../../data/use-data.ts";
+import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
+import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { PauseMark } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
-import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
 import type { Catalog as Whole } from "./graph.ts";
 import { Picture } from "./picture.tsx";

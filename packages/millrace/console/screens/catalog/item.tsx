@@ -1,12 +1,10 @@
-import { type ComponentChildren, Fragment } from "preact";
-import { useCatalog } from "../../data/use-catalog.ts";
+import { useCatalog } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
+import { Empty, Facts, Pairs, Reading } from "../../parts/page.tsx";
 import { Pausing } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
-import { ProblemNote } from "../../parts/problem.tsx";
-import { duration } from "../../parts/time.tsx";
+import { duration, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { opened, type Schema, wordsOf } from "../send/schema.ts";
 import { ledTo, MessageLink } from "./catalog.tsx";
@@ -24,7 +22,7 @@ const CLASSES = {
 
 export function CatalogItem({ param }: ScreenProps) {
   const { data, problem } = useCatalog();
-  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  if (!data) return <Reading problem={problem} />;
   const at = param.indexOf(" ");
   const [kind, name] = [param.slice(0, at), param.slice(at + 1)];
   const workflow = data.workflows.find((one) => kind === "workflow" && one.name === name);
@@ -54,15 +52,15 @@ function OfWorkflow({
   return (
     <>
       <Title kind="workflow" name={name} />
-      <Facts>
-        <span>
-          started by the {on.kind} <MessageLink {...on} />
-        </span>
-        {mode === "lean" && <span>its steps run inline (lean)</span>}
-        <span>{deadline === null ? "no deadline" : `overdue after ${duration(deadline * 1000)}`}</span>
-        <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>
-        {on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send one</Link>}
-      </Facts>
+      <Facts
+        of={[
+          [`started by the ${on.kind} `, <MessageLink key="on" {...on} />],
+          mode === "lean" && "its steps run inline (lean)",
+          deadline === null ? "no deadline" : `overdue after ${duration(deadline * 1000)}`,
+          <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>,
+          on.kind === "command" && <Link to={hrefOf("send", { message: `command ${on.type}` })}>Send one</Link>,
+        ]}
+      />
       <Pausing kind="workflow" name={name} workflows={[name]} />
       <h2>Steps</h2>
       {steps.length === 0 ? (
@@ -99,20 +97,23 @@ function OfMessage({ message, catalog }: { message: Catalog["messages"][number];
   return (
     <>
       <Title kind={kind} name={type} />
-      <Facts>
-        <span>version {version}</span>
-        <span>
-          on <Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link>
-        </span>
-        <span>
-          {door === null
+      <Facts
+        of={[
+          `version ${version}`,
+          [
+            "on ",
+            <Link key="queue" to={hrefOf("catalog", `queue ${queue}`)}>
+              {queue}
+            </Link>,
+          ],
+          door === null
             ? "only this deployment emits it"
             : door.scope === null
               ? `no token may send it directly: ${door.route}`
-              : `${door.route}, with ${door.scope}`}
-        </span>
-        {door?.scope && <Link to={hrefOf("send", { message: `${kind} ${type}` })}>Send it</Link>}
-      </Facts>
+              : `${door.route}, with ${door.scope}`,
+          door?.scope && <Link to={hrefOf("send", { message: `${kind} ${type}` })}>Send it</Link>,
+        ]}
+      />
       <h2>Consumers</h2>
       <ul>
         {ledTo(message, catalog.workflows).map((one) => (
@@ -174,22 +175,14 @@ function OfQueue({ queue, catalog }: { queue: Catalog["queues"][number]; catalog
   return (
     <>
       <Title kind={is_lane ? "lane" : "queue"} name={name} />
-      <Facts>
-        <span>{is_lane ? `${carries}, one after another for each key` : carries}</span>
-        <Link to={hrefOf("queues")}>Health</Link>
-      </Facts>
+      <Facts of={[is_lane ? `${carries}, one after another for each key` : carries, <Link to={hrefOf("queues")}>Health</Link>]} />
       {carries === "commands" && <Pausing kind="queue" name={name} workflows={started.map((one) => one.name)} />}
       <h2>Policy</h2>
-      <dl class="pairs">
-        {Object.entries(policyOf(queue)).map(([what, said]) => (
-          <Fragment key={what}>
-            <dt>{what}</dt>
-            <dd>
-              {said} <span class="quiet">{POLICY[what]}</span>
-            </dd>
-          </Fragment>
-        ))}
-      </dl>
+      <Pairs
+        of={Object.fromEntries(
+          Object.entries(policyOf(queue)).map(([what, said]) => [what, [said, " ", <Quiet key="what" of={POLICY[what] ?? ""} />]]),
+        )}
+      />
       <h2>Messages</h2>
       <Messages of={messages} />
     </>
@@ -212,11 +205,7 @@ function Messages({ of }: { of: readonly { kind: "command" | "event"; type: stri
 function Title({ kind, name }: { kind: string; name: string }) {
   return (
     <h1>
-      <span class="quiet">{kind}</span> {name}
+      <Quiet of={kind} /> {name}
     </h1>
   );
-}
-
-function Facts({ children }: { children: ComponentChildren }) {
-  return <p class="facts">{children}</p>;
 }

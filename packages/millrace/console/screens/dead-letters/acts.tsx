@@ -1,8 +1,11 @@
 import { type Answer, get, post, type Result } from "../../data/api.ts";
 import type { Written } from "../../data/written.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { type Detail, planOf } from "./draft.ts";
-import { PlanOfReplay } from "./replay-plan.tsx";
+import { Pairs } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Id, Quiet, Text } from "../../parts/text.tsx";
+import { type Detail, planOf, type ReplayPlan } from "./draft.ts";
 
 type Replayed = Extract<Answer<"/v1/dead-letters/:id/replay", "$post">, { sent: boolean }>;
 
@@ -78,3 +81,33 @@ export function Escalate({ letter: { id }, close, done }: ActProps) {
 }
 
 const settled = ({ state }: Pick<Detail, "state">) => (state === "open" ? null : `It is already ${state}.`);
+
+export function PlanOfReplay({ plan: { outcome, why, queue, identity, instance }, came }: { plan: ReplayPlan; came: ReplayPlan }) {
+  const isOtherWork = identity !== null && came.identity !== null && identity.fingerprint !== came.identity.fingerprint;
+  return (
+    <>
+      <p>
+        <Status word={outcome} /> <bdi>{why}</bdi>
+      </p>
+      <Pairs
+        of={{
+          Key: identity && (
+            <>
+              <bdi>{identity.idempotency_key}</bdi>{" "}
+              {instance ? (
+                <Link to={hrefOf("instances", instance.id)}>its instance is {instance.status.replaceAll("_", " ")}</Link>
+              ) : (
+                <Quiet of="no instance has it" />
+              )}
+            </>
+          ),
+          Subject: identity && <bdi>{identity.subject}</bdi>,
+          Type: identity && [<Text key="type" of={identity.message_type} after=" of " />, <Text key="of" of={identity.tenant_id} />],
+          Payload: identity && [<Id key="id" id={identity.fingerprint} />, <Quiet key="is" of={isOtherWork ? " changed" : " unchanged"} />],
+          To: queue && `the queue ${queue}`,
+        }}
+      />
+      {!identity && <p class="quiet">The message has no readable key.</p>}
+    </>
+  );
+}

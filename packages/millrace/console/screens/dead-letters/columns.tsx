@@ -1,10 +1,10 @@
 import type { Item } from "../../data/api.ts";
 import type { LiveEvent } from "../../data/live.ts";
+import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { shortId } from "../../parts/id.tsx";
 import { Status } from "../../parts/status.tsx";
 import type { Column } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Ago, shortId } from "../../parts/text.tsx";
 
 export type Cause = Item<"/v1/dead-letters/causes">;
 export type Letter = Item<"/v1/dead-letters">;
@@ -67,3 +67,13 @@ export const LETTER_COLUMNS: readonly Column<Letter>[] = [
   { head: "First", width: "96px", isNumber: true, isMinor: true, cell: (one) => <Ago at={one.first_attempt_at ?? one.first_at} /> },
   { head: "Last", width: "96px", narrow: "88px", isNumber: true, cell: (one) => <Ago at={one.last_attempt_at ?? one.captured_at} /> },
 ];
+
+/** A note for a token without the scope `unattributed`: such a token cannot see dead letters without a tenant. */
+export function OfNoTenant() {
+  if (may("unattributed")) return null;
+  return (
+    <>
+      Dead letters without a tenant are shown only to a token with the scope <code>unattributed</code>.
+    </>
+  );
+}

@@ -1,14 +1,11 @@
 import { get } from "../../data/api.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, usePlace } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
-import { Table } from "../../parts/table.tsx";
-import { Views } from "../../parts/views.tsx";
-import { CAUSE_COLUMNS, isAboutLetters } from "./columns.tsx";
+import { Empty, Views } from "../../parts/page.tsx";
+import { TableList } from "../../parts/table.tsx";
+import { CAUSE_COLUMNS, isAboutLetters, OfNoTenant } from "./columns.tsx";
 import { Letters } from "./letters.tsx";
-import { OfNoTenant } from "./of-no-tenant.tsx";
 
 const SHARED = { queue: { label: "Queue" }, reason: { label: "Reason" }, type: { label: "Type" } } as const;
 
@@ -44,7 +41,8 @@ function Causes({ filters }: { filters: { queue: string | undefined; reason: str
   );
   const isFiltered = Object.values(filters).some(Boolean);
   return (
-    <List
+    <TableList
+      label="Causes"
       pages={pages}
       noun={["cause", "causes"]}
       empty={
@@ -58,16 +56,8 @@ function Causes({ filters }: { filters: { queue: string | undefined; reason: str
           </Empty>
         )
       }
-    >
-      {(rows) => (
-        <Table
-          label="Causes"
-          rows={rows}
-          columns={CAUSE_COLUMNS}
-          nameOf={({ id }) => id}
-          hrefOf={({ id }) => hrefOf("dead-letters", { cause: id })}
-        />
-      )}
-    </List>
+      columns={CAUSE_COLUMNS}
+      hrefOf={({ id }) => hrefOf("dead-letters", { cause: id })}
+    />
   );
 }

@@ -4,10 +4,9 @@ import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { copied, Id } from "../../parts/id.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Code, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Ago, copied, Id, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { type Done, Escalate, Replay, Skip } from "./acts.tsx";
 import { isAboutLetters, nameOf } from "./columns.tsx";
@@ -25,15 +24,7 @@ export function DeadLetter({ param: id }: ScreenProps) {
   // When redacted values are revealed, only these values are reloaded. All other content of the page remains unchanged.
   useEffect(() => void (reveal && again()), [reveal]);
   if (data) return <Known letter={data} problem={problem} again={again} reveal={reveal ? undefined : () => setReveal(true)} />;
-  return (
-    <>
-      <h1>Dead letter</h1>
-      {problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}
-      <p>
-        <Link to={hrefOf("dead-letters")}>All dead letters</Link>
-      </p>
-    </>
-  );
+  return <Lost title="Dead letter" problem={problem} all={["dead-letters", "All dead letters"]} />;
 }
 
 interface KnownProps {
@@ -64,39 +55,34 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
       <h1>
         <bdi>{type ?? "A message without a type"}</bdi> <span class="quiet">·</span> <bdi>{nameOf(letter)}</bdi>
       </h1>
-      <p class="letters-line">
-        <Status word={state} />
-        <span>
-          captured {<Ago at={letter.captured_at} />} from {letter.queue}
-        </span>
-        {letter.correlation_id && (
-          <span>
-            job <Link to={hrefOf("jobs", letter.correlation_id)}>{letter.correlation_id}</Link>
-          </span>
-        )}
-        {letter.instance_id && <Link to={hrefOf("instances", letter.instance_id)}>instance</Link>}
-        {cause && isOpen && <Link to={hrefOf("dead-letters", { cause })}>all with this cause</Link>}
-        {!isOpen && <Link to={hrefOf("audit", { target: id })}>actor and reason</Link>}
-        <Id id={id} />
-      </p>
+      <Facts
+        of={[
+          <Status word={state} />,
+          [<Ago key="at" label="captured" at={letter.captured_at} />, ` from ${letter.queue}`],
+          letter.correlation_id && [
+            "job ",
+            <Link key="job" to={hrefOf("jobs", letter.correlation_id)}>
+              {letter.correlation_id}
+            </Link>,
+          ],
+          letter.instance_id && <Link to={hrefOf("instances", letter.instance_id)}>instance</Link>,
+          cause && isOpen && <Link to={hrefOf("dead-letters", { cause })}>all with this cause</Link>,
+          !isOpen && <Link to={hrefOf("audit", { target: id })}>actor and reason</Link>,
+          <Id id={id} />,
+        ]}
+      />
       {problem && <ProblemNote problem={problem} />}
       <Failure letter={letter} />
       {mayAct && (
-        <p class="letters-acts">
+        <p class="acts">
           <button type="button" class="main" disabled={!draft.canBeSent} onClick={() => ask("replay")}>
             Replay {draft.isChanged ? "corrected" : "unchanged"} …
           </button>
-          <button type="button" onClick={() => ask("skip")}>
-            Skip …
-          </button>
-          {!letter.escalation && (
-            <button type="button" onClick={() => ask("escalate")}>
-              Escalate …
-            </button>
-          )}
+          <Button press={() => ask("skip")}>Skip …</Button>
+          {!letter.escalation && <Button press={() => ask("escalate")}>Escalate …</Button>}
         </p>
       )}
-      <p class="letters-done" role="status">
+      <p class="told" role="status">
         {done?.sentence} {done?.instance && <Link to={hrefOf("instances", done.instance)}>Open the instance</Link>}
       </p>
       <Workbench letter={letter} draft={draft} reveal={reveal} send={mayAct && draft.canBeSent ? () => ask("replay") : undefined} />
@@ -112,43 +98,29 @@ function Failure({ letter }: { letter: Detail }) {
   const first = letter.first_attempt_at;
   const last = letter.last_attempt_at;
   return (
-    <section class="letters-failure" aria-label="Error">
+    <section class="cause" data-tone="red" aria-label="Error">
       <p>
-        {step && (
-          <>
-            <bdi>{step}</bdi>:{" "}
-          </>
-        )}
+        <Text of={step} after=": " />
         <bdi>{error ?? reason.replaceAll("_", " ")}</bdi>
       </p>
-      <p class="letters-line quiet">
-        <a href={`/problems#${reason}`} target="_blank" rel="noreferrer">
-          {reason}
-        </a>
-        {upstream !== null && <span>the upstream answered {upstream}</span>}
-        <span>
-          {attempts} {attempts === 1 ? "attempt" : "attempts"}
-        </span>
-        <span>
-          {first ? "first" : "sent"} <Ago at={first ?? letter.first_at} />
-        </span>
-        <span>
-          last <Ago at={last ?? letter.captured_at} />
-        </span>
-      </p>
+      <Facts
+        of={[
+          <Code code={reason} />,
+          upstream !== null && `the upstream answered ${upstream}`,
+          `${attempts} ${attempts === 1 ? "attempt" : "attempts"}`,
+          <Ago label={first ? "first" : "sent"} at={first ?? letter.first_at} />,
+          <Ago label="last" at={last ?? letter.captured_at} />,
+        ]}
+      />
       {escalation && (
-        <p>
+        <p class="beside">
           <Status word="escalated" tone="violet" /> <Ago at={escalation.at} /> by <bdi>{escalation.by}</bdi>: <bdi>{escalation.note}</bdi>
         </p>
       )}
       {repair && (
-        <p>
+        <p class="beside">
           The repair {repair.name} {repair.outcome === "sent" ? "sent it again" : `ran: ${repair.outcome}`} <Ago at={repair.at} />
-          {repair.error && (
-            <>
-              : <bdi>{repair.error}</bdi>
-            </>
-          )}
+          <Text before=": " of={repair.error} />
           {repair.changed.length > 0 && ` (changed ${repair.changed.join(", ")})`}
         </p>
       )}

@@ -1,17 +1,14 @@
 import { useState } from "preact/hooks";
 import { get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { useData, usePages } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
-import { Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Empty } from "../../parts/page.tsx";
+import { Ago } from "../../parts/text.tsx";
 import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
-import { isAboutLetters, LETTER_COLUMNS } from "./columns.tsx";
+import { isAboutLetters, LETTER_COLUMNS, OfNoTenant } from "./columns.tsx";
 import "./dead-letters.css";
-import { OfNoTenant } from "./of-no-tenant.tsx";
+import { TableList } from "../../parts/table.tsx";
 
 interface Filters {
   state?: string;
@@ -42,7 +39,7 @@ export function Letters({ filters }: { filters: Filters }) {
     <>
       {cause && <Cause id={cause} />}
       {canAct && (
-        <p class="letters-acts">
+        <p class="acts">
           {["replay", "skip"].map((verb) => (
             <button key={verb} type="button" onClick={() => ask({ verb, meant })}>
               {verb === "replay" ? "Replay" : "Skip"}{" "}
@@ -54,18 +51,15 @@ export function Letters({ filters }: { filters: Filters }) {
           </span>
         </p>
       )}
-      <List pages={pages} noun={["dead letter", "dead letters"]} empty={<None filters={filters} isShort={pages.more !== undefined} />}>
-        {(rows) => (
-          <Table
-            label="Dead letters"
-            rows={rows}
-            columns={LETTER_COLUMNS}
-            nameOf={({ id }) => id}
-            hrefOf={({ id }) => hrefOf("dead-letters", id)}
-            {...(isOpen && { selected, select })}
-          />
-        )}
-      </List>
+      <TableList
+        label="Dead letters"
+        pages={pages}
+        noun={["dead letter", "dead letters"]}
+        empty={<None filters={filters} isShort={pages.more !== undefined} />}
+        columns={LETTER_COLUMNS}
+        hrefOf={({ id }) => hrefOf("dead-letters", id)}
+        {...(isOpen && { selected, select })}
+      />
       {asked && <BulkAct verbs={[asked.verb]} meant={asked.meant} close={() => ask(undefined)} />}
     </>
   );

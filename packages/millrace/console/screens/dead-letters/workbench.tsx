@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { may } from "../../data/session.ts";
 import { useKeys } from "../../frame/keys.ts";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Code, ProblemNote } from "../../parts/page.tsx";
+import { PlanOfReplay } from "./acts.tsx";
 import { type Detail, type Draft, placeOf } from "./draft.ts";
-import { PlanOfReplay } from "./replay-plan.tsx";
 
 interface WorkbenchProps {
   letter: Detail;
@@ -79,11 +79,9 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
         }}
       />
       {isOpen && (
-        <p class="quiet letters-line">
+        <p class="quiet acts">
           {isChanged ? (
-            <button type="button" onClick={reset}>
-              Undo the changes
-            </button>
+            <Button press={reset}>Undo the changes</Button>
           ) : (
             <span>
               <kbd>e</kbd>edits the message
@@ -107,7 +105,7 @@ function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | unde
       <p class="quiet">Some fields are withheld. A token with the scope `reveal` can show them. A replay keeps their stored values.</p>
     );
   return (
-    <p class="letters-line">
+    <p class="acts">
       <button type="button" disabled={draft.isChanged} onClick={reveal}>
         Reveal withheld fields
       </button>
@@ -158,9 +156,7 @@ function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; sh
             ))}
           </ul>
           <p class="quiet">
-            <a href={`/problems#${refused.code}`} target="_blank" rel="noreferrer">
-              {refused.code}
-            </a>
+            <Code code={refused.code} />
           </p>
         </div>
       ) : (

@@ -1,16 +1,15 @@
 import { useState } from "preact/hooks";
-import { send } from "../../data/api.ts";
+import { get, send } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
+import { useData } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
 import { Act } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
 import { isDelayed } from "../../parts/status.tsx";
-import { exact, instant, timeZone } from "../../parts/time.tsx";
-import { Behind, GOES_ON } from "./behind.tsx";
-import { stepOf } from "./step-names.ts";
-import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
+import { exact, instant, timeZone } from "../../parts/text.tsx";
+import { type Detail, hasUndoFailed, stepOf, UNDO_STEP } from "./whole.ts";
 
 export type Verb =
   | "retry"
@@ -193,5 +192,35 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       )}
       {verb === "signal" && <JsonField label={`Payload of ${wait?.event_type}, as JSON`} text={text} change={setText} />}
     </Act>
+  );
+}
+
+/** Actions after which the workflow's code continues. The code then determines which steps follow. */
+const GOES_ON: ReadonlySet<string> = new Set(["retry", "restart", "skip"]);
+
+/**
+ * Shows steps that may follow, but that a dry run cannot predict. They are guarded steps that other runs of the workflow executed and this
+ * run has not executed.
+ */
+function Behind({ workflow, plan: { effects } }: { workflow: string; plan: Plan }) {
+  const { data } = useData(
+    () => get("/v1/catalog"),
+    [],
+    () => false,
+  );
+  const known = new Set(effects.map(({ step }) => step));
+  const others = data?.workflows.find(({ name }) => name === workflow)?.steps.filter(({ name }) => !known.has(name)) ?? [];
+  if (others.length === 0) return null;
+  return (
+    <p>
+      Steps that other runs of {workflow} also took:{" "}
+      {others.map(({ name, class: kind }, index) => (
+        <span key={name}>
+          {index > 0 && ", "}
+          <strong>{name}</strong> <span class="quiet">{kind}</span>
+        </span>
+      ))}
+      .
+    </p>
   );
 }

@@ -1,8 +1,12 @@
 import type { Explained } from "../../data/explained.ts";
+import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { Until } from "./until.tsx";
-import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
+import { DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
+import type { Doubt } from "../../parts/earlier-output.ts";
+import { Json } from "../../parts/json.tsx";
+import { Code } from "../../parts/page.tsx";
+import { Ago, Moment, Text } from "../../parts/text.tsx";
+import { type Detail, type Effect, hasUndoFailed, labelOf, type Question, UNDO_STEP } from "./whole.ts";
 
 interface CauseProps {
   instance: Detail;
@@ -22,15 +26,7 @@ export function Cause({ instance, explained }: CauseProps) {
         <bdi>
           {retrying.step} failed at attempt {retrying.attempt}: {retrying.error}
         </bdi>{" "}
-        <span class="quiet">
-          {retrying.next_at ? (
-            <>
-              next attempt <Ago at={retrying.next_at} />
-            </>
-          ) : (
-            "it will be retried"
-          )}
-        </span>
+        {retrying.next_at ? <Ago label="next attempt" at={retrying.next_at} /> : "it will be retried"}
       </p>
     );
   }
@@ -89,19 +85,90 @@ function Failure({ instance, error, explained }: CauseProps & { error: Failed })
           {step && "; if this step can never succeed, skip it and undo its effect by hand"}.
         </p>
       )}
-      {hint && (
-        <p class="beside">
-          <bdi>{hint}</bdi>
-        </p>
-      )}
+      {hint && <p class="beside">{<bdi>{hint}</bdi>}</p>}
       <p class="beside quiet">
         {status !== undefined && `The upstream answered ${status}. `}
         {meant && `${meant.means} ${meant.next} `}
-        <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
-          {code}
-        </a>{" "}
-        · <Link to={hrefOf("instances", { status: "errored", workflow })}>all failed instances of {workflow}</Link>
+        <Code code={code} /> · <Link to={hrefOf("instances", { status: "errored", workflow })}>all failed instances of {workflow}</Link>
       </p>
     </div>
+  );
+}
+
+interface QuestionProps {
+  question: Question;
+  answer: (verb: keyof typeof TO_QUESTIONS) => void;
+}
+
+export function OpenQuestion({ question: { question, step, details, otherwise, due_at: due }, answer }: QuestionProps) {
+  return (
+    <section class="cause" data-tone="violet" aria-label="Question">
+      <p>
+        Question: <strong>{<bdi>{question}</bdi>}</strong>
+      </p>
+      {details && <Json value={details} label="Details of the question" />}
+      <p class="beside quiet">
+        Step: <bdi>{step}</bdi>. Without an answer, it is {otherwise === "approve" ? "approved" : "rejected"} at <Moment at={due} />.
+      </p>
+      {may("operate") && (
+        <p class="acts">
+          {(["approve", "reject"] as const).map((verb) => (
+            <button key={verb} type="button" class={verb === "approve" ? "main" : undefined} onClick={() => answer(verb)}>
+              {TO_QUESTIONS[verb]}
+            </button>
+          ))}
+        </p>
+      )}
+    </section>
+  );
+}
+
+interface DoubtProps {
+  step: string;
+  why: string | null;
+  since: string;
+  follows: Follows;
+  effect: Effect | undefined;
+  answer: (doubt: Doubt, verb: DoubtVerb) => void;
+}
+
+/**
+ * Shows an effect whose outcome is unknown or whose rows the database refused. Shows the effect's input, and the resolutions with their
+ * consequences.
+ */
+export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {
+  const isKnown = effect?.answered != null;
+  return (
+    <section class="cause" data-tone="orange" aria-label="Unknown outcome">
+      <p>
+        {isKnown ? "The effect" : "Unknown outcome: the effect"}{" "}
+        <strong>
+          <bdi>{effect ? labelOf(effect) : step}</bdi>
+        </strong>{" "}
+        {isKnown
+          ? "happened, but the rows recorded with it were refused. Deploy code with valid rows, then decide:"
+          : "may have happened. Check the upstream, then decide:"}
+      </p>
+      {effect && may("operate") && <DoubtAnswers follows={follows} answer={(verb) => answer(effect, verb)} />}
+      <p class="beside quiet">
+        In doubt since <Moment at={since} />
+        <Text before=": " of={why} />
+      </p>
+      {effect && effect.input !== null && (
+        <details class="beside">
+          <summary>Input</summary>
+          <Json value={effect.input} label={`Input of ${step}`} />
+        </details>
+      )}
+    </section>
+  );
+}
+
+export function Until({ at }: { at: string | null }) {
+  if (at === null) return null;
+  return (
+    <>
+      , until <Moment at={at} />
+    </>
   );
 }

@@ -1,10 +1,8 @@
 import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Moment } from "../../parts/time.tsx";
-import type { Run } from "./runs.ts";
-import { labelOf } from "./step-names.ts";
-import { type Action, MOST_ACTIONS, type Whole } from "./whole.ts";
+import { Moment } from "../../parts/text.tsx";
+import { type Action, labelOf, MOST_ACTIONS, type Run, type Whole } from "./whole.ts";
 
 const SAID: Readonly<Record<string, string>> = {
   retry: "retried it",

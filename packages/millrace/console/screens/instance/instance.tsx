@@ -6,24 +6,29 @@ import { useStream } from "../../data/use-stream.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, type AskedOfDoubt } from "../../parts/answer.tsx";
-import { copied, Id } from "../../parts/id.tsx";
 import { Json } from "../../parts/json.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { InstanceStatus } from "../../parts/status.tsx";
-import { Ago, duration, exact, Moment } from "../../parts/time.tsx";
+import { Ago, copied, duration, Id, Moment } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { ActButtons, AskAct, type Asked } from "./acts.tsx";
-import { OpenDoubt, OpenQuestion } from "./asked.tsx";
-import { Cause } from "./cause.tsx";
-import { Cost } from "./cost.tsx";
-import { Effects } from "./effects.tsx";
+import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
+import { Cost, Effects, Messages } from "./effects.tsx";
 import { History } from "./history.tsx";
 import "./instance.css";
-import { Messages } from "./messages.tsx";
-import { OVER, type Run, runsOf } from "./runs.ts";
 import { ShownProgress, Timeline } from "./timeline.tsx";
-import { tookOf } from "./took.ts";
-import { type Detail, hasUndoFailed, type Question, type Step, type Whole, wholeInstance } from "./whole.ts";
+import {
+  type Detail,
+  hasUndoFailed,
+  OVER,
+  type Question,
+  type Run,
+  runsOf,
+  type Step,
+  tookOf,
+  type Whole,
+  wholeInstance,
+} from "./whole.ts";
 
 type Open = { act: Asked } | { question: Question; verb: "approve" | "reject" } | AskedOfDoubt;
 
@@ -40,7 +45,7 @@ export function Instance({ param: id }: ScreenProps) {
   useStream(`/v1/instances/${encodeURIComponent(id)}/stream`, data !== undefined && !OVER.has(data.instance.status), soon);
   useKeys({ c: () => void copied(id).then((done) => done && say({ sentence: "Id copied." })) });
 
-  if (!data) return problem ? <Lost problem={problem} /> : <p class="quiet">Reading …</p>;
+  if (!data) return <Lost title="Instance" problem={problem} all={["instances", "All instances"]} />;
   const { instance, steps, effects, messages, actions, questions } = data;
   const told = (sentence: string) => {
     say({ sentence, of: instance });
@@ -57,9 +62,7 @@ export function Instance({ param: id }: ScreenProps) {
     step.type === "do" &&
     !["complete", "paused"].includes(step.state) ? (
       <p class="acts">
-        <button type="button" onClick={() => setOpen({ act: { verb: "retry", step: step.own?.of ?? step.name } })}>
-          Retry from here
-        </button>
+        <Button press={() => setOpen({ act: { verb: "retry", step: step.own?.of ?? step.name } })}>Retry from here</Button>
       </p>
     ) : null;
   return (
@@ -67,7 +70,7 @@ export function Instance({ param: id }: ScreenProps) {
       <h1>
         {instance.workflow} <span class="quiet">·</span> <bdi>{instance.subject}</bdi>
       </h1>
-      <Facts whole={data} runs={runs} />
+      <FactsOf whole={data} runs={runs} />
       {problem && <ProblemNote problem={problem} />}
       {asking.map((question) => (
         <OpenQuestion key={question.id} question={question} answer={(verb) => setOpen({ question, verb })} />
@@ -114,10 +117,7 @@ export function Instance({ param: id }: ScreenProps) {
       </div>
       {may("reveal") && !reveal && JSON.stringify([instance.payload, instance.result, effects]).includes("[redacted]") && (
         <p>
-          <button type="button" onClick={() => setReveal(true)}>
-            Reveal withheld fields
-          </button>{" "}
-          <span class="quiet">This is recorded in the audit.</span>
+          <Button press={() => setReveal(true)}>Reveal withheld fields</Button> <span class="quiet">This is recorded in the audit.</span>
         </p>
       )}
       <Effects
@@ -172,51 +172,36 @@ function stepsOfWhich({ undo }: Detail, runs: readonly Run[]): string {
   return undo === null ? `Steps of run ${number}` : "Steps, including the undo";
 }
 
-function Facts({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
+function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: readonly Run[] }) {
   const { id, accepted_at: accepted, correlation_id: job, status, due_at: begins, must_end_by: due, idempotency_key: key } = instance;
   const { took, waited } = tookOf(instance, steps, runs);
   const run = runs.at(-1)?.number;
+  const waits = waited >= WORTH_SAYING_MS ? `, ${duration(waited)} of it waiting` : "";
   return (
-    <p class="facts">
-      <InstanceStatus instance={instance} />
-      <span title={exact(accepted)}>
-        accepted <Ago at={accepted} />
-      </span>
-      {OVER.has(status) && status !== "skipped" && (
-        <span>
-          {run === undefined ? "took" : `run ${run} took`} {duration(took)}
-          {waited >= WORTH_SAYING_MS && `, ${duration(waited)} of it waiting`}
-        </span>
-      )}
-      <span>
-        {steps.length} {steps.length === 1 ? "step" : "steps"} · ${instance.cost.usd.toPrecision(2)}
-      </span>
-      <span>
-        job <Link to={hrefOf("jobs", job)}>{job}</Link>
-      </span>
-      {instance.tags.map((tag) => (
-        <Link key={tag} class="tag" to={hrefOf("instances", { tag })}>
-          {tag}
-        </Link>
-      ))}
-      <span>
-        key <Id id={key} />
-      </span>
-      <span>
-        id <Id id={id} />
-      </span>
-      {status === "accepted" && begins && (
-        <span>
-          due <Moment at={begins} />
-        </span>
-      )}
-      {due && (
-        <span>
-          must end by <Moment at={due} />
-        </span>
-      )}
-      <Platform instance={instance} />
-    </p>
+    <Facts
+      of={[
+        <InstanceStatus instance={instance} />,
+        <Ago label="accepted" at={accepted} />,
+        OVER.has(status) && status !== "skipped" && `${run === undefined ? "took" : `run ${run} took`} ${duration(took)}${waits}`,
+        `${steps.length} ${steps.length === 1 ? "step" : "steps"} · $${instance.cost.usd.toPrecision(2)}`,
+        [
+          "job ",
+          <Link key="job" to={hrefOf("jobs", job)}>
+            {job}
+          </Link>,
+        ],
+        ...instance.tags.map((tag) => (
+          <Link key={tag} class="tag" to={hrefOf("instances", { tag })}>
+            {tag}
+          </Link>
+        )),
+        ["key ", <Id key="key" id={key} />],
+        ["id ", <Id key="id" id={id} />],
+        status === "accepted" && begins && ["due ", <Moment key="due" at={begins} />],
+        due && ["must end by ", <Moment key="end" at={due} />],
+        <Platform instance={instance} />,
+      ]}
+    />
   );
 }
 
@@ -230,16 +215,4 @@ function Platform({ instance: { status, platform_status: platform } }: { instanc
   const usual = OVER.has(status) ? ["complete", "errored", "terminated"] : ["queued", "running", "waiting"];
   const isUsual = platform === status || (status !== "errored" && status !== "complete" && usual.includes(platform));
   return isUsual ? null : <span class="quiet">platform status: {platform}</span>;
-}
-
-function Lost({ problem }: { problem: Parameters<typeof ProblemNote>[0]["problem"] }) {
-  return (
-    <>
-      <h1>Instance</h1>
-      <ProblemNote problem={problem} />
-      <p>
-        <Link to={hrefOf("instances")}>All instances</Link>
-      </p>
-    </>
-  );
 }

@@ -3,10 +3,9 @@ import { useCell } from "../../data/cell.ts";
 import { clock, timeNow } from "../../data/clock.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { Status } from "../../parts/status.tsx";
-import { Ago, clockTime, duration } from "../../parts/time.tsx";
-import { kindOf } from "./step-kind.ts";
-import { Until } from "./until.tsx";
-import type { Step, Whole } from "./whole.ts";
+import { Ago, clockTime, duration } from "../../parts/text.tsx";
+import { Until } from "./cause.tsx";
+import { kindOf, type Step, type Whole } from "./whole.ts";
 
 interface Span {
   kind: "attempt" | "failed" | "pause" | "wait";

@@ -3,19 +3,16 @@ import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
 import { clock } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { useData, usePages } from "../../data/use-data.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
+import { Empty, List, useTold } from "../../parts/page.tsx";
 import { InstanceStatus, Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration, exact, Moment } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
-import { InstancesButton } from "../actions/bulk-button.tsx";
+import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
+import { InstancesButton } from "../actions/bulk-act.tsx";
 import { AskAct, DELAYED_VERBS, type Verb, WORDS } from "../instance/acts.tsx";
-import { OVER } from "../instance/runs.ts";
+import { OVER } from "../instance/whole.ts";
 
 type Instance = Item<"/v1/instances">;
 

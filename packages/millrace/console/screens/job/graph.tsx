@@ -1,6 +1,6 @@
 import { Link } from "../../frame/router.tsx";
 import { Shape } from "../../parts/status.tsx";
-import { duration } from "../../parts/time.tsx";
+import { duration } from "../../parts/text.tsx";
 import { Wide } from "../../parts/wide.tsx";
 import { inOrder, type Knot, latencyOf, worstOf } from "./tree.ts";
 

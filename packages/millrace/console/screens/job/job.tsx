@@ -1,11 +1,10 @@
 import { timeNow } from "../../data/clock.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Id } from "../../parts/id.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration } from "../../parts/time.tsx";
+import { Ago, duration, Id, Quiet } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Graph } from "./graph.tsx";
 import "./job.css";
@@ -19,16 +18,7 @@ const FILTERS = { as: { label: "List", options: { each: "one by one", type: "by 
 export function Job({ param: id }: ScreenProps) {
   const { as } = useFilters(FILTERS);
   const { data, problem, more } = useJob(id);
-  if (!data)
-    return (
-      <>
-        <h1>Job</h1>
-        {problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>}
-        <p>
-          <Link to={hrefOf("instances")}>All instances</Link>
-        </p>
-      </>
-    );
+  if (!data) return <Lost title="Job" problem={problem} all={["instances", "All instances"]} />;
   const roots = treeOf(data);
   const size = inOrder(roots).length;
   const isMuch = size > MOST_DRAWN;
@@ -56,11 +46,7 @@ export function Job({ param: id }: ScreenProps) {
           <span role="status">
             {members.toLocaleString()} of {membersOf(data)} instances and dead letters, oldest first
           </span>
-          {more && (
-            <button type="button" onClick={more}>
-              Show more
-            </button>
-          )}
+          {more && <Button press={more}>Show more</Button>}
         </p>
       )}
       {size > 1 && <h2>As a list</h2>}
@@ -95,23 +81,19 @@ function Summary({ job, isNamed, data: { summary } }: { job: string; isNamed: bo
   const byStatus = Object.entries(Object.groupBy(instances, ({ status }) => status));
   return (
     <>
-      <p class="facts">
-        <Status word={open ? "running" : hasFailed ? "ended with failures" : "ended"} />
-        {!isNamed && <Id id={job} />}
-        {first && (
-          <span>
-            started <Ago at={first} />
-          </span>
-        )}
-        {first && last && (
-          <span>
-            {open
+      <Facts
+        of={[
+          <Status word={open ? "running" : hasFailed ? "ended with failures" : "ended"} />,
+          !isNamed && <Id id={job} />,
+          first && <Ago label="started" at={first} />,
+          first &&
+            last &&
+            (open
               ? `running for ${duration(timeNow() - Date.parse(first))}`
-              : `took ${duration(Date.parse(last) - Date.parse(first))} including waits`}
-          </span>
-        )}
-        {more && <span class="quiet">only the first 10,000 of each are counted</span>}
-      </p>
+              : `took ${duration(Date.parse(last) - Date.parse(first))} including waits`),
+          more && <Quiet of="only the first 10,000 of each are counted" />,
+        ]}
+      />
       <ul class="counts">
         {byStatus.map(([status, of = []]) => (
           <li key={status}>

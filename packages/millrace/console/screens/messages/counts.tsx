@@ -1,11 +1,9 @@
-import { useData } from "../../data/use-data.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
+import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Empty, ProblemNote, Reading } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, clockTime, duration } from "../../parts/time.tsx";
-import { type Counted, deliveredIn, readCounts, type TypeCounts } from "./by-type.ts";
+import { Ago, clockTime, duration } from "../../parts/text.tsx";
 
 const MINUTE_MS = 60_000;
 
@@ -75,7 +73,7 @@ export function Counts({ minutes, type, queue }: CountsProps) {
     ({ kind }) => kind !== "action",
   );
   useRegularly(again);
-  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  if (!data) return <Reading problem={problem} />;
   const shown = data.types.filter((one) => (type === undefined || one.type === type) && (queue === undefined || one.queue === queue));
   const isOne = type !== undefined || queue !== undefined;
   return (
@@ -143,8 +141,6 @@ function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minute
   );
 }
 
-type Minute = TypeCounts["minutes"][number];
-
 const capital = ([first = "", ...rest]: string) => first.toUpperCase() + rest.join("");
 
 function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean }) {
@@ -171,4 +167,51 @@ function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean })
       <p class="quiet sources">{names.map((name) => `${name}: ${OUTCOMES[name]}`).join(" · ")}</p>
     </>
   );
+}
+
+type Minute = Item<"/v1/messages/by-minute">;
+
+export interface TypeCounts {
+  type: string;
+  queue: string;
+  minutes: Minute[];
+  delivered: number;
+  outcomes: Readonly<Record<string, number>>;
+  open: number;
+  captured: number;
+}
+
+export interface Counted {
+  at: string;
+  types: TypeCounts[];
+}
+
+const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, count) => total + count, 0);
+
+const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
+
+/** Reads the number of deliveries and the number of dead letters, and joins them by message type and queue. */
+async function readCounts(minutes: number): Promise<Result<Counted>> {
+  const [counted, letters] = await Promise.all([
+    get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),
+    get("/v1/messages/dead-letters"),
+  ]);
+  if (!counted.ok) return counted;
+  if (!letters.ok) return letters;
+  return { ok: true, data: { at: counted.data.at, types: byType(counted.data.items, letters.data.items) } };
+}
+
+function byType(minutes: readonly Minute[], letters: Answer<"/v1/messages/dead-letters">["items"]): TypeCounts[] {
+  const nameOf = ({ queue, type }: { queue: string; type: string }) => JSON.stringify([type, queue]);
+  const counted = Map.groupBy(minutes, nameOf);
+  const dead = new Map(letters.map((one) => [nameOf(one), one]));
+  return [...new Set([...counted.keys(), ...dead.keys()])].sort().map((name): TypeCounts => {
+    const [type, queue] = JSON.parse(name) as [string, string];
+    const own = counted.get(name) ?? [];
+    const outcomes: Record<string, number> = {};
+    for (const one of own)
+      for (const [outcome, count] of Object.entries(one.outcomes)) outcomes[outcome] = (outcomes[outcome] ?? 0) + count;
+    const { open = 0, captured = 0 } = dead.get(name) ?? {};
+    return { type, queue, minutes: own, delivered: sum(outcomes), outcomes, open, captured };
+  });
 }

@@ -2,12 +2,10 @@ import { type Answer, get, type Result } from "../../data/api.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Nothing, screenOf } from "../../frame/search.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { Id } from "../../parts/id.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Ago, Id } from "../../parts/text.tsx";
 
 type Search = Answer<"/v1/search">;
 type Finding = Search["items"][number];

@@ -1,6 +1,6 @@
 import { may } from "../../data/session.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { NeedsObserve } from "../../parts/needs-observe.tsx";
+import { NeedsObserve } from "../../parts/page.tsx";
 import { Counts } from "./counts.tsx";
 import { Found } from "./found.tsx";
 import "./messages.css";

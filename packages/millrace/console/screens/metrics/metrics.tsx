@@ -1,15 +1,12 @@
 import { useState } from "preact/hooks";
 import { type Answer, get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
+import { useData, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { NeedsObserve } from "../../parts/needs-observe.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Empty, NeedsObserve, ProblemNote, Reading } from "../../parts/page.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration, exact } from "../../parts/time.tsx";
+import { Ago, duration, exact } from "../../parts/text.tsx";
 import { Bars, Legend, Lines, PERCENTILES, Swatch, type Window } from "./plot.tsx";
 import "./metrics.css";
 
@@ -61,7 +58,7 @@ function Workflows({ span, workflow }: { span: keyof typeof SPANS; workflow: str
     () => false,
   );
   useRegularly(again);
-  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  if (!data) return <Reading problem={problem} />;
   const of = Object.entries(Object.groupBy(data.items, (one) => one.workflow))
     .map(([name, periods = []]) => ({ name, periods, runs: periods.reduce((total, { ended }) => total + sum(ended), 0) }))
     .filter(({ name }) => workflow === undefined || name === workflow)

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { toneOf } from "../../parts/status.tsx";
-import { duration } from "../../parts/time.tsx";
+import { duration } from "../../parts/text.tsx";
 
 /** The periods of a plot. */
 export interface Window {

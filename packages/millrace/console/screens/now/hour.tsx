@@ -1,10 +1,9 @@
-import type { Item } from "../../data/api.ts";
+import { get, type Item, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
+import { Empty } from "../../parts/page.tsx";
 import { Status, standing } from "../../parts/status.tsx";
-import { Ago, clockTime, duration } from "../../parts/time.tsx";
-import { MOST_READ } from "./needs.ts";
+import { Ago, clockTime, duration } from "../../parts/text.tsx";
 
 type Instance = Item<"/v1/instances">;
 
@@ -121,4 +120,21 @@ function Nothing() {
       are under <Link to={hrefOf("instances")}>Instances</Link>.
     </Empty>
   );
+}
+
+export interface Hour {
+  instances: Item<"/v1/instances">[];
+  /** True if the tenant has never had an instance. */
+  isFirst: boolean;
+}
+
+const MOST_READ = 200;
+
+export async function readHour(since: string): Promise<Result<Hour>> {
+  const found = await get("/v1/instances", { query: { since, limit: String(MOST_READ) } });
+  if (!found.ok) return found;
+  const { items: instances } = found.data;
+  if (instances.length > 0) return { ok: true, data: { instances, isFirst: false } };
+  const older = await get("/v1/instances", { query: { limit: "1" } });
+  return older.ok ? { ok: true, data: { instances, isFirst: older.data.items.length === 0 } } : older;
 }

@@ -1,23 +1,19 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Item, Result } from "../../data/api.ts";
+import { type Answer, get, type Item, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
+import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { sinceOf } from "../../frame/filters.tsx";
+import { useWalk } from "../../frame/keys.ts";
 import { needed } from "../../frame/needed.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { useWalk } from "../../frame/walk.ts";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
-import { withoutIds } from "../../parts/id.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { counted, titleOf } from "../actions/words.ts";
-import { FirstMinute } from "./first-minute.tsx";
-import { LastHour } from "./hour.tsx";
-import { MOST, type Needs, readHour, readNeeds } from "./needs.ts";
+import { Ago, withoutIds } from "../../parts/text.tsx";
+import { counted, titleOf } from "../actions/words.tsx";
+import { LastHour, readHour } from "./hour.tsx";
 import "./now.css";
 
 export function Now() {
@@ -258,4 +254,85 @@ function Need({ mark, count, to, first, last, note = "last", acts, children }: N
       {acts && <div class="acts">{acts}</div>}
     </li>
   );
+}
+
+/** Shows the first steps on a development machine: the user sends a command, sees the instance fail, and retries the instance. */
+function FirstMinute() {
+  const { data } = useCatalog();
+  const first = data?.first_command;
+  if (!first) return null;
+  const to = hrefOf("send", { message: `command ${first.type}`, example: "first" });
+  return (
+    <section class="first-minute" aria-labelledby="first-minute">
+      <h2 id="first-minute">Your first minute: send a command, see it fail, retry it</h2>
+      <ol class="clicks">
+        <li>
+          <Link class="main" to={to}>
+            Open a command that fails once
+          </Link>
+          <p>The form is filled in, and the idempotency key is shown.</p>
+        </li>
+        <li>
+          <strong>Press Send</strong>
+          <p>The instance opens and shows why it failed.</p>
+        </li>
+        <li>
+          <strong>Press Retry</strong>
+          <p>A preview shows the steps that run again. Enter a reason, confirm, and see the instance complete.</p>
+        </li>
+      </ol>
+      <p class="quiet">
+        All commands and events are in the <Link to={hrefOf("catalog")}>Catalog</Link>.
+      </p>
+    </section>
+  );
+}
+
+/** Items that need an operator. If the API refuses to return one kind of item, the other kinds are still shown. */
+export interface Needs {
+  causes: Result<Answer<"/v1/instances/causes">>;
+  doubts: Result<Answer<"/v1/effects">>;
+  questions: Result<Answer<"/v1/approvals">>;
+  letters: Result<Answer<"/v1/dead-letters/causes">>;
+  lanes: Result<Answer<"/v1/lanes/causes">>;
+  bulk: Result<Answer<"/v1/bulk-actions">>;
+  /** The alerts. Undefined if the token lacks the scope for alerts. */
+  alerts?: Result<Answer<"/v1/alerts">>;
+}
+
+const MOST = 20;
+
+/** How long a bulk action remains in the list after it has stopped itself. */
+const STOPPED_FOR_MS = 24 * 3_600_000;
+/** States of a lane that need an operator. A lane that waits for a running instance needs no operator. */
+const STANDS = new Set(["held", "blocked", "paused", "retrying", "unknown"]);
+
+async function readNeeds(): Promise<Result<Needs>> {
+  const limit = String(MOST);
+  const [causes, doubts, questions, letters, lanes, bulk, alerts] = await Promise.all([
+    get("/v1/instances/causes", { query: { limit } }),
+    get("/v1/effects", { query: { limit } }),
+    get("/v1/approvals", { query: { state: "pending", limit } }),
+    get("/v1/dead-letters/causes", { query: { limit } }),
+    get("/v1/lanes/causes"),
+    get("/v1/bulk-actions", { query: { state: "stopped", limit } }),
+    may("observe") ? get("/v1/alerts", { query: { state: "firing", limit } }) : undefined,
+  ]);
+  // If a request for one kind of item has no response, the screen keeps its data.
+  const refused = [causes, doubts, questions, letters, lanes, bulk].find((one) => !one.ok && one.problem.status === 0);
+  if (refused && !refused.ok) return refused;
+  const since = Date.now() - STOPPED_FOR_MS;
+  return {
+    ok: true,
+    data: {
+      ...{ causes, doubts, questions, letters },
+      lanes: those(lanes, ({ state }) => STANDS.has(state)),
+      bulk: those(bulk, ({ ended_at, left }) => left > 0 && Date.parse(ended_at ?? "") > since),
+      ...(alerts && { alerts: those(alerts, ({ muted }) => muted === null) }),
+    },
+  };
+}
+
+function those<Row, Page extends { items: Row[] }>(found: Result<Page & { items: Row[] }>, isMeant: (row: Row) => boolean): Result<Page> {
+  return found.ok ? { ok: true, data: { ...found.data, items: found.data.items.filter(isMeant) } } : found;
 }

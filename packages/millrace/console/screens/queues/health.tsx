@@ -1,16 +1,11 @@
-import type { ComponentChildren } from "preact";
 import { type Answer, get, type Item } from "../../data/api.ts";
-import { useCatalog } from "../../data/use-catalog.ts";
-import { useData } from "../../data/use-data.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
+import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Bar } from "../../parts/bar.tsx";
-import { Empty } from "../../parts/empty.tsx";
+import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { PauseMark } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
-import { ProblemNote } from "../../parts/problem.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, duration } from "../../parts/time.tsx";
+import { Ago, Bar, duration, Quiet } from "../../parts/text.tsx";
 
 type Queue = Item<"/v1/queues">;
 
@@ -37,19 +32,15 @@ const SOURCES: Readonly<Record<string, string>> = {
 
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
-function None({ why, children = "–" }: { why: string; children?: ComponentChildren }) {
-  return (
-    <span class="quiet" title={why}>
-      {children}
-    </span>
-  );
-}
+const None = ({ why, of = "–" }: { why: string; of?: string }) => <Quiet of={of} why={why} />;
 
 const seconds = (value: number) => duration(value * 1000);
 
-function Amount({ value, most, children }: { value: number; most: number; children: string }) {
-  return value === 0 ? <span class="quiet">{children}</span> : <Bar share={value / most}>{children}</Bar>;
+function Amount({ value, most, says }: { value: number; most: number; says: (value: number) => string }) {
+  return value === 0 ? <Quiet of={says(value)} /> : <Bar share={value / most}>{says(value)}</Bar>;
 }
+
+const percent = (share: number) => `${Number((share * 100).toFixed(1))} %`;
 
 function rate(value: number): string {
   return value === 0 || value >= 10 ? String(Math.round(value)) : value.toFixed(value < 0.1 ? 2 : 1);
@@ -80,13 +71,11 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       isNumber: true,
       cell: (one) =>
         one.depth !== null ? (
-          <Amount value={one.depth} most={deepest}>
-            {one.depth.toLocaleString()}
-          </Amount>
+          <Amount value={one.depth} most={deepest} says={(depth) => depth.toLocaleString()} />
         ) : !one.queue.startsWith(LANE) ? (
-          <None why={UNSAID}>{isLocal ? "not available" : "not reported"}</None>
+          <None why={UNSAID} of={isLocal ? "not available" : "not reported"} />
         ) : (
-          <None why="See each lane below.">by lane</None>
+          <None why="See each lane below." of="by lane" />
         ),
     },
     {
@@ -102,22 +91,14 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       width: "72px",
       isMinor: true,
       isNumber: true,
-      cell: (one) => (
-        <Amount value={one.in_per_minute} most={fullest}>
-          {rate(one.in_per_minute)}
-        </Amount>
-      ),
+      cell: (one) => <Amount value={one.in_per_minute} most={fullest} says={rate} />,
     },
     {
       head: "Out / min",
       width: "72px",
       isMinor: true,
       isNumber: true,
-      cell: (one) => (
-        <Amount value={one.out_per_minute} most={fastest}>
-          {rate(one.out_per_minute)}
-        </Amount>
-      ),
+      cell: (one) => <Amount value={one.out_per_minute} most={fastest} says={rate} />,
     },
     {
       head: "Lag, p99",
@@ -139,8 +120,7 @@ function columnsFor(items: readonly Queue[], policies: Policies): readonly Colum
       width: "80px",
       isMinor: true,
       isNumber: true,
-      cell: ({ retry_share: share }) =>
-        share === null ? <None why={UNCOUNTED} /> : <Amount value={share} most={1}>{`${Number((share * 100).toFixed(1))} %`}</Amount>,
+      cell: ({ retry_share: share }) => (share === null ? <None why={UNCOUNTED} /> : <Amount value={share} most={1} says={percent} />),
     },
     {
       head: "Dead letters",

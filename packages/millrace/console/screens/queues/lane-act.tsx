@@ -1,9 +1,9 @@
 import { type Answer, get, type Result, send } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act } from "../../parts/act.tsx";
-import { shortId } from "../../parts/id.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Status } from "../../parts/status.tsx";
+import { Quiet, shortId, Text } from "../../parts/text.tsx";
 import { wordFor } from "./lanes.tsx";
 
 export type Standing = Answer<"/v1/lanes/:lane/:key">;
@@ -156,23 +156,15 @@ function Meant({ id, now: { head, ahead } }: { id: string | undefined; now: Stan
   if (instance)
     return (
       <p>
-        <span class="quiet">The instance</span> <Link to={hrefOf("instances", instance.instance_id)}>{shortId(instance.instance_id)}</Link>
-        {instance.failed !== null && (
-          <>
-            <span class="quiet">:</span> <bdi>{instance.failed}</bdi>
-          </>
-        )}
+        <Quiet of="The instance" /> <Link to={hrefOf("instances", instance.instance_id)}>{shortId(instance.instance_id)}</Link>
+        <Text before=": " of={instance.failed} />
       </p>
     );
   if (!head || head.id !== id) return null;
   return (
     <p>
-      <span class="quiet">The next message</span> {head.type} <bdi>{head.idempotency_key}</bdi>
-      {head.error !== null && (
-        <>
-          <span class="quiet">:</span> <bdi>{head.error}</bdi>
-        </>
-      )}
+      <Quiet of="The next message" /> {head.type} <bdi>{head.idempotency_key}</bdi>
+      <Text before=": " of={head.error} />
     </p>
   );
 }

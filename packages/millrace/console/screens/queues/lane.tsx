@@ -1,13 +1,11 @@
 import { useState } from "preact/hooks";
 import { get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
+import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Id, shortId, withoutIds } from "../../parts/id.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Facts, Pairs, Reading } from "../../parts/page.tsx";
 import { Status, toneOf } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { Ago, Id, shortId, Text, withoutIds } from "../../parts/text.tsx";
 import { LaneAct, type Standing, type Steering, steeringsFor } from "./lane-act.tsx";
 import { wordFor } from "./lanes.tsx";
 
@@ -28,19 +26,16 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
       <h1>
         <span class="quiet">Lane</span> {lane} <span class="quiet">·</span> <bdi>{name}</bdi>
       </h1>
-      {problem && <ProblemNote problem={problem} />}
-      {!data && !problem && <p class="quiet">Reading …</p>}
+      {(problem || !data) && <Reading problem={problem} />}
       {data && (
         <>
-          <p class="facts">
-            <Status word={wordFor(data)} />
-            <span>{data.depth === 1 ? "1 message waits" : `${data.depth.toLocaleString()} messages wait`}</span>
-            {data.oldest_at && (
-              <span>
-                the oldest was sent <Ago at={data.oldest_at} />
-              </span>
-            )}
-          </p>
+          <Facts
+            of={[
+              <Status word={wordFor(data)} />,
+              data.depth === 1 ? "1 message waits" : `${data.depth.toLocaleString()} messages wait`,
+              data.oldest_at && <Ago label="the oldest was sent" at={data.oldest_at} />,
+            ]}
+          />
           {data.why && (
             <p class="cause" data-tone={toneOf(wordFor(data))}>
               <Why of={data} />
@@ -49,14 +44,13 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
           {may("operate") && (
             <p class="acts">
               {steeringsFor(data).map((one, index) => (
-                <button
+                <Button
                   key={one.word}
-                  type="button"
                   class={index === 0 && FORWARD.has(one.verb) ? "main" : one.isDanger ? "danger" : undefined}
-                  onClick={() => ask(one)}
+                  press={() => ask(one)}
                 >
                   <bdi>{one.word}</bdi>
-                </button>
+                </Button>
               ))}
             </p>
           )}
@@ -111,13 +105,9 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
               <Link to={hrefOf("instances", id)} title={id}>
                 {shortId(id)}
               </Link>{" "}
-              <span class="quiet">started</span> <Ago at={since} />
-              {failed !== null && (
-                <>
-                  <br />
-                  <bdi>{failed}</bdi>
-                </>
-              )}
+              <Ago label="started" at={since} />
+              {failed !== null && <br />}
+              <Text of={failed} />
             </span>
           </li>
         ))}
@@ -126,6 +116,7 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
   );
 }
 
+/** A link to the instance with the payload of a message, if the message has started one. */
 function Payload({ name }: { name: string }) {
   const { data } = useData(
     () => get("/v1/keys/:key", { param: { key: name } }),
@@ -133,64 +124,37 @@ function Payload({ name }: { name: string }) {
     () => false,
   );
   const holder = data?.holders.find(({ kind }) => kind === "instance");
-  if (!holder) return null;
-  return (
-    <>
-      <dt>Payload</dt>
-      <dd>
-        with <Link to={hrefOf("instances", holder.id)}>the instance of {holder.name} that it started</Link>
-      </dd>
-    </>
-  );
+  return holder ? <Link to={hrefOf("instances", holder.id)}>the instance of {holder.name} that it started</Link> : <>not stored yet</>;
 }
 
 function Head({ of: { head, depth } }: { of: Standing }) {
+  const key = head?.idempotency_key ?? null;
   return (
     <section aria-label="Next message">
       <h2>Next message</h2>
       {head === null ? (
         <p class="quiet">The lane is empty.</p>
       ) : (
-        <dl class="pairs">
-          <dt>Message</dt>
-          <dd>
-            {head.type ?? "a type that this deployment does not know"} <Id id={head.id} />
-          </dd>
-          {head.idempotency_key !== null && (
-            <>
-              <dt>Key</dt>
-              <dd>
-                <Link to={hrefOf("messages", { q: head.idempotency_key })}>
-                  <bdi>{head.idempotency_key}</bdi>
-                </Link>
-              </dd>
-              <Payload name={head.idempotency_key} />
-            </>
-          )}
-          <dt>Sent</dt>
-          <dd>
-            <Ago at={head.sent_at} />
-          </dd>
-          <dt>Attempts</dt>
-          <dd>
-            {head.attempts === 0 ? "none" : head.attempts === 1 ? "once" : `${head.attempts} times`}
-            {head.next_at && (
+        <Pairs
+          of={{
+            Message: [head.type ?? "a type that this deployment does not know", " ", <Id key="id" id={head.id} />],
+            Key: key !== null && (
+              <Link to={hrefOf("messages", { q: key })}>
+                <bdi>{key}</bdi>
+              </Link>
+            ),
+            Payload: key !== null && <Payload name={key} />,
+            Sent: <Ago at={head.sent_at} />,
+            Attempts: (
               <>
-                , next <Ago at={head.next_at} />
+                {head.attempts === 0 ? "none" : head.attempts === 1 ? "once" : `${head.attempts} times`}
+                {head.next_at && <Ago label=", next" at={head.next_at} />}
               </>
-            )}
-          </dd>
-          {head.error !== null && (
-            <>
-              <dt>Error</dt>
-              <dd>
-                <bdi>{head.error}</bdi>
-              </dd>
-            </>
-          )}
-          <dt>Queued after</dt>
-          <dd>{Math.max(0, depth - 1).toLocaleString()}</dd>
-        </dl>
+            ),
+            Error: head.error !== null && <bdi>{head.error}</bdi>,
+            "Queued after": Math.max(0, depth - 1).toLocaleString(),
+          }}
+        />
       )}
     </section>
   );

@@ -1,13 +1,9 @@
 import { get, type Item } from "../../data/api.ts";
-import { useData } from "../../data/use-data.ts";
-import { usePages } from "../../data/use-pages.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
+import { useData, usePages, useRegularly } from "../../data/use-data.ts";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
-import { shortId } from "../../parts/id.tsx";
-import { List } from "../../parts/list.tsx";
 import { Status } from "../../parts/status.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
-import { Ago } from "../../parts/time.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago, Name, shortId } from "../../parts/text.tsx";
 
 type Noted = Item<"/v1/lanes">;
 
@@ -17,11 +13,7 @@ const COLUMNS: readonly Column<Noted>[] = [
   {
     head: "Key",
     width: "1.4fr",
-    cell: ({ key }) => (
-      <bdi>
-        <strong>{key}</strong>
-      </bdi>
-    ),
+    cell: ({ key }) => <Name of={key} />,
   },
   { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
   { head: "Waiting", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
@@ -70,31 +62,21 @@ export function Lanes({ filters = {} }: { filters?: Filters }) {
     <section aria-labelledby="lanes">
       <h2 id="lanes">Stalled lanes</h2>
       {filters.cause && <OfCause id={filters.cause} />}
-      <List
+      <TableList
+        label="Lanes"
         pages={pages}
         noun={["lane", "lanes"]}
         empty={
-          isFiltered ? (
-            <p class="quiet">No stalled lane matches these filters. Clear shows all.</p>
-          ) : (
-            <p class="quiet">
-              No lane is stalled. This list shows lanes that are held or paused, or have a message that has waited for ten seconds. A lane
-              keeps the messages of one key in order; defineLaneQueue defines a queue of lanes.
-            </p>
-          )
+          <p class="quiet">
+            {isFiltered
+              ? "No stalled lane matches these filters. Clear shows all."
+              : "No lane is stalled. This list shows lanes that are held or paused, or have a message that has waited for ten seconds. A lane keeps the messages of one key in order; defineLaneQueue defines a queue of lanes."}
+          </p>
         }
-      >
-        {(rows) => (
-          <Table
-            label="Lanes"
-            rows={rows}
-            columns={COLUMNS}
-            below={(one) => <Blocked by={one} />}
-            nameOf={nameOf}
-            hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
-          />
-        )}
-      </List>
+        columns={COLUMNS}
+        below={(one) => <Blocked by={one} />}
+        hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
+      />
       {!isFiltered && <LookAt />}
     </section>
   );

@@ -1,10 +1,14 @@
-import { type Answer, post, type Result } from "../../data/api.ts";
+import { useState } from "preact/hooks";
+import { type Answer, post, quoted, type Result } from "../../data/api.ts";
 import type { Problem } from "../../data/problem.ts";
-import { jsonText, wrongIn } from "../../data/written.ts";
-import { hrefOf, Link } from "../../frame/router.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { jsonText, readJson, Written, writtenJson, wrongIn } from "../../data/written.ts";
+import { hrefOf, Link, setFilters } from "../../frame/router.tsx";
+import { usePlan } from "../../parts/act.tsx";
+import { JsonField } from "../../parts/answer.tsx";
+import { Pairs, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { usePlan } from "../../parts/use-plan.ts";
+import { Fields, type Told } from "./form.tsx";
+import { controlOf, type Schema } from "./schema.ts";
 
 export type Checked = Answer<"/v1/catalog/check", "$post">;
 
@@ -75,15 +79,92 @@ export function Before({ kind, found, isBegun }: { kind: Message["kind"]; found:
           {(refused.issues ?? []).length === 0 && <li>{refused.detail}</li>}
         </ul>
       )}
-      {subject !== null && (
-        <dl class="send-facts">
-          <dt>Key</dt>
-          <dd>{key === null ? "none yet" : <code>{key}</code>}</dd>
-          <dt>Subject</dt>
-          <dd>
-            <bdi>{subject}</bdi>
-          </dd>
-        </dl>
+      {subject !== null && <Pairs of={{ Key: key === null ? "none yet" : <code>{key}</code>, Subject: <bdi>{subject}</bdi> }} />}
+    </>
+  );
+}
+
+export interface Request {
+  path: "/v1/commands" | "/v1/events" | "/v1/commands/batch" | "/v1/events/batch";
+  key?: string;
+  body: object;
+}
+
+/**
+ * The request that sends a message. If the key of the message is invalid in a header, the message is sent in a batch, whose body can
+ * contain the key.
+ */
+export function requestOf({ kind, type, payload, key, job }: Message & { job: string }): Request {
+  const path = kind === "command" ? "/v1/commands" : "/v1/events";
+  const item = { type, ...(job && { correlation_id: job }), payload };
+  if (/^[ -~]*$/.test(key)) return { path, ...(key && { key }), body: item };
+  return { path: `${path}/batch`, body: { [`${kind}s`]: [{ ...item, idempotency_key: key }] } };
+}
+
+interface Taken {
+  instance_id?: string;
+  correlation_id: string;
+}
+
+export function answerIn(result: Result<unknown>): Result<Taken> {
+  if (!result.ok) return result;
+  const { results: [only] = [] } = result.data as { results?: [{ problem?: Problem } & Taken] };
+  if (only?.problem) return { ok: false, problem: only.problem };
+  return { ok: true, data: only ?? (result.data as Taken) };
+}
+
+export function curlOf({ path, key, body }: Request): string {
+  return [
+    `curl ${inQuotes(location.origin + path)}`,
+    `-H "Authorization: Bearer $TOKEN"`,
+    "-H 'Content-Type: application/json'",
+    ...(key === undefined ? [] : [`-H ${inQuotes(`Idempotency-Key: ${quoted(key)}`)}`]),
+    `--data-raw ${inQuotes(jsonText(body))}`,
+  ].join(" \\\n  ");
+}
+
+function inQuotes(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+interface SaysProps {
+  schema: Schema;
+  payload: unknown;
+  change: (payload: unknown) => void;
+  example: unknown;
+  isJson: boolean;
+  told: Told;
+}
+
+export function Says({ schema, payload, change, example, isJson, told }: SaysProps) {
+  const [round, setRound] = useState(0);
+  const text = jsonText(payload, "  ");
+  const read = payload instanceof Written ? readJson(text) : { value: payload };
+  const isForm = !isJson && controlOf(schema) === "group";
+  return (
+    <>
+      <div class="send-as">
+        {(["form", "json"] as const).map((as) => (
+          <button
+            key={as}
+            type="button"
+            aria-pressed={(as === "json") === isJson}
+            onClick={() => setFilters({ as: as === "json" ? as : undefined })}
+          >
+            {as === "json" ? "JSON" : "Form"}
+          </button>
+        ))}
+        {example !== undefined && payload !== example && (
+          <button type="button" class="plain" onClick={() => [change(example), setRound(round + 1)]}>
+            Reset to the example
+          </button>
+        )}
+      </div>
+      {isForm && "why" in read && <p class="send-first">The form cannot show this payload: {read.why} Correct it here.</p>}
+      {!isForm || "why" in read ? (
+        <JsonField label="Payload" text={text} change={(next) => change(writtenJson(next))} />
+      ) : (
+        <Fields key={round} {...{ schema, value: read.value, path: "payload", told }} set={change} />
       )}
     </>
   );

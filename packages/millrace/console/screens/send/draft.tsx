@@ -3,14 +3,14 @@ import { type Answer, quoted, send } from "../../data/api.ts";
 import { tell } from "../../data/notices.ts";
 import type { Problem } from "../../data/problem.ts";
 import { may } from "../../data/session.ts";
-import { useShown } from "../../data/use-shown.ts";
+import { useShown } from "../../data/use-data.ts";
 import { jsonText, wrongIn } from "../../data/written.ts";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
+import { TextField } from "../../parts/act.tsx";
 import { JsonText } from "../../parts/json.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
-import { Before, issuesOf, useCheck } from "./before.tsx";
-import { answerIn, curlOf, requestOf } from "./request.ts";
-import { Says } from "./says.tsx";
+import { ProblemNote } from "../../parts/page.tsx";
+import { Quiet } from "../../parts/text.tsx";
+import { answerIn, Before, curlOf, issuesOf, requestOf, Says, useCheck } from "./before.tsx";
 import { exampleOf, hasExample, type Schema } from "./schema.ts";
 
 type Message = Answer<"/v1/catalog">["messages"][number];
@@ -87,18 +87,8 @@ export function Draft({ message, first, isJson }: DraftProps) {
         />
         <details class="send-more" open={kind === "event"}>
           <summary>Key and job</summary>
-          <Name
-            label="Key"
-            hint={
-              kind === "event"
-                ? "identifies the event: a repeat with the same key has no effect"
-                : "default: derived from the content, as shown"
-            }
-            most={500}
-            value={key}
-            set={setKey}
-          />
-          <Name label="Job" hint="default: a new one" most={200} value={job} set={setJob} />
+          <TextField label={["Key ", <Quiet key="hint" of={KEYS[kind]} />]} most={500} value={key} set={setKey} />
+          <TextField label={["Job ", <Quiet key="hint" of="default: a new one" />]} most={200} value={job} set={setJob} />
         </details>
       </section>
       <section aria-label="Check" class="send-before">
@@ -161,31 +151,11 @@ function Where({ message: { kind, type, performer, queue } }: { message: Message
   );
 }
 
-interface NameProps {
-  label: string;
-  hint: string;
-  most: number;
-  value: string;
-  set: (value: string) => void;
-}
-
-function Name({ label, hint, most, value, set }: NameProps) {
-  return (
-    <label class="field">
-      <span>
-        {label} <span class="quiet send-hint">{hint}</span>
-      </span>
-      <input
-        type="text"
-        autocomplete="off"
-        spellcheck={false}
-        maxLength={most}
-        value={value}
-        onInput={(event) => set(event.currentTarget.value)}
-      />
-    </label>
-  );
-}
+/** The default of the key of a message, by its kind. */
+const KEYS = {
+  event: "identifies the event: a repeat with the same key has no effect",
+  command: "default: derived from the content, as shown",
+} as const;
 
 function Lacks({ scope }: { scope: string }) {
   return (

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { jsonText, Written, writtenJson, writtenNumber } from "../../data/written.ts";
 import { JsonField } from "../../parts/answer.tsx";
+import { Button } from "../../parts/page.tsx";
 import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
 
 /** The issues of the fields of a message. The keys are the paths of the fields, as the API writes them. */
@@ -68,9 +69,7 @@ function Field(given: FieldProps) {
       ) : control === "list" ? (
         <Items {...props} />
       ) : !isRequired && value === undefined ? (
-        <button type="button" onClick={() => set(exampleOf(opened(schema)))}>
-          Add {name}
-        </button>
+        <Button press={() => set(exampleOf(opened(schema)))}>Add {name}</Button>
       ) : (
         <Fields {...{ schema, value, set, path, told }} />
       )}
@@ -127,9 +126,7 @@ function Items({ name, schema, value, set, isRequired, path, told }: FieldProps)
           </button>
         </div>
       ))}
-      <button type="button" onClick={() => set([...items, exampleOf(of)])}>
-        Add {items.length === 0 ? "one" : "another"}
-      </button>
+      <Button press={() => set([...items, exampleOf(of)])}>Add {items.length === 0 ? "one" : "another"}</Button>
     </>
   );
 }

@@ -1,9 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { useCatalog } from "../../data/use-catalog.ts";
+import { useCatalog } from "../../data/use-data.ts";
 import { useFilters } from "../../frame/filters.tsx";
 import { setFilters } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { Draft, nameOf } from "./draft.tsx";
 import "./send.css";
 

@@ -1,13 +1,10 @@
-import { get, type Item } from "../../data/api.ts";
-import { usePages } from "../../data/use-pages.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
-import { Bar } from "../../parts/bar.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
+import { get, type Item as ItemOf } from "../../data/api.ts";
+import { usePages, useRegularly } from "../../data/use-data.ts";
+import { Empty, Item, Items } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, duration } from "../../parts/time.tsx";
+import { Ago, Bar, duration, Name } from "../../parts/text.tsx";
 
-type Limit = Item<"/v1/limits">;
+type Limit = ItemOf<"/v1/limits">;
 type Rule = Limit["rules"][number];
 
 function wordFor({ paused_until, share, waiting, rules }: Limit): string {
@@ -31,7 +28,7 @@ export function Limits() {
         A limit is the rate of calls to an upstream, shared by all callers. When the upstream refuses a call, calls stop for the time it
         names. They resume at half the rate, which recovers within 30 seconds.
       </p>
-      <List
+      <Items
         pages={pages}
         noun={["limit", "limits"]}
         empty={
@@ -40,14 +37,8 @@ export function Limits() {
           </Empty>
         }
       >
-        {(rows) => (
-          <ul class="items">
-            {rows.map((limit) => (
-              <One key={limit.name} limit={limit} />
-            ))}
-          </ul>
-        )}
-      </List>
+        {(limit) => <One key={limit.name} limit={limit} />}
+      </Items>
     </>
   );
 }
@@ -55,35 +46,20 @@ export function Limits() {
 function One({ limit }: { limit: Limit }) {
   const { name, rules, waiting, paused_until: pausedUntil, share, used_at: usedAt } = limit;
   return (
-    <li>
-      <Status word={wordFor(limit)} />
-      <div>
-        <p>
-          <strong>
-            <bdi>{name}</bdi>
-          </strong>
+    <Item mark={<Status word={wordFor(limit)} />} title={<Name of={name} />}>
+      {rules.map((rule) => (
+        <p key={allowed(rule)} class="settings-rule">
+          <Bar share={rule.used / rule.limit}>
+            {Math.round(rule.used)} of {rule.limit} used
+          </Bar>
+          <span class="quiet">{allowed(rule)}</span>
         </p>
-        {rules.map((rule) => (
-          <p key={allowed(rule)} class="settings-rule">
-            <Bar share={rule.used / rule.limit}>
-              {Math.round(rule.used)} of {rule.limit} used
-            </Bar>
-            <span class="quiet">{allowed(rule)}</span>
-          </p>
-        ))}
-        <p class="quiet">
-          {waiting === 0 ? "none waiting" : `${waiting} waiting`}
-          {pausedUntil && (
-            <>
-              {" · calls stopped, next "}
-              <Ago at={pausedUntil} />
-            </>
-          )}
-          {share < 1 && ` · at ${Math.round(share * 100)} % of the rate`}
-          {" · last used "}
-          <Ago at={usedAt} />
-        </p>
-      </div>
-    </li>
+      ))}
+      <p class="quiet">
+        {waiting === 0 ? "none waiting" : `${waiting} waiting`}
+        {pausedUntil && <Ago label=" · calls stopped, next" at={pausedUntil} />}
+        {share < 1 && ` · at ${Math.round(share * 100)} % of the rate`} <Ago label="· last used" at={usedAt} />
+      </p>
+    </Item>
   );
 }

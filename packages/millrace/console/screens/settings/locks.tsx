@@ -1,12 +1,9 @@
 import { useState } from "preact/hooks";
 import { get, post } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { usePages } from "../../data/use-data.ts";
 import { Act } from "../../parts/act.tsx";
-import { Empty } from "../../parts/empty.tsx";
-import { List } from "../../parts/list.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
+import { Button, Empty, Item, Items, useTold } from "../../parts/page.tsx";
+import { Ago, Name, Text } from "../../parts/text.tsx";
 
 export function Locks() {
   const [asked, ask] = useState<{ name: string; waiting: number } | undefined>();
@@ -19,12 +16,10 @@ export function Locks() {
     <>
       <div class="settings-bar">
         <p class="quiet">Locks held for ten seconds or more. This list is not updated automatically.</p>
-        <button type="button" onClick={pages.again}>
-          Refresh
-        </button>
+        <Button press={pages.again}>Refresh</Button>
       </div>
       {line}
-      <List
+      <Items
         pages={pages}
         noun={["lock", "locks"]}
         empty={
@@ -33,37 +28,22 @@ export function Locks() {
           </Empty>
         }
       >
-        {(rows) => (
-          <ul class="items">
-            {rows.map(({ name, holder, since, until, waiting, token }) => (
-              <li key={name}>
-                <span class="quiet">
-                  <Ago at={since} />
-                </span>
-                <div>
-                  <p>
-                    <strong>
-                      <bdi>{name}</bdi>
-                    </strong>{" "}
-                    held by <bdi>{holder || "an unnamed holder"}</bdi>
-                  </p>
-                  <p class="quiet">
-                    {waiting === 0 ? "none waiting" : `${waiting} waiting`} · expires <Ago at={until} /> unless renewed · fencing token{" "}
-                    {token}
-                  </p>
-                </div>
-                {may("operate") && (
-                  <div class="acts">
-                    <button type="button" onClick={() => ask({ name, waiting })}>
-                      Break
-                    </button>
-                  </div>
-                )}
-              </li>
-            ))}
-          </ul>
+        {({ name, holder, since, until, waiting, token }) => (
+          <Item
+            key={name}
+            mark={<Ago at={since} />}
+            title={[<Name key="name" of={name} />, " held by ", <Text key="by" of={holder || "an unnamed holder"} />]}
+            notes={[
+              [
+                `${waiting === 0 ? "none" : waiting} waiting · `,
+                <Ago key="until" label="expires" at={until} />,
+                ` unless renewed · fencing token ${token}`,
+              ],
+            ]}
+            acts={<Button press={() => ask({ name, waiting })}>Break</Button>}
+          />
         )}
-      </List>
+      </Items>
       {asked && (
         <Act
           title={`Break ${asked.name}`}

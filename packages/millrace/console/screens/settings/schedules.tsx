@@ -1,18 +1,17 @@
 import { useState } from "preact/hooks";
-import { get } from "../../data/api.ts";
+import { get, type Item as ItemOf, post, send } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { useCatalog, useData, usePages } from "../../data/use-data.ts";
+import { writtenJson } from "../../data/written.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty } from "../../parts/empty.tsx";
+import { Act, TextField } from "../../parts/act.tsx";
+import { JsonField } from "../../parts/answer.tsx";
 import { Json } from "../../parts/json.tsx";
-import { List } from "../../parts/list.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Button, Empty, Item, Items, Reading, useTold } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
-import { ActOn, type Asked, Change, type Schedule } from "./schedule-acts.tsx";
+import { Ago, timeZone } from "../../parts/text.tsx";
+import { exampleOf, type Schema } from "../send/schema.ts";
 
 const FILTERS = { name: { label: "Name", isRare: true } } as const;
 
@@ -45,7 +44,7 @@ export function Schedules() {
       </div>
       {name && <FilterBar filters={FILTERS} />}
       {line}
-      <List
+      <Items
         pages={pages}
         noun={["schedule", "schedules"]}
         empty={
@@ -57,14 +56,8 @@ export function Schedules() {
           </Empty>
         }
       >
-        {(rows) => (
-          <ul class="items">
-            {rows.map((one) => (
-              <Row key={one.name} schedule={one} ask={ask} change={() => change(one)} />
-            ))}
-          </ul>
-        )}
-      </List>
+        {(one) => <Row key={one.name} schedule={one} ask={ask} change={() => change(one)} />}
+      </Items>
       {asked && <ActOn {...asked} told={told} close={() => ask(undefined)} />}
       {changed && <Change schedule={changed === "new" ? undefined : changed} told={told} close={() => change(undefined)} />}
     </>
@@ -75,52 +68,41 @@ function Row({ schedule, ask, change }: { schedule: Schedule; ask: (asked: Asked
   const { name, cron, time_zone, command, state, next_at, last_run, changed_at, changed_by, late_seconds } = schedule;
   const [isOpen, open] = useState(false);
   return (
-    <li>
-      <Status word={state} />
-      <div>
-        <p>
+    <Item
+      mark={<Status word={state} />}
+      title={
+        <>
           <strong>{name}</strong> <code>{cron}</code> {time_zone} ·{" "}
           <Link to={hrefOf("catalog", `command ${command.type}`)}>{command.type}</Link>
-        </p>
-        <p class="quiet">
-          {next_at ? (
-            <>
-              next <Ago at={next_at} />
-            </>
-          ) : (
-            "no run while paused"
-          )}
-          {last_run ? (
-            <>
-              {" "}
-              · last <Ago at={last_run.due_at} />, {last_run.state.replaceAll("_", " ")}
-            </>
-          ) : (
-            " · no run yet"
-          )}
-        </p>
-        <details onToggle={(event) => open(event.currentTarget.open)}>
-          <summary>Command and runs</summary>
-          <p class="quiet">
-            Changed <Ago at={changed_at} /> by <bdi>{changed_by}</bdi>. A run more than {late_seconds} s late is recorded as missed.
-          </p>
-          <Json value={command} label={`Command of ${name}`} />
-          {isOpen && <Runs name={name} />}
-        </details>
-      </div>
-      {may("operate") && (
-        <div class="acts">
+        </>
+      }
+      notes={[
+        <>
+          {next_at ? <Ago label="next" at={next_at} /> : "no run while paused"} ·{" "}
+          {last_run ? <Ago label="last" at={last_run.due_at} /> : "no run yet"}
+          {last_run && `, ${last_run.state.replaceAll("_", " ")}`}
+        </>,
+      ]}
+      acts={
+        <>
           {(["run", state === "active" ? "pause" : "resume", "end"] as const).map((verb) => (
-            <button key={verb} type="button" onClick={() => ask({ verb, name })}>
-              {verb === "run" ? "Run now" : verb === "pause" ? "Pause" : verb === "resume" ? "Resume" : "End"}
-            </button>
+            <Button key={verb} press={() => ask({ verb, name })}>
+              {WORDS[verb][0]}
+            </Button>
           ))}
-          <button type="button" onClick={change}>
-            Change
-          </button>
-        </div>
-      )}
-    </li>
+          <Button press={change}>Change</Button>
+        </>
+      }
+    >
+      <details onToggle={(event) => open(event.currentTarget.open)}>
+        <summary>Command and runs</summary>
+        <p class="quiet">
+          <Ago label="Changed" at={changed_at} /> by <bdi>{changed_by}</bdi>. A run more than {late_seconds} s late is recorded as missed.
+        </p>
+        <Json value={command} label={`Command of ${name}`} />
+        {isOpen && <Runs name={name} />}
+      </details>
+    </Item>
   );
 }
 
@@ -130,7 +112,7 @@ function Runs({ name }: { name: string }) {
     [name],
     ({ kind, data }) => kind === "action" && data.target === name,
   );
-  if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+  if (!data) return <Reading problem={problem} />;
   if (data.items.length === 0) return <p class="quiet">No run yet.</p>;
   return (
     <ul class="settings-runs">
@@ -145,5 +127,110 @@ function Runs({ name }: { name: string }) {
         </li>
       ))}
     </ul>
+  );
+}
+
+export type Schedule = ItemOf<"/v1/schedules">;
+
+export interface Asked {
+  verb: "run" | "pause" | "resume" | "end";
+  name: string;
+}
+
+const WORDS = {
+  run: ["Run now", "The command is sent now, in addition to the schedule. The schedule does not change.", "The run was started."],
+  pause: [
+    "Pause",
+    "No run starts until the schedule is resumed. Times that pass meanwhile are recorded as paused and not made up.",
+    "Paused.",
+  ],
+  resume: ["Resume", "Runs start again from now on. Missed times are not made up.", "Resumed."],
+  end: ["End", "The schedule ends, and its runs stop. The past runs remain readable.", "Ended."],
+} as const;
+
+interface AskProps {
+  told: (sentence: string) => void;
+  close: () => void;
+}
+
+function ActOn({ verb, name, told, close }: Asked & AskProps) {
+  const [word, means, done] = WORDS[verb];
+  const param = { name };
+  return (
+    <Act<undefined, unknown>
+      title={`${word}: ${name}`}
+      verb={word}
+      show={() => <p>{means}</p>}
+      act={(reason, key) =>
+        verb === "end"
+          ? send("DELETE", "/v1/schedules/:name", { param, query: { reason } })
+          : verb === "run"
+            ? post("/v1/schedules/:name/run", { param, body: { reason }, key })
+            : post(`/v1/schedules/:name/${verb}`, { param, body: { reason } })
+      }
+      {...(verb === "run" && { on: name })}
+      done={() => told(`${name}: ${done}`)}
+      close={close}
+    />
+  );
+}
+
+function Change({ schedule, told, close }: AskProps & { schedule: Schedule | undefined }) {
+  const [opened] = useState(schedule);
+  const [name, setName] = useState(schedule?.name ?? "");
+  const [cron, setCron] = useState(schedule?.cron ?? "0 9 * * 1");
+  const [zone, setZone] = useState(schedule?.time_zone ?? timeZone());
+  const [type, setType] = useState(schedule?.command.type ?? "");
+  const [text, setText] = useState(JSON.stringify(schedule?.command.payload ?? {}, null, 2));
+  const { data: catalog } = useCatalog();
+  const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
+  const payload = writtenJson(text);
+  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(name) && cron.trim() !== "" && type !== "" && payload.wrong === undefined;
+  const choose = (next: string) => {
+    setType(next);
+    const found = commands.find((one) => one.type === next);
+    if (found) setText(JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2));
+  };
+  return (
+    <Act<undefined, unknown>
+      title={schedule ? `Change ${name}` : "Create a schedule"}
+      verb={schedule ? "Change" : "Create"}
+      isReady={isReady}
+      depends={[name, cron, zone, type, text]}
+      show={() => (
+        <p>
+          {type} is sent at <code>{cron}</code>in the time zone {zone}.
+        </p>
+      )}
+      act={(reason) =>
+        send("PUT", "/v1/schedules/:name", {
+          param: { name },
+          body: {
+            ...{ cron, time_zone: zone, reason, command: { type, payload } },
+            // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
+            revision: opened?.revision ?? 0,
+            ...(opened && { late_seconds: opened.late_seconds }),
+          },
+        })
+      }
+      done={() => told(`${name}: ${schedule ? "Changed." : "Created."}`)}
+      close={close}
+    >
+      {!schedule && <TextField label="Name: lower case letters, digits, - and _" most={80} value={name} set={setName} />}
+      <TextField label="When: minute, hour, day of the month, month, day of the week" most={100} value={cron} set={setCron} />
+      <TextField label="Time zone" most={60} value={zone} set={setZone} />
+      <label class="field">
+        Command
+        <select value={type} onChange={(event) => choose(event.currentTarget.value)}>
+          <option value="">choose</option>
+          {commands.map((one) => (
+            <option key={one.type} value={one.type}>
+              {one.type}
+            </option>
+          ))}
+        </select>
+      </label>
+      <JsonField label="Payload" text={text} change={setText} />
+    </Act>
   );
 }

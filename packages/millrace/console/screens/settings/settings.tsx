@@ -1,5 +1,5 @@
 import type { ComponentType } from "preact";
-import { Pages } from "../../parts/pages.tsx";
+import { Pages } from "../../parts/page.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Limits } from "./limits.tsx";
 import { Locks } from "./locks.tsx";

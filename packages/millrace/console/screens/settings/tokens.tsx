@@ -3,18 +3,14 @@ import { type Answer, get, type Item, post, type Result, send } from "../../data
 import { timeNow } from "../../data/clock.ts";
 import { tell } from "../../data/notices.ts";
 import { may, session } from "../../data/session.ts";
-import { usePages } from "../../data/use-pages.ts";
-import { useShown } from "../../data/use-shown.ts";
+import { usePages, useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
+import { Act, Check, TextField } from "../../parts/act.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
-import { Empty } from "../../parts/empty.tsx";
 import { Icon } from "../../parts/icon.tsx";
-import { copied } from "../../parts/id.tsx";
-import { List } from "../../parts/list.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, clockTime } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
+import { Button, Empty, useTold } from "../../parts/page.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago, clockTime, copied, Quiet } from "../../parts/text.tsx";
 
 type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;
@@ -49,13 +45,13 @@ export function Tokens() {
         </button>
       </div>
       {line}
-      <List
+      <TableList
+        label="Tokens"
         pages={pages}
         noun={["token", "tokens"]}
+        columns={columns(ask)}
         empty={<Empty>This tenant has no token: you signed in with Cloudflare Access. Mint one for a program.</Empty>}
-      >
-        {(rows) => <Table label="Tokens" rows={rows} columns={columns(ask)} nameOf={({ id }) => id} />}
-      </List>
+      />
       {asked === "mint" && <Mint done={show} lost={pages.again} close={() => ask(undefined)} />}
       {typeof asked === "object" && (
         <Revoke token={asked} done={() => told(`The token of ${asked.actor} is revoked.`)} close={() => ask(undefined)} />
@@ -172,42 +168,28 @@ function Mint({ done, lost, close }: MintProps) {
       done={done}
       close={close}
     >
-      <label class="field">
-        Holder
-        <input type="text" autocomplete="off" maxLength={100} value={actor} onInput={(event) => setActor(event.currentTarget.value)} />
-      </label>
+      <TextField label="Holder" most={100} value={actor} set={setActor} />
       <fieldset class="settings-scopes">
         <legend>Scopes (at most those of your token)</legend>
         {own.map((one) => (
-          <label key={one} class="check">
-            <input
-              type="checkbox"
-              checked={scopes.includes(one)}
-              onChange={() => setScopes(scopes.includes(one) ? scopes.filter((other) => other !== one) : [...scopes, one])}
-            />{" "}
-            <span>
-              {one} <span class="quiet">{MEANS[one] ?? "a scope of this deployment"}</span>
-            </span>
-          </label>
+          <Check
+            key={one}
+            label={[one, " ", <Quiet key="means" of={MEANS[one] ?? "a scope of this deployment"} />]}
+            isSet={scopes.includes(one)}
+            set={(isSet) => setScopes(isSet ? [...scopes, one] : scopes.filter((other) => other !== one))}
+          />
         ))}
       </fieldset>
-      <label class="field">
-        <span>
-          Days until it expires, at most as long as your token
-          {ends && (
-            <>
-              , which expires <Ago at={ends} />. For a longer one, sign in with your own token, not with a link
-            </>
-          )}
-        </span>
-        <input
-          type="text"
-          inputMode="numeric"
-          placeholder="90, or as long as your token"
-          value={days}
-          onInput={(event) => setDays(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label={[
+          "Days until it expires, at most as long as your token",
+          ends && <Ago key="ends" label=", which expires" at={ends} />,
+          ends && ". For a longer one, sign in with your own token, not with a link",
+        ]}
+        placeholder="90, or as long as your token"
+        value={days}
+        set={setDays}
+      />
     </Act>
   );
 }
@@ -235,9 +217,7 @@ function Revoke({ token, done, close }: { token: Token; done: () => void; close:
       done={done}
       close={close}
     >
-      <label class="check">
-        <input type="checkbox" checked={descendants} onChange={() => setDescendants(!descendants)} /> Also revoke all tokens minted with it
-      </label>
+      <Check label="Also revoke all tokens minted with it" isSet={descendants} set={setDescendants} />
     </Act>
   );
 }
@@ -253,9 +233,7 @@ function Once({ minted, close }: { minted: Minted; close: () => void }) {
         <button type="button" class="main" onClick={async () => setCopied(await copied(minted.token))}>
           {isCopied ? "Copied" : "Copy"}
         </button>
-        <button type="button" onClick={close}>
-          I have copied it
-        </button>
+        <Button press={close}>I have copied it</Button>
       </p>
       {isLeaving && (
         <p class="final" role="alert">

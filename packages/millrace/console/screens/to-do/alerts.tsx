@@ -1,21 +1,18 @@
 import { useRef, useState } from "preact/hooks";
-import { type Answer, get, type Item, post, type Result } from "../../data/api.ts";
+import { type Answer, get, type Item as ItemOf, post, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { useWalk } from "../../frame/walk.ts";
 import { Act } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
-import { Empty } from "../../parts/empty.tsx";
-import { shortId } from "../../parts/id.tsx";
-import { List } from "../../parts/list.tsx";
+import { Button, Empty, Item, Items, useTold } from "../../parts/page.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
+import { Ago, shortId, Text } from "../../parts/text.tsx";
 
-type Alert = Item<"/v1/alerts">;
+type Alert = ItemOf<"/v1/alerts">;
 
 const FILTERS = {
   state: { label: "State", options: { firing: "firing", pending: "pending", resolved: "resolved" } },
@@ -56,12 +53,15 @@ export function Alerts() {
     isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
   });
   const { told, line } = useTold(pages.again);
+  const isUnheard = pages.rows?.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null);
   if (!may("observe")) return <Empty>Alerts cover the whole deployment, not one tenant. They need a token with the scope observe.</Empty>;
   return (
     <>
       <FilterBar filters={FILTERS} />
       {line}
-      <List
+      {isUnheard && <Channels />}
+      <Items
+        list={list}
         pages={pages}
         noun={["alert", "alerts"]}
         empty={
@@ -70,17 +70,8 @@ export function Alerts() {
           </Empty>
         }
       >
-        {(rows) => (
-          <>
-            {rows.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null) && <Channels />}
-            <ul class="items" ref={list}>
-              {rows.map((alert) => (
-                <Row key={alert.id} alert={alert} ask={() => ask(alert)} />
-              ))}
-            </ul>
-          </>
-        )}
-      </List>
+        {(alert) => <Row key={alert.id} alert={alert} ask={() => ask(alert)} />}
+      </Items>
       {asked && <Mute alert={asked} told={told} close={() => ask(undefined)} />}
     </>
   );
@@ -90,82 +81,58 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
   const { severity, rule, labels, value, count, since, last_at, resolved_at, muted, examples } = alert;
   const [word, tone] = wordOf(alert);
   const { says, isOfArrivals, to } = ruleOf(rule);
+  const often = count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`;
+  const ended = isOfArrivals ? ", ended" : ", resolved";
   return (
-    <li>
-      <div>
-        <Status word={word} tone={tone} />
-        <br />
-        <Status word={severity} tone={resolved_at ? "quiet" : undefined} />
-      </div>
-      <div>
-        <p>
+    <Item
+      mark={
+        <>
+          <Status word={word} tone={tone} />
+          <br />
+          <Status word={severity} tone={resolved_at ? "quiet" : undefined} />
+        </>
+      }
+      title={
+        <>
           <strong>{to ? <Link to={to(labels)}>{says}</Link> : says}</strong> <bdi>{groupOf(labels)}</bdi>
-        </p>
-        <p class="quiet">
-          <code>{rule}</code> · {count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`} · started <Ago at={since} />
-          {resolved_at ? (
-            <>
-              , {isOfArrivals ? "ended" : "resolved"} <Ago at={resolved_at} />
-            </>
-          ) : (
-            <>
-              , last seen <Ago at={last_at} />
-            </>
-          )}
+        </>
+      }
+      notes={[
+        <>
+          <code>{rule}</code> · {often} · <Ago label="started" at={since} />
+          <Ago label={resolved_at ? ended : ", last seen"} at={resolved_at ?? last_at} />
           {isOfArrivals && resolved_at && "; open items may remain"}
-        </p>
-        <p class="quiet">
-          <Told alert={alert} />
-          {muted && (
-            <>
-              {" "}
-              Muted until <Ago at={muted.until} />: <bdi>{muted.reason}</bdi>
-            </>
-          )}
-        </p>
-        {examples.length > 0 && (
-          <p class="quiet">
-            Examples:{" "}
-            {examples.map((id, index) => (
-              <span key={id}>
-                {index > 0 && ", "}
-                <Link to={hrefOf(rule.startsWith("dead_letter") ? "dead-letters" : "instances", id)} title={id}>
-                  {shortId(id)}
-                </Link>
-              </span>
-            ))}
-          </p>
-        )}
-      </div>
-      {may("operate") && (
-        <div class="acts">
-          <button type="button" onClick={ask}>
-            {muted ? "Unmute" : "Mute"}
-          </button>
-        </div>
-      )}
-    </li>
+        </>,
+        <>
+          <Told alert={alert} /> {muted && <Ago label="Muted until" at={muted.until} />}
+          <Text before=": " of={muted?.reason} />
+        </>,
+        examples.length > 0 && [
+          "Examples: ",
+          ...examples.flatMap((id, nth) => [nth > 0 && ", ", <Example key={id} id={id} rule={rule} />]),
+        ],
+      ]}
+      acts={<Button press={ask}>{muted ? "Unmute" : "Mute"}</Button>}
+    />
+  );
+}
+
+function Example({ id, rule }: { id: string; rule: string }) {
+  return (
+    <Link to={hrefOf(rule.startsWith("dead_letter") ? "dead-letters" : "instances", id)} title={id}>
+      {shortId(id)}
+    </Link>
   );
 }
 
 function Told({ alert: { state, told_at, delivery } }: { alert: Alert }) {
-  if (told_at !== null)
-    return (
-      <>
-        Notified <Ago at={told_at} />.
-      </>
-    );
+  if (told_at !== null) return <Ago label="Notified" at={told_at} />;
   if (state === "pending") return <>Not notified: it has not lasted as long as its rule requires.</>;
   if (delivery === null) return <>No notification was sent.</>;
   return (
     <>
       {delivery.status === "errored" ? "The notification failed" : "The notification is being sent"}
-      {delivery.last_error && (
-        <>
-          : <bdi>{delivery.last_error}</bdi>
-        </>
-      )}
-      .
+      <Text before=": " of={delivery.last_error} />.
     </>
   );
 }

@@ -1,18 +1,15 @@
 import { useState } from "preact/hooks";
-import { get, type Item } from "../../data/api.ts";
-import { may } from "../../data/session.ts";
-import { usePages } from "../../data/use-pages.ts";
+import { get, type Item as ItemOf } from "../../data/api.ts";
+import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerQuestion, TO_QUESTIONS } from "../../parts/answer.tsx";
-import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
-import { List } from "../../parts/list.tsx";
+import { Button, Empty, Item, Items, useTold } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
+import { Ago, Name, Text } from "../../parts/text.tsx";
 
-type Question = Item<"/v1/approvals">;
+type Question = ItemOf<"/v1/approvals">;
 
 const FILTERS = {
   state: { label: "State", options: { pending: "pending", approved: "approved", rejected: "rejected" } },
@@ -32,7 +29,7 @@ export function Questions() {
     <>
       <FilterBar filters={FILTERS} />
       {line}
-      <List
+      <Items
         pages={pages}
         noun={["question", "questions"]}
         empty={
@@ -43,14 +40,8 @@ export function Questions() {
           </Empty>
         }
       >
-        {(rows) => (
-          <ul class="items">
-            {rows.map((one) => (
-              <Row key={one.id} question={one} ask={(verb) => ask({ ...one, verb })} />
-            ))}
-          </ul>
-        )}
-      </List>
+        {(one) => <Row key={one.id} question={one} ask={(verb) => ask({ ...one, verb })} />}
+      </Items>
       {asked && <AnswerQuestion {...asked} done={() => told("Answered. The instance continues.")} close={() => ask(undefined)} />}
     </>
   );
@@ -58,51 +49,37 @@ export function Questions() {
 
 function Row({ question: one, ask }: { question: Question; ask: (verb: "approve" | "reject") => void }) {
   const { state, over, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
+  const isOpen = state === "pending" && over === null;
+  const answered = decided_at && <Ago label={`${state} by ${decided_by ?? "timeout"}`} at={decided_at} />;
+  const unanswered = <Ago label={`without an answer, ${otherwise === "approve" ? "approved" : "rejected"}`} at={due_at} />;
   return (
-    <li>
-      <Status word={over === null ? state : "closed"} />
-      <div>
-        <p>
-          <strong>
-            <bdi>{question}</bdi>
-          </strong>
-        </p>
-        <p class="quiet">
-          <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> asked <Ago at={asked_at} /> ·{" "}
-          {decided_at ? (
-            <>
-              {state} by {decided_by ? <bdi>{decided_by}</bdi> : "timeout"} <Ago at={decided_at} />
-              {reason && (
-                <>
-                  : <bdi>{reason}</bdi>
-                </>
-              )}
-            </>
-          ) : over !== null ? (
-            <>no answer needed: its instance is {over}</>
-          ) : (
-            <>
-              without an answer, {otherwise === "approve" ? "approved" : "rejected"} <Ago at={due_at} />
-            </>
-          )}
-        </p>
-        {details && (
-          <details>
-            <summary>Details of the question</summary>
-            <Json value={details} label="Details" />
-          </details>
-        )}
-      </div>
-      {state === "pending" && over === null && may("operate") && (
-        <div class="acts">
-          <button type="button" class="main" onClick={() => ask("approve")}>
-            {TO_QUESTIONS.approve}
-          </button>
-          <button type="button" onClick={() => ask("reject")}>
-            {TO_QUESTIONS.reject}
-          </button>
-        </div>
+    <Item
+      mark={<Status word={over === null ? state : "closed"} />}
+      title={<Name of={question} />}
+      notes={[
+        <>
+          <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> <Ago label="asked" at={asked_at} /> ·{" "}
+          {answered ?? (over === null ? unanswered : `no answer needed: its instance is ${over}`)}
+          {decided_at && <Text before=": " of={reason} />}
+        </>,
+      ]}
+      acts={
+        isOpen && (
+          <>
+            <Button class="main" press={() => ask("approve")}>
+              {TO_QUESTIONS.approve}
+            </Button>
+            <Button press={() => ask("reject")}>{TO_QUESTIONS.reject}</Button>
+          </>
+        )
+      }
+    >
+      {details && (
+        <details>
+          <summary>Details of the question</summary>
+          <Json value={details} label="Details" />
+        </details>
       )}
-    </li>
+    </Item>
   );
 }

@@ -1,9 +1,8 @@
 import type { ComponentType } from "preact";
 import { get, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { useRegularly } from "../../data/use-regularly.ts";
-import { Pages } from "../../parts/pages.tsx";
+import { useData, useRegularly } from "../../data/use-data.ts";
+import { Pages } from "../../parts/page.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Alerts } from "./alerts.tsx";
 import { Questions } from "./questions.tsx";

@@ -1,15 +1,13 @@
 import { useState } from "preact/hooks";
-import { get, type Item } from "../../data/api.ts";
+import { get, type Item as ItemOf } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, type AskedOfDoubt, DoubtAnswers, type DoubtVerb } from "../../parts/answer.tsx";
-import { Empty } from "../../parts/empty.tsx";
 import { Json } from "../../parts/json.tsx";
-import { ProblemNote } from "../../parts/problem.tsx";
+import { Empty, Item, ProblemNote, useTold } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago } from "../../parts/time.tsx";
-import { useTold } from "../../parts/told.tsx";
+import { Ago, Name, Text } from "../../parts/text.tsx";
 import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
 
 const MOST = 100;
@@ -44,7 +42,7 @@ export function UnknownOutcomes() {
 }
 
 /** Shows the unknown outcomes of each step as a group with a bulk resolution, because one outage often causes many of them. */
-function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
+function Together({ doubts }: { doubts: readonly ItemOf<"/v1/effects">[] }) {
   const [meant, mean] = useState<Meant | undefined>();
   const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
   const many = [...steps].filter(([, of]) => of.length > 1);
@@ -64,41 +62,33 @@ function Together({ doubts }: { doubts: readonly Item<"/v1/effects">[] }) {
   );
 }
 
-function Row({ doubt, answer }: { doubt: Item<"/v1/effects">; answer: (verb: DoubtVerb) => void }) {
+function Row({ doubt, answer }: { doubt: ItemOf<"/v1/effects">; answer: (verb: DoubtVerb) => void }) {
   const { step, item, instance_id, workflow, subject, error, input, updated_at: at } = doubt;
   return (
-    <li>
-      <Status word="in_doubt" />
-      <div>
-        <p>
-          <strong>
-            <bdi>
-              {step}
-              {item && ` [${item}]`}
-            </bdi>
-          </strong>{" "}
-          of{" "}
+    <Item
+      mark={<Status word="in_doubt" />}
+      title={
+        <>
+          <Name of={item ? `${step} [${item}]` : step} /> of{" "}
           <Link to={hrefOf("instances", instance_id)}>
             {workflow} · <bdi>{subject}</bdi>
           </Link>
-        </p>
-        <p class="quiet">
-          {doubt.class} · recorded <Ago at={at} />
-          {error && (
-            <>
-              {" "}
-              · <bdi>{error.message}</bdi>
-            </>
-          )}
-        </p>
-        {input !== null && (
-          <details>
-            <summary>Input</summary>
-            <Json value={input} label={`Input of ${step}`} />
-          </details>
-        )}
-        {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}
-      </div>
-    </li>
+        </>
+      }
+      notes={[
+        <>
+          {doubt.class} · <Ago label="recorded" at={at} />
+          <Text before=" · " of={error?.message} />
+        </>,
+      ]}
+    >
+      {input !== null && (
+        <details>
+          <summary>Input</summary>
+          <Json value={input} label={`Input of ${step}`} />
+        </details>
+      )}
+      {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}
+    </Item>
   );
 }

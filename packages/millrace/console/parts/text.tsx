@@ -1,3 +1,5 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { remembered } from "../frame/remembered.ts";
@@ -62,12 +64,43 @@ export function clockTime(at: string | number): string {
   return exact(at).slice(11);
 }
 
-export function Ago({ at }: { at: string }) {
+/** A relative time, with the exact time as a tooltip. `label` is shown before the time. */
+export function Ago({ at, label }: { at: string; label?: string | undefined }) {
   const said = useCell(clock, (now) => distance(Date.parse(at), now));
-  return (
+  const time = (
     <time datetime={at} title={exact(at)}>
       {said}
     </time>
+  );
+  return label === undefined ? time : <span>{[label, " ", time]}</span>;
+}
+
+/** A text of an unknown direction, with other texts beside it. Nothing if the text is empty. */
+export function Text({ of, before, after }: { of: unknown; before?: string; after?: string }) {
+  if (of === null || of === undefined || of === "") return null;
+  return (
+    <>
+      {before}
+      <bdi>{String(of)}</bdi>
+      {after}
+    </>
+  );
+}
+
+export function Quiet({ of, why }: { of: string | number; why?: string }) {
+  return (
+    <span class="quiet" title={why}>
+      {of}
+    </span>
+  );
+}
+
+/** A name in bold type. */
+export function Name({ of }: { of: string }) {
+  return (
+    <strong>
+      <bdi>{of}</bdi>
+    </strong>
   );
 }
 
@@ -79,5 +112,42 @@ export function Moment({ at }: { at: string }) {
         (<Ago at={at} />)
       </span>
     </>
+  );
+}
+
+export function shortId(id: string): string {
+  return id.length > 16 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
+}
+
+export function withoutIds(sentence: string): string {
+  return sentence.replaceAll(/\b[0-9a-f]{32}\b/g, shortId);
+}
+
+export function Id({ id }: { id: string }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = async () => {
+    setCopied(await copied(id));
+    setTimeout(() => setCopied(false), 1500);
+  };
+  return (
+    <button type="button" class="plain id" title={`${id}: copy it`} onClick={copy}>
+      <code>{shortId(id)}</code>
+      <span role="status">{isCopied ? " copied" : ""}</span>
+    </button>
+  );
+}
+
+export async function copied(text: string): Promise<boolean> {
+  return navigator.clipboard.writeText(text).then(
+    () => true,
+    () => false,
+  );
+}
+
+export function Bar({ share, children }: { share: number; children: ComponentChildren }) {
+  return (
+    <span class="bar" style={{ "--share": Math.max(0, Math.min(1, share)) }}>
+      {children}
+    </span>
   );
 }

@@ -1,6 +1,7 @@
-import type { Item } from "../../data/api.ts";
+import { get, type Item } from "../../data/api.ts";
+import { useData } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
-import { shortId } from "../../parts/id.tsx";
+import { shortId } from "../../parts/text.tsx";
 
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
@@ -105,4 +106,67 @@ export function listOf({ verb, filter }: Pick<Bulk, "verb" | "filter">): string 
 
 export function textOf(value: unknown): string {
   return typeof value === "string" ? value : value === undefined ? "nothing" : JSON.stringify(value);
+}
+
+const PARTS = ["done", "skipped", "failed"] as const;
+
+export function Bar({ bulk }: { bulk: Bulk }) {
+  let x = 0;
+  return (
+    <svg class="actions-bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label={inWords(bulk)}>
+      {PARTS.map((part) => {
+        const width = (bulk[part] / Math.max(bulk.matched, 1)) * 100;
+        x += width;
+        return width > 0 && <rect key={part} class={part} x={x - width} y="0" width={width} height="8" />;
+      })}
+    </svg>
+  );
+}
+
+function inWords({ verb, matched, done, skipped, failed, left }: Bulk): string {
+  return `Of ${counted(verb, matched)}: ${done} ${resultOf(verb, "done")}, ${skipped} not needed, ${failed} failed, ${left} to do`;
+}
+
+const MOST_CAUSES = "200";
+
+/**
+ * Shows a bulk action's filter as text. For a cause of failures, the text contains the cause's message, or the cause's id if the message is
+ * unknown.
+ */
+export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }) {
+  const { cause, ...others } = filter ?? {};
+  const said = useCause(verb, typeof cause === "string" ? cause : "");
+  const rest = scopeOf(filter && (said ? others : filter));
+  return (
+    <bdi>
+      {said && (
+        <>
+          <strong>{said}</strong>
+          {Object.keys(others).length > 0 && " · "}
+        </>
+      )}
+      {(!said || Object.keys(others).length > 0) && rest}
+    </bdi>
+  );
+}
+
+function useCause(verb: string, cause: string): string | undefined {
+  const { data } = useData(
+    async () => {
+      if (cause === "") return { ok: true as const, data: undefined };
+      if (nounOf(verb)[0] === "dead letter") {
+        const found = await get("/v1/dead-letters/causes", { query: { limit: MOST_CAUSES } });
+        if (!found.ok) return found;
+        const one = found.data.items.find(({ id }) => id === cause);
+        return { ok: true as const, data: one && `${one.queue}, ${one.reason.replaceAll("_", " ")}: ${one.message}` };
+      }
+      const found = await get("/v1/instances/causes", { query: { limit: MOST_CAUSES } });
+      if (!found.ok) return found;
+      const one = found.data.items.find(({ id }) => id === cause);
+      return { ok: true as const, data: one && `${one.workflow}, ${one.step ?? one.code}: ${one.message}` };
+    },
+    [cause],
+    () => false,
+  );
+  return data;
 }

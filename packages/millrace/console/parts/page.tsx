@@ -1,0 +1,257 @@
+import { type ComponentChildren, type ComponentType, Fragment } from "preact";
+import { useState } from "preact/hooks";
+import { useCell } from "../data/cell.ts";
+import type { Problem } from "../data/problem.ts";
+import { may, session } from "../data/session.ts";
+import type { Pages as Loaded } from "../data/use-data.ts";
+import { hrefOf, Link } from "../frame/router.tsx";
+
+export interface ListProps<Row> {
+  pages: Loaded<Row>;
+  noun: readonly [one: string, many: string];
+  empty: ComponentChildren;
+  children: (rows: Row[]) => ComponentChildren;
+}
+
+export function List<Row>({ pages: { rows, problem, more, newest }, noun: [one, many], empty, children }: ListProps<Row>) {
+  return (
+    <>
+      {(problem || !rows) && <Reading problem={problem} />}
+      {newest && (
+        <p role="status">
+          There are more new {many} than one page shows. <Button press={newest}>Show the newest</Button>
+        </p>
+      )}
+      {rows?.length === 0 && !problem && empty}
+      {rows && rows.length > 0 && children(rows)}
+      {rows && (rows.length > 0 || more) && (
+        <p class="quiet foot">
+          <span role="status">
+            {rows.length} {rows.length === 1 ? one : many}
+            {more ? (rows.length > 0 ? " shown; there are more" : " so far") : ""}
+          </span>
+          {more && <Button press={more}>{rows.length > 0 ? "Show more" : "Search further"}</Button>}
+        </p>
+      )}
+    </>
+  );
+}
+
+export function Empty({ children, command }: { children: ComponentChildren; command?: string }) {
+  return (
+    <div class="empty">
+      <p>{children}</p>
+      {command && <pre>{command}</pre>}
+    </div>
+  );
+}
+
+export function ProblemNote({ problem }: { problem: Problem }) {
+  const { title, detail, code, status, issues = [], instance_id: instance } = problem;
+  // A detail that only repeats the title and the fields is not shown.
+  const saysTwice = issues.length > 0 && detail.startsWith(title);
+  return (
+    <div class="problem" role="alert">
+      <p>
+        <strong>{title}.</strong> {saysTwice ? "" : detail}
+      </p>
+      {issues.length > 0 && (
+        <ul>
+          {issues.map(({ path, message }) => (
+            <li key={path}>
+              <code>{path}</code> {message}
+            </li>
+          ))}
+        </ul>
+      )}
+      <p class="quiet">
+        {typeof instance === "string" && <Link to={hrefOf("instances", instance)}>The conflicting instance</Link>}
+        {code === "bulk_actions_running" && <Link to={hrefOf("actions", { state: "running" })}>Running bulk actions</Link>}{" "}
+        {status !== 0 && <Code code={code} />}
+      </p>
+    </div>
+  );
+}
+
+/** Shows the result of the last action, and announces the result to screen readers. */
+export function useTold(again: () => void) {
+  const [said, say] = useState("");
+  const told = (sentence: string) => {
+    say(sentence);
+    again();
+  };
+  return {
+    told,
+    line: (
+      <p class="told" role="status">
+        {said}
+      </p>
+    ),
+  };
+}
+
+export function NeedsObserve({ what }: { what: string }) {
+  const { caller } = useCell(session);
+  const command = `npm run -s token -- --tenant ${caller?.tenant} --actor you --scopes read,operate,observe --days 90`;
+  return <Empty command={command}>{what} for the whole deployment, over all tenants. This needs a token with the scope observe.</Empty>;
+}
+
+interface PagesProps {
+  screen: string;
+  title: string;
+  pages: Readonly<Record<string, readonly [title: string, page: ComponentType]>>;
+  /** The name of the current page, as in the URL's path. If no page has this name, the first page is shown. */
+  at: string;
+  /** The number of open items of each page, which the link to the page shows. */
+  open?: Readonly<Record<string, string>>;
+}
+
+/** A screen that consists of several pages, with a link to each page. */
+export function Pages({ screen, title, pages, at, open = {} }: PagesProps) {
+  const name = Object.hasOwn(pages, at) ? at : (Object.keys(pages)[0] ?? "");
+  const [heading, Page] = pages[name] ?? ["", () => null];
+  return (
+    <>
+      <h1>{heading}</h1>
+      <ul class="pages" aria-label={title}>
+        {Object.entries(pages).map(([page, [label]]) => (
+          <li key={page}>
+            <Link to={hrefOf(screen, page)} aria-current={page === name ? "page" : undefined}>
+              {label}
+              {open[page] && <strong> {open[page]}</strong>}
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <Page key={name} />
+    </>
+  );
+}
+
+export function Views({ label, views, current }: { label: string; views: Readonly<Record<string, string>>; current: string }) {
+  return (
+    <nav aria-label={label}>
+      {Object.entries(views).map(([title, to]) => (
+        <Link key={title} to={to} aria-current={title === current ? "page" : undefined}>
+          {title}
+        </Link>
+      ))}
+    </nav>
+  );
+}
+
+interface ButtonProps {
+  press: () => unknown;
+  children: ComponentChildren;
+  /** `main` is the most useful action of a screen, and `danger` cannot be undone. */
+  class?: string | undefined;
+  label?: string;
+}
+
+export function Button({ press, children, label, ...rest }: ButtonProps) {
+  return (
+    <button {...rest} type="button" onClick={() => void press()} aria-label={label}>
+      {children}
+    </button>
+  );
+}
+
+/** The parts of a line of facts. An empty part is left out. */
+export function Facts({ of }: { of: readonly ComponentChildren[] }) {
+  return <p class="facts">{of.map((one, nth) => one && <span key={nth}>{one}</span>)}</p>;
+}
+
+/** A link to the explanation of an error code. */
+export function Code({ code }: { code: string }) {
+  return (
+    <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
+      {code}
+    </a>
+  );
+}
+
+interface ItemsProps<Row> extends Omit<ListProps<Row>, "children"> {
+  children: (row: Row) => ComponentChildren;
+  list?: { current: HTMLUListElement | null };
+}
+
+/** A list whose rows have several lines. */
+export function Items<Row>({ children, list, ...rest }: ItemsProps<Row>) {
+  return (
+    <List {...rest}>
+      {(rows) => (
+        <ul class="items" {...(list && { ref: list })}>
+          {rows.map(children)}
+        </ul>
+      )}
+    </List>
+  );
+}
+
+interface ItemProps {
+  mark: ComponentChildren;
+  title: ComponentChildren;
+  /** The lines below the title. An empty line is left out. */
+  notes?: readonly ComponentChildren[];
+  acts?: ComponentChildren;
+  children?: ComponentChildren;
+}
+
+/** A row of `Items`: a status, a title, notes, and actions for operators. */
+export function Item({ mark, title, notes = [], acts, children }: ItemProps) {
+  return (
+    <li>
+      <div>{mark}</div>
+      <div>
+        <p>{title}</p>
+        {notes.filter(Boolean).map((note, nth) => (
+          <p key={nth} class="quiet">
+            {note}
+          </p>
+        ))}
+        {children}
+      </div>
+      {acts && may("operate") && <div class="acts">{acts}</div>}
+    </li>
+  );
+}
+
+/** Shows the problem of a read, or that the read has not ended. */
+export function Reading({ problem }: { problem: Problem | undefined }) {
+  return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
+}
+
+interface LostProps {
+  title: string;
+  problem: Problem | undefined;
+  all: readonly [path: string, label: string];
+}
+
+/** A screen without its object, which is being read or does not exist. `all` is the path and the title of the list of such objects. */
+export function Lost({ title, problem, all: [path, label] }: LostProps) {
+  return (
+    <>
+      <h1>{title}</h1>
+      <Reading problem={problem} />
+      <p>
+        <Link to={hrefOf(path)}>{label}</Link>
+      </p>
+    </>
+  );
+}
+
+/** A list of names with their values. A name without a value is left out. */
+export function Pairs({ of }: { of: Readonly<Record<string, ComponentChildren>> }) {
+  return (
+    <dl class="pairs">
+      {Object.entries(of).map(([name, value]) =>
+        value === null || value === undefined || value === false ? null : (
+          <Fragment key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </Fragment>
+        ),
+      )}
+    </dl>
+  );
+}
