@@ -4,7 +4,7 @@ import { ProbeFollow } from "../../probe/messages.ts";
 import { blocked } from "../../probe/turns.ts";
 import { asking } from "../asking.ts";
 import { ask } from "../callbacks/heard.ts";
-import { deliver, dieAt, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { deliver, dieAt, fresh, keeperRound, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { theOperator } from "./bulk/bulk.ts";
 
 const in_s = (seconds: number) => new Date(Date.now() + seconds * 1000).toISOString();
@@ -39,6 +39,20 @@ it("a command with run_at is due at that time; with a delay too, or beyond 365 d
     await expect(ask(caller, async () => null, more)).rejects.toThrow('"path":"run_at"');
   }
   expect(await reaches(await ask(caller, async () => null, { run_at: in_s(-60) }), "complete")).toBe("complete");
+});
+
+it("a command of a batch with run_at is due at that time, and the rate of the batch spreads such commands from that time", async () => {
+  const caller = await asking();
+  const send = (more: object, runAt = in_s(3600)) => {
+    const commands = [1, 2].map(() => ({ type: "lab.requested", payload: { name: fresh("lab") }, run_at: runAt }));
+    return caller.post("/v1/commands/batch", { commands, ...more });
+  };
+  const dueIn = ({ body }: { body: { results: { due_at: string }[] } }) =>
+    body.results.map(({ due_at }) => Math.round((Date.parse(due_at) - Date.now()) / 60_000));
+  expect(dueIn(await send({}))).toEqual([60, 60]);
+  expect(dueIn(await send({ rate_per_second: 0.001 }))).toEqual([60, 77]);
+  const [past, later] = (await send({ rate_per_second: 0.001 }, in_s(-60))).body.results;
+  expect([past.due_at, Math.round((Date.parse(later.due_at) - Date.now()) / 60_000)]).toEqual([null, 17]);
 });
 
 it("delayed commands are listed, the next due first, page by page, and only the caller's", async () => {

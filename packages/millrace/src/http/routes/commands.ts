@@ -163,12 +163,18 @@ export function commands(catalog: Catalog) {
         read: commandIn,
         assertMay: (type) => assertMayAsk(catalog, variables.caller, type),
       });
-      const spread = requests.map((one, index) =>
-        one instanceof MillraceError ? one : { ...one, delaySeconds: (one.delaySeconds ?? 0) + staggered(index, rate) },
-      );
+      const spread = requests.map((one, index) => (one instanceof MillraceError ? one : later(one, staggered(index, rate))));
       const answers = await answerEach(spread, (asked) => acceptCommands(env, catalog, requesterOf(variables.caller), asked));
       return context.json({ results: answers.map((one) => itemResult(one, variables.problems, acceptedView)) }, 200);
     });
+}
+
+/** The request, with its delay or its time to start later by this number of seconds. */
+function later(request: UntypedRequest, seconds: number): UntypedRequest {
+  const { runAt, delaySeconds = 0 } = request;
+  if (seconds === 0) return request;
+  if (runAt === undefined) return { ...request, delaySeconds: delaySeconds + seconds };
+  return { ...request, runAt: new Date(Math.max(Date.now(), Date.parse(runAt)) + seconds * 1000).toISOString() };
 }
 
 async function readCommand(request: HonoRequest): Promise<UntypedRequest> {
