@@ -2,6 +2,8 @@ import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { app } from "../../probe/worker.ts";
+import { asking } from "../asking.ts";
+import { ask } from "../callbacks/heard.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, runLab } from "../lab.ts";
 import { theOperator } from "./bulk/bulk.ts";
@@ -44,6 +46,20 @@ describe("Run again", () => {
     // The key of a copy of a copy does not grow.
     const third = await instances.get(probeEnv, operator, (await again(instance_id)).instance_id);
     expect(third.idempotency_key).toMatch(new RegExp(`^${name}/again/[0-9a-f]{32}$`));
+  });
+
+  it("the copy of a run again has the tags of the original, those of its request too", async () => {
+    const caller = await asking();
+    const id = await ask(caller, async () => null, { tags: ["customer:acme"] });
+    expect(await reaches(id, "complete")).toBe("complete");
+    const by = { tenantId: caller.tenantId, actor: "tess" };
+    const { tags } = await instances.get(probeEnv, by, id);
+    const { instance_id } = await instances.act(probeEnv, by, "run-again", id, { reason: "once more" }, { catalog: app });
+    expect((await instances.get(probeEnv, by, instance_id)).tags).toEqual(tags);
+    expect((await caller.get("/v1/instances?tag=customer:acme")).body.items.map((one: { id: string }) => one.id)).toEqual([
+      instance_id,
+      id,
+    ]);
   });
 
   it("run again starts one instance for any number of requests with one key, and one for each request without a key", async () => {

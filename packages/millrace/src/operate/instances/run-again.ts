@@ -24,8 +24,9 @@ import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { type Call, instanceAct } from "./act.ts";
 
 /**
- * Runs a copy of an ended instance as a new instance with the same payload and a new key. The original instance is recorded as the cause of
- * the new instance. Refused while the original has not ended, if its payload is deleted, and if the workflow no longer accepts the payload.
+ * Runs a copy of an ended instance as a new instance with the same payload and tags, and a new key. The original instance is recorded as
+ * the cause of the new instance. Refused while the original has not ended, if its payload is deleted, and if the workflow no longer accepts
+ * the payload.
  */
 export const runAgain = instanceAct({
   verb: "run_again",
@@ -33,7 +34,7 @@ export const runAgain = instanceAct({
   operationId: "runInstanceAgain",
   summary: "Run a copy of an ended instance",
   description:
-    "Starts a new instance with the payload and the correlation of this one, also of a complete one. Its key is the original key with `/again/` and an id. Its effects happen again, under keys of their own. A repeat with the same `Idempotency-Key` starts nothing.",
+    "Starts a new instance with the payload, the tags and the correlation of this one, also of a complete one. Its key is the original key with `/again/` and an id. Its effects happen again, under keys of their own. A repeat with the same `Idempotency-Key` starts nothing.",
   accepted: "The new instance is accepted",
   body: {},
   answer: {
@@ -110,8 +111,9 @@ async function readOriginal({ env, by, catalog, instance }: Call<unknown>): Prom
     sql`SELECT envelope, queue FROM millrace_instances WHERE id = ${instance.id} AND tenant_id = ${by.tenantId}`,
   );
   try {
-    const payload = await unpackPayload(env.PAYLOADS, workflow.on, JSON.parse(row?.envelope ?? "{}") as Envelope);
-    return { workflow, draft: workflow.on.from(payload), queue: row?.queue ?? null };
+    const envelope = JSON.parse(row?.envelope ?? "{}") as Envelope;
+    const draft = workflow.on.from(await unpackPayload(env.PAYLOADS, workflow.on, envelope));
+    return { workflow, draft: { ...draft, tags: envelope.tags ?? [] }, queue: row?.queue ?? null };
   } catch (error) {
     if (codeOf(error) === "payload_missing") return { why: "The payload of the instance is no longer stored: send its command again." };
     if (codeOf(error) === "invalid_payload")
