@@ -171,7 +171,7 @@ describe.each(["platform", "lean"] as const)("Tags that the code adds, with step
         });
       };
       const id = await ask(caller, code, { delay_seconds: 3600 });
-      dieAt(point, [id]);
+      dieAt(point, id);
       await caller.post(`/v1/instances/${id}/release`, { reason: "now" });
       expect(await reaches(id, "errored")).toBe("errored");
       state.broken = false;
