@@ -10,7 +10,7 @@ const CORE = ["engine/contract", "engine/store"];
 export const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/contract": [],
   "engine/store": ["engine/contract"],
-  "engine/recorder": ["engine/contract", "engine/store", "engine/lanes", "engine/observe"],
+  "engine/recorder": ["engine/contract", "engine/store", "engine/signals", "engine/lanes", "engine/observe"],
   "engine/observe": CORE,
   // A replay's state; the attempt of an effect; the code's steps on the platform.
   "engine/pass": ["engine/contract", "engine/store", "engine/recorder", "engine/observe"],
@@ -82,6 +82,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/contract",
     "engine/store",
     "engine/recorder",
+    "engine/guard",
     "engine/signals",
     "engine/intake",
     "engine/operate",

@@ -4,6 +4,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import type { RowStatement, Statement } from "../../packages/millrace/src/contract/sql.ts";
 import { RECORDED_CLASSES } from "../../packages/millrace/src/store/inbox/classes.ts";
 import * as accept from "../../packages/millrace/src/store/instances/accept.ts";
+import * as children from "../../packages/millrace/src/store/instances/children.ts";
 import * as look from "../../packages/millrace/src/store/instances/look.ts";
 import * as remove from "../../packages/millrace/src/store/instances/remove.ts";
 import * as run from "../../packages/millrace/src/store/instances/run.ts";
@@ -29,6 +30,7 @@ const db = openMigrated();
 afterAll(() => db.close());
 
 const ID = "0123456789abcdef0123456789abcdef";
+const PARENT = "f".repeat(32);
 const FINGERPRINT = "f".repeat(64);
 const [TENANT, ACTION, SIGNAL, LETTER, STEP] = ["acme", "action", "signal", "letter", "step"] as const;
 const envelope = {
@@ -50,6 +52,7 @@ const GIVEN = {
   doubt: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', 'doubtful', 1, 'once', 'in_doubt', 1, 't', 1)`,
   done: `INSERT INTO millrace_inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
   wait: `INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at) VALUES ('${ID}', '${STEP}', 'w', '${TENANT}', 'e', 's', 't', 1)`,
+  child: `INSERT INTO millrace_actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at) VALUES ('child', '${TENANT}', 'ada', 'cancel', 't', '${ID}', '', '{"derived_from":"${ACTION}"}', 'applied', 1)`,
   question: `INSERT INTO millrace_approvals (instance_id, step, id, tenant_id, workflow, question, otherwise, due_at, asked_at) VALUES ('${ID}', '${STEP}', '${ID}-1', '${TENANT}', 'w', '?', 'reject', 1, 1)`,
 };
 
@@ -93,6 +96,12 @@ const TRIALS: Record<string, Trial> = {
   markClosed: { statements: [stop.markClosed({ ...next, run: 1 })] },
   giveUpRuns: { given: ["failed"], statements: [run.giveUpRuns([{ id: ACTION, instance: ID, run: 1, failure: {}, cause: "c" }])] },
   waitForEvent: { given: ["wait"], statements: [wait.waitForEvent(ID, STEP)] },
+  markWaiting: { statements: [wait.markWaiting(ID)] },
+  insertChild: { statements: [children.insertChild({ ...command, parent: PARENT, step: STEP, by: "test" })] },
+  cancelChildren: {
+    given: ["child"],
+    statements: [true, false].map((undo) => children.cancelChildren({ id: PARENT, tenantId: TENANT }, ACTION, undo)),
+  },
   waitForAnswer: { given: ["question"], statements: [wait.waitForAnswer(TENANT, ID)] },
   markAnswered: { statements: [wait.markAnswered(TENANT, ID)] },
   markInDoubt: { given: ["doubt"], statements: [wait.markInDoubt(ID)] },
@@ -116,13 +125,16 @@ const NO_TRANSITIONS = [
   "areRepeats",
   "refuseRepeats",
   "isAsleep",
+  "isOpenChild",
   "isOpenOf",
   "isOver",
   "keepCaught",
   "moveDue",
   "ofGone",
+  "selectChild",
   "selectLeft",
   "selectRun",
+  "selectUntoldEnd",
   "setProgress",
   "deleteInstances",
   "lookAtAll",
@@ -162,9 +174,9 @@ function arrowsWith(given: readonly (keyof typeof GIVEN)[], statements: Trial["s
 function insert(status: string): void {
   db.prepare(
     `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope,
-       queue, status, accepted_at, updated_at, check_at)
-     VALUES (?, ?, 'test', 'test.command', 'key', 'job', 'cause', 'subject', ?, '{}', 'test', ?, 1, 1, 1)`,
-  ).run(ID, TENANT, FINGERPRINT, status);
+       queue, status, accepted_at, updated_at, check_at, parent, parent_step)
+     VALUES (?, ?, 'test', 'test.command', 'key', 'job', 'cause', 'subject', ?, '{}', 'test', ?, 1, 1, 1, ?, 'step')`,
+  ).run(ID, TENANT, FINGERPRINT, status, PARENT);
 }
 
 /** The arrows of the diagram. An arrow from or to a composite state counts as one arrow for each state in it. */
@@ -194,7 +206,7 @@ describe("The statuses of an instance", () => {
   });
 
   it("every statement that changes the status of an instance is tested in test/house/statuses.test.ts", () => {
-    const exported = [accept, look, remove, run, stop, wait].flatMap((module) => Object.keys(module));
+    const exported = [accept, children, look, remove, run, stop, wait].flatMap((module) => Object.keys(module));
     const tried = new Set(Object.keys(TRIALS).map((name) => name.split(" ")[0] ?? name));
     expect([...tried, ...NO_TRANSITIONS].toSorted()).toEqual(exported.toSorted());
   });

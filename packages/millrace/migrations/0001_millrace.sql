@@ -332,8 +332,14 @@ CREATE TABLE millrace_instances (
   -- The id of the pause because of which the instance does not start.
   held_by         TEXT,
   -- The last progress report of each step, by the name of the step: label, attempt, share, done, of, text, time.
-  progress        TEXT    CHECK (progress IS NULL OR json_valid(progress))
+  progress        TEXT    CHECK (progress IS NULL OR json_valid(progress)),
+  -- The instance whose step started this instance as a child, and the label of that step. NULL for any other instance.
+  parent          TEXT    CHECK (parent IS NULL OR length(parent) = 32),
+  parent_step     TEXT    CHECK ((parent_step IS NULL) = (parent IS NULL)),
+  -- The result of a complete child as JSON: the result, or its place in R2.
+  result          TEXT    CHECK (result IS NULL OR json_valid(result))
 ) STRICT;
+CREATE INDEX millrace_instances_by_parent ON millrace_instances (tenant_id, parent, accepted_at, id) WHERE parent IS NOT NULL;
 CREATE INDEX millrace_instances_by_time ON millrace_instances (tenant_id, accepted_at, id);
 CREATE INDEX millrace_instances_by_payload ON millrace_instances (envelope->>'payload_ref') WHERE envelope->>'payload_ref' IS NOT NULL;
 CREATE INDEX millrace_instances_to_check ON millrace_instances (seen, check_at) WHERE check_at IS NOT NULL;
@@ -352,6 +358,8 @@ CREATE TRIGGER millrace_instance_born_errored AFTER INSERT ON millrace_instances
 CREATE TRIGGER millrace_instance_left_errored AFTER UPDATE OF status, cause ON millrace_instances WHEN OLD.status = 'errored' AND OLD.cause IS NOT NULL AND (NEW.status <> 'errored' OR NEW.cause IS NOT OLD.cause) BEGIN DELETE FROM millrace_causes WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause; END;
 CREATE TRIGGER millrace_instance_errored AFTER UPDATE OF status, cause ON millrace_instances WHEN NEW.status = 'errored' AND NEW.cause IS NOT NULL AND (OLD.status <> 'errored' OR NEW.cause IS NOT OLD.cause) BEGIN INSERT INTO millrace_causes (tenant_id, kind, id, place, message_type, step, code, count, first_at, last_at) VALUES (NEW.tenant_id, 'instance', NEW.cause, NEW.workflow, NEW.message_type, iif(NEW.error->>'step' LIKE '% [%]', substr(NEW.error->>'step', 1, instr(NEW.error->>'step', ' [') - 1), NEW.error->>'step'), coalesce(NEW.error->>'code', 'unknown'), 1, NEW.updated_at, NEW.updated_at) ON CONFLICT (tenant_id, kind, id) DO UPDATE SET count = count + 1, first_at = min(first_at, excluded.first_at), last_at = max(last_at, excluded.last_at); END;
 CREATE TRIGGER millrace_instance_removed AFTER DELETE ON millrace_instances WHEN OLD.status = 'errored' AND OLD.cause IS NOT NULL BEGIN DELETE FROM millrace_causes WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause AND count <= 1; UPDATE millrace_causes SET count = count - 1 WHERE tenant_id = OLD.tenant_id AND kind = 'instance' AND id = OLD.cause; END;
+-- Each end of a child becomes an event for the wait of its parent, in the write that records the end, whichever statement records the end.
+CREATE TRIGGER millrace_child_ended AFTER UPDATE OF status ON millrace_instances WHEN NEW.parent IS NOT NULL AND NEW.status IN ('complete', 'errored', 'terminated', 'dead', 'skipped') AND (NEW.status <> OLD.status OR NEW.run <> OLD.run) BEGIN INSERT INTO millrace_signals (id, tenant_id, type, subject, envelope, received_at) VALUES (NEW.id || '-' || NEW.run || '-' || NEW.status, NEW.tenant_id, 'millrace/child', NEW.id, json_object('child', NEW.id, 'run', NEW.run, 'status', NEW.status, 'error', json(NEW.error), 'result', json(iif(NEW.status = 'complete', NEW.result, NULL))), CAST(unixepoch('subsec') * 1000 AS INTEGER)) ON CONFLICT (id) DO NOTHING; UPDATE millrace_waits SET signal_id = NEW.id || '-' || NEW.run || '-' || NEW.status, told_at = NULL WHERE instance_id = NEW.parent AND name = NEW.parent_step AND subject = NEW.id; UPDATE millrace_instances SET check_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + 10000 WHERE id = NEW.parent AND check_at > CAST(unixepoch('subsec') * 1000 AS INTEGER) + 10000; END;
 CREATE INDEX millrace_instances_errored_by_workflow ON millrace_instances (workflow, updated_at) WHERE status = 'errored';
 
 CREATE TABLE millrace_lanes (

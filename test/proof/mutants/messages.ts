@@ -6,7 +6,7 @@ const RECORDER = "packages/millrace/src/recorder/recorder.ts";
 export const MESSAGES = mutantsOf("messages", {
   "messages are not written in the same batch as the outcome": {
     file: RECORDER,
-    find: "...outcome.messages.map(insertOutgoing),",
+    find: "...outcome.messages.flatMap(storeOutgoing),",
     put: "",
     killedBy: "random",
   },

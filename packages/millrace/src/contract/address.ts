@@ -27,6 +27,8 @@ export interface Address extends TraceContext {
   mustEndBy?: string | undefined;
   /** The address to call each time a run of a command's instance ends. */
   callbackUrl?: string | undefined;
+  /** The instance whose step starts the command's instance as a child. */
+  parent?: string | undefined;
   /** The unique name under which a large payload is stored in R2. */
   owner: string;
 }
@@ -58,6 +60,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     ...(to.outbox && { outbox: to.outbox }),
     ...(to.mustEndBy && { must_end_by: to.mustEndBy }),
     ...(draft.tags?.length && { tags: [...new Set(draft.tags)] }),
+    ...(to.parent && { parent: to.parent }),
     ...(to.callbackUrl && { callback_url: to.callbackUrl }),
     ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),

@@ -10,6 +10,8 @@ const OF_INSTANCES = [
   "W05 recorded, step result lost",
   "W33 end recorded, replay not over",
   "ended, callback not stored",
+  "child ended, parent not notified",
+  "parent notified, not recorded",
   "L12 ended, lane not notified",
   "platform run stopped, not restarted",
   "operator signal stored, not sent",

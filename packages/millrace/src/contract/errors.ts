@@ -37,6 +37,7 @@ const ENGINE_CODES = [
   "step_failed",
   "step_timeout",
   "wait_timeout",
+  "child_failed",
   "retry_after",
   "upstream_refused",
   "in_progress",
@@ -75,12 +76,21 @@ const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
   "invalid_payload",
   "invalid_envelope",
   "config_invalid",
+  "child_failed",
 ]);
 
 /** One problem with one input field. The path of the field is dotted, such as `payload.keyword`. */
 export interface Issue {
   path: string;
   message: string;
+}
+
+/** The end of a child that did not complete. */
+export interface ChildFailure {
+  readonly id: string;
+  readonly status: string;
+  readonly code: ErrorCode;
+  readonly message: string;
 }
 
 export interface ErrorDetail {
@@ -98,6 +108,8 @@ export interface ErrorDetail {
   step?: string;
   from?: string;
   to?: string;
+  /** The end of a child that did not complete: its instance id, its status, and the code and the message of its failure. */
+  child?: ChildFailure;
   /** True when the refused action of an operator already has its audit row. */
   audited?: boolean;
   /**
@@ -246,6 +258,7 @@ export function detailOf(error: unknown): ErrorDetail {
 
 const isText = (value: unknown) => typeof value === "string";
 const isNumber = (value: unknown) => typeof value === "number";
+const isObject = (value: unknown) => typeof value === "object" && value !== null;
 const isFlag = (value: unknown) => typeof value === "boolean";
 
 /** The fields of an error's detail, each with a check of its type. */
@@ -258,6 +271,7 @@ const DETAIL_FIELDS: Omit<Record<keyof ErrorDetail, (value: unknown) => boolean>
   step: isText,
   from: isText,
   to: isText,
+  child: isObject,
   audited: isFlag,
   unclear: isFlag,
 };

@@ -5,6 +5,8 @@ import { placed } from "./location.ts";
 interface Called {
   /** Sends the owed callbacks now, and not only in the keeper's next round. */
   callBack(): Promise<void>;
+  /** Cancels or undoes a child for the undo of its parent. Returns "nothing" for an ended child without an effect to undo. */
+  undoChild(undone: { tenantId: string; parent: string; undo: string; child: string }): Promise<"begun" | "nothing">;
 }
 
 /** The stub of the only keeper, without a dependency on the keeper's code. */

@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import { assertDeclared, isFunction, isSchema, isWhole } from "./declared.ts";
+import type { Duration } from "./duration.ts";
 import { type Envelope, firstOf, isDottedType, issuesIn, MAX_TYPE_CHARACTERS } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import { unknownFields } from "./known-fields.ts";
@@ -90,6 +91,14 @@ export interface Draft {
   readonly queue: QueueDefinition;
   readonly delaySeconds: number;
   readonly tags?: readonly string[];
+  /** The workflow whose instance becomes a child of the sending instance. Only the engine sets this field. */
+  readonly child?: Performer;
+}
+
+/** The fields of a workflow that the acceptance of its message needs. */
+export interface Performer {
+  readonly name: string;
+  readonly deadline?: Duration | undefined;
 }
 
 interface Options<Payload, Type extends string = string, Given = unknown> {

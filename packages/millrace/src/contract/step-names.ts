@@ -1,5 +1,8 @@
 export const UNDO_PREFIX = "undo ";
 
+/** The prefix of the entry that records the start of a child. The step itself waits for the child's end. */
+export const CHILD_PREFIX = "child ";
+
 /** The name of a step on the platform, or of one of the step's parallel calls. */
 export function labelOf(name: string, item: string): string {
   return item ? `${name} [${item}]` : name;

@@ -1,4 +1,5 @@
 import type { Duration } from "../contract/duration.ts";
+import type { EntryKey } from "../contract/ids.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import { reportingOf } from "./call.ts";
@@ -25,7 +26,7 @@ interface CommitStep {
 export async function attemptCommit<Output>(
   { pass, step, skipped }: CommitStep,
   nth: number,
-  make: (call: Reporting) => Commit<Output> | Promise<Commit<Output>>,
+  make: (call: Reporting, key: EntryKey) => Commit<Output> | Promise<Commit<Output>>,
   timeout: Duration = DEFAULT_TIMEOUT,
 ): Promise<StepOutcome> {
   const begunAt = Date.now();
@@ -37,7 +38,7 @@ export async function attemptCommit<Output>(
   if (earlier?.state === "in_doubt") return inDoubt(own.attempt.key);
   const settled = earlier?.state === "confirmed" ? { confirmed: earlier } : isToSettle(earlier) ? await settleClaim(own) : undefined;
   if (settled && "outcome" in settled) return settled.outcome;
-  const { output, ...writes } = asWrites(await make(reportingOf(pass, step, nth)), step.label);
+  const { output, ...writes } = asWrites(await make(reportingOf(pass, step, nth), own.attempt.key), step.label);
   assertNotGivenUp(begunAt, timeout);
   if (!settled) return record(own, output as Output, () => writes);
   return recordGiven(own, settled.confirmed, { output, ...writes });

@@ -1,11 +1,14 @@
 import { address } from "../contract/address.ts";
 import { assertSendable, type EngineEnv } from "../contract/bindings.ts";
+import { durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/ids.ts";
-import type { Draft } from "../contract/message.ts";
+import { type EntryKey, eventKey, fingerprintOf, instanceId, messageId } from "../contract/ids.ts";
+import type { Draft, Performer } from "../contract/message.ts";
+import { payloadFingerprint } from "../contract/payload.ts";
 import { queueFor } from "../contract/queue.ts";
-import { labelOf } from "../contract/step-names.ts";
+import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { nextHop } from "../contract/trace.ts";
+import type { NewChild } from "../store/instances/children.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
 /** Addresses the messages of a step. The messages keep the correlation, name the step as cause, and have the same ids at every attempt. */
@@ -21,7 +24,9 @@ export function addressEmitted(
     drafts.map(async (draft, index) => {
       // A message that no queue accepts is refused before it is stored, because it would remain in the outbox forever.
       assertSendable(env, draft.queue);
+      const parent = draft.child && entry.instanceId;
       const envelope = await address(env.PAYLOADS, draft, {
+        parent,
         tenantId: cause.tenant_id,
         source: `workflow:${workflow}`,
         correlationId: cause.correlation_id,
@@ -30,14 +35,38 @@ export function addressEmitted(
         path: [...(cause.path ?? []), workflow],
         owner: eventKey(entry, index),
       });
+      const queue = queueFor(draft.queue, envelope);
+      const child = draft.child && childOf(draft.child, { envelope, queue, entry, by: workflow });
       return {
         id: messageId(envelope),
-        queue: queueFor(draft.queue, envelope),
+        queue,
         delaySeconds: draft.delaySeconds,
         body: JSON.stringify(envelope),
+        ...(child && { child }),
       };
     }),
   );
+}
+
+interface ChildOf {
+  readonly envelope: Envelope;
+  readonly queue: string;
+  readonly entry: EntryKey;
+  readonly by: string;
+}
+
+function childOf({ name, deadline }: Performer, { envelope, queue, entry, by }: ChildOf): NewChild {
+  return {
+    id: instanceId(envelope.tenant_id, name, envelope.idempotency_key),
+    workflow: name,
+    envelope,
+    fingerprint: payloadFingerprint(envelope),
+    queue,
+    parent: entry.instanceId,
+    step: labelOf(entry.step.slice(CHILD_PREFIX.length), entry.item),
+    by,
+    ...(deadline !== undefined && { deadlineMs: durationMs(deadline) }),
+  };
 }
 
 /**

@@ -21,11 +21,16 @@ export interface PackedOutput {
  * would change silently, because a later replay would otherwise get a value that does not match its type. `output_too_large`. `unavailable`
  * if R2 fails after all retries.
  */
-export async function packOutput(bucket: R2Bucket, path: () => string, value: unknown): Promise<PackedOutput> {
+export async function packOutput(
+  bucket: R2Bucket,
+  path: () => string,
+  value: unknown,
+  inlineBytes = INLINE_OUTPUT_BYTES,
+): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
   const text = serialize(value, "step's output");
   assertPlain(value, text);
-  if (byteLength(text) <= INLINE_OUTPUT_BYTES) return { output: text, outputRef: null };
+  if (byteLength(text) <= inlineBytes) return { output: text, outputRef: null };
   if (byteLength(text) > MAX_OUTPUT_BYTES) {
     throw new MillraceError(
       "output_too_large",

@@ -1,8 +1,9 @@
 import { MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { halvedIn, type Strange, strangeIn, withoutHalves } from "../contract/plain.ts";
 import { beginning } from "../contract/text.ts";
-import { serialize } from "./output.ts";
+import { packOutput, serialize } from "./output.ts";
 
 /** The platform's limit of a result: https://developers.cloudflare.com/workflows/reference/limits/ */
 const MAX_RESULT_BYTES = 1024 * 1024;
@@ -36,6 +37,26 @@ export function asResult(value: unknown): Result {
 export function readResult(kept: unknown): { result: unknown; changed: string | null } {
   if (typeof kept !== "object" || kept === null || !(CHANGED in kept)) return { result: kept ?? null, changed: null };
   return { result: "result" in kept ? kept.result : null, changed: String(kept[CHANGED]) };
+}
+
+/** Maximum size of a child's result that the event for the parent contains. The event refers to a larger result in R2. */
+const SMALL_RESULT_BYTES = 16 * 1024;
+
+/**
+ * Packs the result of a child for its parent. A large result is stored once, in the folder of the parent's outputs, because retention keeps
+ * that folder as long as the parent. Errors: `unavailable` if R2 fails after all retries.
+ */
+export async function packChildResult(bucket: R2Bucket, child: ChildRun, kept: unknown): Promise<string> {
+  const path = () => `${child.tenantId}/${child.parent}/${digest("child", child.id, String(child.run))}`;
+  const value = kept === undefined ? undefined : readResult(kept).result;
+  return JSON.stringify(await packOutput(bucket, path, value, SMALL_RESULT_BYTES));
+}
+
+interface ChildRun {
+  readonly tenantId: string;
+  readonly parent: string;
+  readonly id: string;
+  readonly run: number;
 }
 
 function strangeOf(value: unknown): Strange | undefined {

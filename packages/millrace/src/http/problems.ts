@@ -303,6 +303,12 @@ export const ENGINE_PROBLEMS: Readonly<Record<EngineProblem, Problem>> = {
     means: "An attempt took longer than the timeout of its step.",
     next: "Check whether the upstream is slow, then retry the instance.",
   },
+  child_failed: {
+    status: 502,
+    title: "A child did not complete",
+    means: "The instance that a step started and awaited failed, or was cancelled, closed or refused.",
+    next: "Retry the child. When the child has completed, retry its parent.",
+  },
   wait_timeout: {
     status: 504,
     title: "A wait timed out",

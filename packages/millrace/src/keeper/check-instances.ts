@@ -10,6 +10,7 @@ import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { readBrokenOff } from "../contract/told-error.ts";
+import { packChildResult } from "../guard/result.ts";
 import { askPlatform, nudge, restartFrom } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
@@ -55,7 +56,7 @@ type Finding =
   | "running"
   | "lives"
   | "restarted"
-  | Pick<End, "status" | "error" | "cause">;
+  | Pick<End, "status" | "error" | "cause" | "result">;
 
 /**
  * Starts accepted instances whose message or process was lost before their start. The check also detects running instances that have
@@ -174,7 +175,7 @@ function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>, standsSti
 }
 
 async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> {
-  const { status, error, instance } = await askPlatform(env, row.workflow, platformId(row.id, row.undo));
+  const { status, error, instance, output } = await askPlatform(env, row.workflow, platformId(row.id, row.undo));
   switch (status) {
     case "unreachable":
       return "leave";
@@ -189,7 +190,7 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
       // The database was restored from an older backup, without the run's rows and messages. Only a new run of the instance writes these
       // rows and messages again.
       if (await findSetBack(env, row)) return failure(row, SET_BACK, "database_set_back");
-      return { status: "complete", error: null };
+      return { status: "complete", error: null, ...(row.parent !== null && { result: await resultFor(env, row, row.parent, output) }) };
     case "terminated":
       return row.undo === null
         ? { status: "terminated", error: null }
@@ -202,6 +203,10 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
       if (status === "waiting") return "asleep";
       return UNSEEN.has(row.status) && status !== "queued" ? "running" : "seen";
   }
+}
+
+function resultFor(env: EngineEnv, { id, run, tenant_id: tenantId }: Open, parent: string, output: unknown): Promise<string> {
+  return packChildResult(env.PAYLOADS, { tenantId, parent, id, run }, output);
 }
 
 /**

@@ -10,6 +10,7 @@ import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
 import { type AppGauges, type Seen, Vitals } from "../observe/metrics/vitals.ts";
 import { applyOpenActions } from "../operate/carry-out/carry-out.ts";
+import { type UndoneChild, undoChild } from "../operate/undo-child.ts";
 import type { Check } from "../reconcile/check.ts";
 import { engineChecks } from "../reconcile/checks.ts";
 import { walk } from "../reconcile/walk.ts";
@@ -69,6 +70,11 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   async startDue(): Promise<number> {
     await this.arm();
     return this.#startDue();
+  }
+
+  /** Cancels or undoes a child, for the undo of its parent. */
+  undoChild(undone: UndoneChild): Promise<"begun" | "nothing"> {
+    return undoChild(this.env, undone);
   }
 
   /** Executes the due callbacks now. A run calls this method at the end of the run. */

@@ -1,4 +1,4 @@
-import { codeOf, type ErrorCode, isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
+import { type ChildFailure, codeOf, type ErrorCode, isDefiniteRefusal, MillraceError, messageOf } from "../contract/errors.ts";
 import { sayInstead } from "../contract/stack.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure, Unrecorded } from "./failure.ts";
@@ -10,6 +10,8 @@ export interface Caught {
   message: string;
   /** The known status of the step's effect; undefined if the step has no effect, or if the effect is recorded. */
   effect?: Unrecorded | undefined;
+  /** The end of a failed child, if the error is `child_failed`. */
+  child?: ChildFailure | undefined;
   /**
    * True if an operator has retried the step since the error. Then the error is ignored, unless the step fails with the same error again.
    */
@@ -47,7 +49,8 @@ export interface Acting {
 export function caughtOf(error: unknown, { acts = false, undoable = false }: Acting = {}): Caught {
   const message = beginning(messageOf(error), MAX_MESSAGE_CHARACTERS);
   const effect = acts && ({ effect: isDefiniteRefusal(error) ? "refused" : undoable ? "undoable" : "unknown" } as const);
-  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect };
+  const child = error instanceof MillraceError ? error.detail.child : undefined;
+  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message, ...effect, ...(child && { child }) };
 }
 
 /** True if the effect of a failed step may have happened. */
@@ -67,8 +70,8 @@ export function asRemembered(error: unknown): unknown {
 
 const KINDS = new Map([EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map((kind) => [kind.name, kind]));
 
-export function errorOf({ name, code, message, effect }: Caught): Error {
-  const known = effect === undefined ? {} : { unclear: leavesOpen({ effect }) };
+export function errorOf({ name, code, message, effect, child }: Caught): Error {
+  const known = { ...(effect !== undefined && { unclear: leavesOpen({ effect }) }), ...(child && { child }) };
   if (name === "MillraceError" && code) return new MillraceError(code, message, known);
   return Object.assign(new (KINDS.get(name) ?? Error)(message), { name }, code && { code });
 }

@@ -7,6 +7,7 @@ import type { RowStatement } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
 import { GatheredCounts, WRITE_MS } from "../observe/metrics/gathered.ts";
 import type { Tally } from "../observe/metrics/tally.ts";
+import { tell } from "../signals/assign.ts";
 import { GroupCommit } from "../store/d1/group-commit.ts";
 import type { Row } from "../store/d1/retry.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
@@ -17,6 +18,7 @@ import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
 import { type GivenOutput, refuseSkip } from "../store/inbox/refuse-skip.ts";
+import { selectUntoldEnd, type UntoldEnd } from "../store/instances/children.ts";
 import {
   addTags,
   type End,
@@ -30,8 +32,9 @@ import {
   selectRun,
   setProgress,
 } from "../store/instances/run.ts";
-import { markDoubted, markInDoubt, markResolved } from "../store/instances/wait.ts";
-import { insertOutgoing } from "../store/outbox.ts";
+import { markDoubted, markInDoubt, markResolved, markWaiting } from "../store/instances/wait.ts";
+import { storeOutgoing } from "../store/outbox.ts";
+import { noteTold } from "../store/waits.ts";
 import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
 import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
@@ -151,7 +154,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     // failed while the instance was started. Such a row is reopened after the outcome. The row is also reopened if the status is unknown
     // because an answer was lost.
     const { mine, standing } = answer;
-    if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId);
+    if (attempt.begins && mine && (!standing || isAsleep(standing))) await this.#awaken(attempt.key.instanceId, startsChild(outcome));
     return answer;
   }
 
@@ -161,8 +164,9 @@ export class Recorder extends DurableObject<EngineEnv> {
     const statements = [
       recordOutcome(attempt, outcome),
       ...outcome.statements,
-      ...outcome.messages.map(insertOutgoing),
+      ...outcome.messages.flatMap(storeOutgoing),
       ...running,
+      ...(startsChild(outcome) ? [markWaiting(instanceId)] : []),
       ...(DOUBTED.has(attempt.class) ? [markResolved(instanceId)] : []),
       ...(outcome.tags ? [addTags(instanceId, outcome.tags)] : []),
     ];
@@ -220,14 +224,28 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /**
-   * Records the end of a run. The call returns before the commit, unless `certain` is true. If the write is lost, the keeper polls the
-   * platform and repeats the write.
+   * Records the end of a run, and reports the end of a child to its parent. The call returns before the commit, unless `certain` is true.
+   * If the write is lost, the keeper polls the platform and repeats the write.
    */
-  async finish(end: End, certain = false, tags: readonly string[] = []): Promise<void> {
-    const tagged = tags.length > 0 ? [addTags(end.id, tags)] : [];
-    const committed = this.#commits.commit({ statements: [finishInstance(end), ...tagged], read: () => undefined });
-    if (certain) return committed;
-    this.ctx.waitUntil(committed.catch(() => undefined));
+  async finish(end: End, certain = false, tags: readonly string[] = [], parent?: string): Promise<void> {
+    const committed = this.#commits.commit({
+      statements: [
+        finishInstance(end),
+        ...(parent === undefined ? [] : [selectUntoldEnd(end.id)]),
+        ...(tags.length > 0 ? [addTags(end.id, tags)] : []),
+      ],
+      read: ([, rows]) => (parent === undefined ? undefined : (rows?.find(({ id }) => id === end.id) as UntoldEnd | undefined)),
+    });
+    this.ctx.waitUntil(committed.then((untold) => untold && this.#tellParent(untold)).catch(() => undefined));
+    if (certain) await committed;
+  }
+
+  /** Reports the end of a child to the child's parent. If the report fails, the keeper repeats the report. */
+  async #tellParent({ envelope, ...untold }: UntoldEnd): Promise<void> {
+    await crashPoint("child ended, parent not notified", untold.id);
+    if (!(await tell(this.env, untold, JSON.parse(envelope), undefined))) return;
+    await crashPoint("parent notified, not recorded", untold.id);
+    await this.#commits.commit({ statements: [noteTold(untold)], read: () => undefined });
   }
 
   /**
@@ -267,12 +285,17 @@ export class Recorder extends DurableObject<EngineEnv> {
     return recorded(attempt, entry) ?? { mine: false, entry };
   }
 
-  #awaken(instanceId: string): Promise<void> {
-    return this.#commits.commit({ statements: [markAwake(instanceId)], read: () => undefined });
+  #awaken(instanceId: string, waits: boolean): Promise<void> {
+    const statements = [markAwake(instanceId), ...(waits ? [markWaiting(instanceId)] : [])];
+    return this.#commits.commit({ statements, read: () => undefined });
   }
 
   #running(attempt: Attempt): RowStatement[] {
     const { instanceId } = attempt.key;
     return attempt.saysItRuns ? [markRunning(instanceId), markAwake(instanceId)] : [];
   }
+}
+
+function startsChild({ messages }: Outcome): boolean {
+  return messages.some(({ child }) => child !== undefined);
 }

@@ -63,7 +63,7 @@ export async function wake<Waiting extends Assigned>(
   return heard;
 }
 
-async function tell(
+export async function tell(
   env: EngineEnv,
   { workflow, instance_id, event_type }: Assigned,
   payload: object,
@@ -112,6 +112,6 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
   const told = await wake(env, held);
   const untold = new Set(held.filter((one) => !told.includes(one)).map((one) => one.instance_id));
   if (told.length === 0) return untold;
-  await atomically(env.DB, [noteTold(told)]);
+  await atomically(env.DB, told.map(noteTold));
   return untold;
 }

@@ -2,6 +2,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { isOpenChild } from "./instances/children.ts";
 
 /** The operator of an action, and the action's tenant. */
 export interface Operator {
@@ -124,6 +125,23 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean, prov
       iif(changes() > 0, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
       iif(changes() > 0 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})
     WHERE ${provided} ${bulk ? sql`` : sql`ON CONFLICT (id) DO NOTHING`}`;
+}
+
+/**
+ * Audits the cancels of the children of a cancelled parent. Each row names the operator's action on the parent (`derived_from`) and remains
+ * open until the keeper has carried the cancel out. The statement must follow the audit of the action, and precede the cancels.
+ */
+export function auditDerivedCancels(parent: string, actionId: string, undo: boolean): Statement {
+  const status = undo ? "running" : "terminated";
+  return sql`
+    INSERT INTO millrace_actions (${COLUMNS})
+    SELECT lower(hex(randomblob(16))), a.tenant_id, a.actor, a.token_id, a.scope, 'cancel', millrace_instances.id, millrace_instances.id,
+      a.reason, json_object('run', run + 1, 'undo', json(${String(undo)}), 'derived_from', a.id),
+      json_object('status', status, 'run', run),
+      json_object('status', iif(status = 'in_doubt' AND ${undo ? 1 : 0}, status, ${status}), 'run', run + 1),
+      'applied', ${now}, ${now}, NULL
+    FROM millrace_actions a CROSS JOIN millrace_instances ON millrace_instances.tenant_id = a.tenant_id
+    WHERE a.id = ${actionId} AND a.result = 'applied' AND ${isOpenChild(parent)}`;
 }
 
 /** True for the error of a bulk action's batch that was refused because its action on the item is already recorded. */

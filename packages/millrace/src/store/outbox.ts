@@ -3,6 +3,8 @@ import { outboxId } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
 import { among, fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
+import { insertChild, type NewChild } from "./instances/children.ts";
+import { waitForChild } from "./waits.ts";
 
 /** A message in the outbox. */
 export interface Outgoing {
@@ -12,11 +14,19 @@ export interface Outgoing {
   delaySeconds: number;
   /** The envelope of the message as JSON. */
   body: string;
+  /** The child instance that the message starts. Its row replaces the row in the outbox, because the keeper starts accepted instances. */
+  child?: NewChild;
 }
 
 /** Stores a message until its consumer confirms it. */
 export function insertOutgoing({ id, queue, body, delaySeconds }: Outgoing): RowStatement {
   return { text: INSERT_OUTGOING, row: { id, queue, body, delaySeconds } };
+}
+
+/** The statements that store a message of a step: the message, or the child that the message starts. */
+export function storeOutgoing(message: Outgoing): RowStatement[] {
+  const { child } = message;
+  return child ? [insertChild(child), waitForChild(child)] : [insertOutgoing(message)];
 }
 
 const INSERT_OUTGOING = `

@@ -1,6 +1,8 @@
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
+import type { NewChild } from "./instances/children.ts";
 import { isPaused } from "./instances/paused.ts";
+import { UNDER_WAY } from "./instances/status.ts";
 import { FITS, FITS_AS_SENT, OLDEST_FITTING } from "./signals.ts";
 
 /** An instance's wait for an event. */
@@ -91,15 +93,17 @@ export function selectAwaited(instanceId: string, name: string): Statement {
 }
 
 /**
- * Marks events as sent to the runs of their waits. An event does not count as sent if a retry has replaced the run to which the event was
+ * Marks an event as sent to the run of its wait. An event does not count as sent if a retry has replaced the run to which the event was
  * sent.
  */
-export function noteTold(told: readonly { instance_id: string; signal_id: string; run: number }[]): Statement {
-  return sql`
-    UPDATE millrace_waits SET told_at = ${now}
-    FROM json_each(${JSON.stringify(told)}) t JOIN millrace_instances i ON i.id = t.value->>'instance_id'
-    WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
+export function noteTold({ instance_id, signal_id, run }: { instance_id: string; signal_id: string; run: number }): RowStatement {
+  return { text: NOTE_TOLD, row: { instance_id, signal_id, run } };
 }
+
+const NOTE_TOLD = `
+  UPDATE millrace_waits SET told_at = ${now.fragment}
+  FROM json_each(?1) t JOIN millrace_instances i ON i.id = t.value->>'instance_id'
+  WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
 
 /** Closes a wait that has no event, if the wait's time limit has passed. The platform's timer may end too early by at most `skewMs`. */
 export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {
@@ -127,4 +131,48 @@ export function forgetTold(instanceId: string, actionId: string): Statement {
 
 export function removeWaits(whose: Statement): Statement {
   return sql`DELETE FROM millrace_waits WHERE ${whose}`;
+}
+
+/** The type of the events that report the ends of children. No message can have this type. */
+export const ENDED_CHILD = "millrace/child";
+
+/**
+ * The platform's event type that reports the end of a child to its parent. The type contains the child's run that the parent waits for, so
+ * that the platform cannot deliver an earlier end again.
+ */
+export function childEventType(child: string, run: number): string {
+  return `child-${child}-${run}`;
+}
+
+/** Registers the parent's wait for the end of a child. If the step starts another child after an undo, the wait is for that child. */
+export function waitForChild({ id, envelope, parent, step, by }: NewChild): RowStatement {
+  return { text: WAIT_FOR_CHILD, row: { parent, step, by, tenant: envelope.tenant_id, id, type: childEventType(id, 1) } };
+}
+
+const WAIT_FOR_CHILD = `
+  INSERT INTO millrace_waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at)
+  SELECT value->>'parent', value->>'step', value->>'by', value->>'tenant', '${ENDED_CHILD}', value->>'id', value->>'type', ${now.fragment},
+    ${now.fragment}
+  FROM json_each(?1) WHERE true
+  ON CONFLICT (instance_id, name) DO UPDATE SET type = excluded.type, subject = excluded.subject, event_type = excluded.event_type,
+    since_at = excluded.since_at, asked_at = excluded.asked_at, signal_id = NULL, told_at = NULL, over_at = NULL
+  WHERE millrace_waits.subject <> excluded.subject`;
+
+/**
+ * Reopens the wait for a child that is in progress, for example because an operator has retried the child. The wait gets an event type of
+ * the child's present run.
+ */
+export function askForChild(parent: string, step: string): Statement {
+  return sql`
+    UPDATE millrace_waits SET event_type = 'child-' || c.id || '-' || c.run, signal_id = NULL, told_at = NULL
+    FROM millrace_instances c
+    WHERE millrace_waits.instance_id = ${parent} AND name = ${step} AND c.id = millrace_waits.subject AND c.status IN ${UNDER_WAY}`;
+}
+
+/** Selects the wait for a child, with the event that reports the child's end. */
+export function selectChildWait(parent: string, step: string): Statement {
+  return sql`
+    SELECT w.event_type, s.envelope
+    FROM millrace_waits w LEFT JOIN millrace_signals s ON s.id = w.signal_id
+    WHERE w.instance_id = ${parent} AND w.name = ${step}`;
 }

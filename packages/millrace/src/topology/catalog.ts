@@ -3,6 +3,7 @@ import { assertDeclared } from "../contract/declared.ts";
 import { type Elsewhere, NOWHERE, noteElsewhere } from "../contract/elsewhere.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { checkedHops } from "../contract/hops.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
@@ -11,7 +12,6 @@ import type { BulkVerbOf } from "./bulk-verb.ts";
 import { checkConsumers } from "./check.ts";
 import { type ConsumerDefinition, ofEachQueue, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import type { Hooks } from "./hooks.ts";
-import { checkedHops } from "./hops.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
 /** The message types, workflows and routes of a deployment. */

@@ -1,4 +1,5 @@
 import { type Duration, isNoLength } from "../contract/duration.ts";
+import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { attemptCommit } from "../guard/commit.ts";
 import { attemptEffect } from "../guard/effect.ts";
 import type { StepOutcome } from "../guard/outcome.ts";
@@ -9,6 +10,7 @@ import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
 import { askPerson, awaitEvent, lastingMs } from "./await.ts";
+import { attemptChild, awaitChild, type ChildRecord, type ChildRequest, resultOfChild } from "./child.ts";
 import { wasSlept } from "./delay.ts";
 import type { Platform } from "./platform.ts";
 import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
@@ -51,6 +53,27 @@ export class Doing implements Taking {
   waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
     const { pass, platform, signalled } = this;
     return pass.take(step, async () => open(await awaitEvent({ pass, platform, step }, request, signalled)));
+  }
+
+  start(step: StepCall, request: ChildRequest): Promise<ChildRecord> {
+    const { pass, platform } = this;
+    // The platform's step has the name of the code's step, so that a retry of the code's step reads the child's present state.
+    const label = labelOf(step.name.slice(CHILD_PREFIX.length), step.item);
+    const attempt = (nth: number) => attemptChild(pass, step, label, nth, request);
+    return pass.take(step, () => platform.settle({ ...step, label, of: step.label }, {}, attempt));
+  }
+
+  child<Output>(step: StepCall, record: ChildRecord, { hide }: ChildRequest): Promise<Output> {
+    const { pass, platform } = this;
+    return pass.take(step, async () => {
+      const end = await awaitChild(pass, platform, step, record);
+      try {
+        return (await platform.reading(step, () => resultOfChild(pass, step, end, hide))) as Output;
+      } catch (error) {
+        pass.failures.noteEnd(step.label, error);
+        throw error;
+      }
+    });
   }
 
   approve(step: StepCall, request: ApprovalRequest): Promise<Approval> {

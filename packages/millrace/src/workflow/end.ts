@@ -5,6 +5,7 @@ import { keeperObject } from "../contract/keeper-stub.ts";
 import { logLine } from "../contract/log-line.ts";
 import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
+import { packChildResult } from "../guard/result.ts";
 import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
 import { noteEnd } from "../observe/ends.ts";
 import { loggedInstance } from "../observe/log/instances.ts";
@@ -20,7 +21,12 @@ const YOUNG_MS = 60_000;
  * Reports how a run ended, with the number of that run. The function never throws, because the keeper finds an unreported end when the
  * keeper polls the platform. The keeper may poll a long run only once a day, so the function retries until the end is written.
  */
-export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], why: Failure | null = null): Promise<void> {
+export async function tellEnd(
+  pass: Pass,
+  platform: Platform,
+  status: End["status"],
+  { why = null, kept }: { why?: Failure | null; kept?: unknown } = {},
+): Promise<void> {
   pass.progress.flush();
   try {
     // Callbacks, alerts and metrics show the error code without the error's message, so values in the code are redacted.
@@ -28,20 +34,25 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
     const cause = failure === null ? undefined : causeOfFailure(pass.workflow, failure);
+    const { instanceId: id, envelope } = pass;
+    const { tenant_id: tenantId, parent } = envelope;
+    const pack = async () => packChildResult(pass.env.PAYLOADS, { tenantId, parent: parent ?? "", id, run: number }, kept);
+    const isToPack = parent !== undefined && status === "complete";
     const end = {
-      id: pass.instanceId,
+      id,
       run: number,
       status,
       error,
       cause,
       left: pass.leftTo(number + 1, failure),
       spent: pass.spending.of(number, pass.undoes),
+      result: isToPack ? await platform.reading({ label: "end" }, pack, "always") : undefined,
     };
     const told = tellLane(pass, { status, error: failure && `${failure.code}: ${pass.hide(failure.message)}` });
     const calls = pass.envelope.callback_url !== undefined;
     // The keeper does not know the tags, so the write of an end with tags is not left to the keeper.
     const { newTags } = pass;
-    const finish = (certain: boolean) => pass.recorder.finish(end, certain || newTags.length > 0, newTags);
+    const finish = (certain: boolean) => pass.recorder.finish(end, certain || newTags.length > 0, newTags, parent);
     if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await finish(calls);
     else await platform.reading({ label: "end" }, () => finish(true), "always");
     await told;

@@ -2,6 +2,7 @@ import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloud
 import { assertBound, type EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
+import { checkedHops } from "../contract/hops.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { asResult } from "../guard/result.ts";
@@ -128,7 +129,10 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env, deployment };
     const code = (taking: Taking) => () =>
       betweenSteps(pass, () =>
-        definition.run({ ...call, step: new Steps(pass, platform, taking, definition.steps ?? "platform") }),
+        definition.run({
+          ...call,
+          step: new Steps(pass, platform, taking, definition.steps ?? "platform", checkedHops(deployment.maxHops)),
+        }),
       ).finally(() => pass.catchUp());
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
@@ -141,7 +145,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
     // replay.
     if (pass.run.isComplete) return undefined;
     const failure = pass.isStopped ? undefined : pass.reasonFor(error);
-    if (failure) await tellEnd(pass, platform, "errored", failure);
+    if (failure) await tellEnd(pass, platform, "errored", { why: failure });
     throw asPlatformError(error);
   }
 }
@@ -151,7 +155,7 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
   if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
   for (const label of pass.guarded.floating) advise(pass, label, NOT_AWAITED);
   await platform.followed(platform.whenDone());
-  await tellEnd(pass, platform, "complete");
+  await tellEnd(pass, platform, "complete", { kept });
   return kept;
 }
 

@@ -56,9 +56,11 @@ export class Holds {
     wait: Awaited,
     told: (payload: Told) => End,
     settle: () => Promise<End | Left>,
+    /** False for an event that may be out of date, so that the database decides. Default: each event ends the wait. */
+    isSure: (end: End) => boolean = () => true,
   ): Promise<End> {
     const since = Date.now();
-    const end = await this.#endOf(step, wait, told, settle);
+    const end = await this.#endOf(step, wait, told, settle, isSure);
     const isRemembered = this.#pass.inbox.followsAnother && Date.now() - since < REMEMBERED_MS;
     await this.unlessPaused(step, isRemembered ? "heard" : "asked");
     return end;
@@ -66,20 +68,26 @@ export class Holds {
 
   async #endOf<Told, End extends object>(
     step: StepCall,
-    { part, eventType, left: first }: Awaited,
+    { part, eventType: type, left: first }: Awaited,
     told: (payload: Told) => End,
     settle: () => Promise<End | Left>,
+    isSure: (end: End) => boolean,
   ): Promise<End> {
-    let left = first;
+    let left: Left & { eventType?: string } = first;
     for (let round = 1; ; round++) {
+      let early: { cause: unknown } | undefined;
       try {
-        return told((await this.#steps.waitFor(ownName(step.label, part, round), eventType, leftNow(left))) as Told);
+        const name = ownName(step.label, part, round);
+        const end = told((await this.#steps.waitFor(name, left.eventType ?? type, leftNow(left))) as Told);
+        if (isSure(end)) return end;
+        await this.unlessPaused(step, "asked");
       } catch (cause) {
-        const settled = await this.#steps.do({ label: ownName(step.label, "time_over", round), of: step.label }, {}, settle);
-        if (!("leftMs" in settled)) return settled as End;
-        if (round === EARLY_TIMERS) throw cause;
-        left = settled as Left;
+        early = { cause };
       }
+      const settled = await this.#steps.do({ label: ownName(step.label, "time_over", round), of: step.label }, {}, settle);
+      if (!("leftMs" in settled)) return settled as End;
+      if (early && round === EARLY_TIMERS) throw early.cause;
+      left = settled as Left;
     }
   }
 

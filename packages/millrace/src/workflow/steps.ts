@@ -1,11 +1,14 @@
+import { workflowBinding } from "../contract/bindings.ts";
 import { assertDeclared } from "../contract/declared.ts";
 import type { Duration } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
+import { hidingIn } from "../contract/hide.ts";
+import { assertFewHops } from "../contract/hops.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
-import { itemOf } from "../contract/step-names.ts";
+import { CHILD_PREFIX, itemOf } from "../contract/step-names.ts";
 import { reportingOf } from "../guard/call.ts";
 import { goesLean } from "../guard/goes-lean.ts";
 import { packOutput } from "../guard/output.ts";
@@ -26,6 +29,7 @@ import type { Approval } from "../signals/approval.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import { Answer } from "./answer.ts";
 import type { ApprovalRequest } from "./approve.ts";
+import type { ChildWorkflow } from "./child.ts";
 import { mapItems } from "./map.ts";
 import type { Platform } from "./platform.ts";
 import type { Taking } from "./taking.ts";
@@ -67,9 +71,11 @@ export class Steps {
   readonly #taking: Taking;
   readonly #mode: StepMode;
   readonly #items: readonly string[];
+  readonly #maxHops: number;
 
   /** The engine calls the constructor for each replay. `items` contains the item keys of the enclosing calls of `map`. */
-  constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, items: readonly string[] = []) {
+  constructor(pass: Pass, platform: Platform, taking: Taking, mode: StepMode, maxHops: number, items: readonly string[] = []) {
+    this.#maxHops = maxHops;
     this.#pass = pass;
     this.#platform = platform;
     this.#taking = taking;
@@ -177,6 +183,37 @@ export class Steps {
   }
 
   /**
+   * Starts an instance of another workflow as a child, and waits for its end without polling. The child is accepted in the write that
+   * records the step, once, under a key of its own: the workflow's `key` is not used. Returns the child's result. If the code ends before
+   * the child, the child continues. Errors: `child_failed`, whose detail `child` has the id, status, code and message of a child that did
+   * not complete; `too_many_hops` for a chain of children that is longer than `maxHops` of the catalog.
+   */
+  child<Name extends string, Payload, Result, Given>(
+    name: Literal<Name>,
+    workflow: ChildWorkflow<Payload, Result, Given>,
+    input: NoInfer<Given>,
+    options: { key?: string } = {},
+  ): Promise<Result> {
+    const { on, name: child } = workflow ?? {};
+    assertDeclared(on?.kind === "command", `The child "${name}" needs a workflow that a command starts, and its input.`, { step: name });
+    const { env, envelope, workflow: parent } = this.#pass;
+    const start = { ...this.#call(`${CHILD_PREFIX}${name}`, options.key, true), guarded: true, commits: true };
+    const path = [...(envelope.path ?? []), parent];
+    const draft = () => {
+      workflowBinding(env, child);
+      assertFewHops({ maxHops: this.#maxHops }, child, { message_type: on.type, path });
+      return on.from(input);
+    };
+    const request = { draft, workflow, hide: () => hidingIn(on.payload, input) };
+    const work = async () => {
+      const record = await this.#taking.start(start, request);
+      if (record?.child === undefined) return record as Result;
+      return this.#taking.child<Result>(this.#call(name, options.key), record, request);
+    };
+    return this.#guarded(start, work());
+  }
+
+  /**
    * Waits for an operator's answer through the API. After the timeout, `otherwise` applies. While an instance waits for an answer, the
    * keeper checks the instance once an hour. A question has one answer, however often the instance restarts.
    */
@@ -198,7 +235,7 @@ export class Steps {
   ): Promise<Output[]> {
     return mapItems(items, options.concurrency, (item) => {
       const keys = [...this.#items, String(options.key(item))];
-      return each(item, new Steps(this.#pass, this.#platform, this.#taking, this.#mode, keys));
+      return each(item, new Steps(this.#pass, this.#platform, this.#taking, this.#mode, this.#maxHops, keys));
     });
   }
 

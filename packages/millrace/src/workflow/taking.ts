@@ -5,6 +5,7 @@ import type { Commit, Policy, Reporting, StepDefinition, Writes } from "../guard
 import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import type { ApprovalRequest } from "./approve.ts";
+import type { ChildRecord, ChildRequest } from "./child.ts";
 
 export interface EffectRequest<Input, Output> {
   readonly definition: StepDefinition<Input, Output>;
@@ -32,5 +33,9 @@ export interface Taking {
   sleep(step: StepCall, duration: Duration): Promise<void>;
   /** `open` gets the event's envelope as JSON. */
   waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload>;
+  /** Starts a child. The function returns the child's record. */
+  start(step: StepCall, request: ChildRequest): Promise<ChildRecord>;
+  /** Waits for the end of a child. The function returns the child's result. */
+  child<Output>(step: StepCall, record: ChildRecord, request: ChildRequest): Promise<Output>;
   approve(step: StepCall, request: ApprovalRequest): Promise<Approval>;
 }

@@ -14,6 +14,7 @@ import { heldSignal } from "../signals/wait.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
+import { type ChildEnd, type ChildRecord, type ChildRequest, resultOfChild, undoChild } from "./child.ts";
 import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
 import { isOutcome, isUnknown, lastOf, newestOf } from "./found.ts";
 import { LeftOpen } from "./left-open.ts";
@@ -120,8 +121,33 @@ export class Undoing implements Taking {
     return this.#find(step, async () => open((await this.#orAbort(step, () => heldSignal(this.#pass, step.label))) ?? endOfRecord(step)));
   }
 
+  /** Undoes a child as an effect of its parent: the undo cancels or undoes the child, and ends after the child's undo. */
+  start(step: StepCall, _request: ChildRequest): Promise<ChildRecord> {
+    return this.#find(step, async () => {
+      const record = await this.#recorded<ChildRecord>(step);
+      const definition = undoChild as StepDefinition<Done<unknown, unknown>, unknown>;
+      if (record?.child !== undefined) {
+        this.#undoable.push({ step, done: { input: this.#undoOf(), output: record }, definition, writes: () => ({}) });
+      }
+      return record;
+    });
+  }
+
+  child<Output>(step: StepCall, _record: ChildRecord, { hide }: ChildRequest): Promise<Output> {
+    return this.#find(step, async () => {
+      const end = await this.#orAbort(step, () => heldSignal(this.#pass, step.label));
+      const told = JSON.parse(end ?? "null") as ChildEnd | null;
+      return (told ? await resultOfChild(this.#pass, step, told, hide) : endOfRecord(step)) as Output;
+    });
+  }
+
   approve(step: StepCall): Promise<Approval> {
     return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
+  }
+
+  #undoOf() {
+    const { envelope, instanceId, run } = this.#pass;
+    return { tenantId: envelope.tenant_id, parent: instanceId, undo: run.undo ?? "" };
   }
 
   /** Finds the recorded outcome of a step, even if the code received the step's failure in the run. */

@@ -28,6 +28,8 @@ export interface WorkflowCall<Payload> {
 export interface Deployment {
   /** Events that a route signals to waiting runs. */
   readonly signalled: ReadonlySet<string>;
+  /** Maximum length of a chain of instances, as in the catalog. Default: the catalog's default. */
+  readonly maxHops?: number | undefined;
 }
 
 /** A workflow. A message starts one run of the workflow per key, and `run` contains the workflow's steps. */

@@ -1,11 +1,11 @@
 import { durationMs } from "../../contract/duration.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { instanceId, messageId } from "../../contract/ids.ts";
+import type { Performer } from "../../contract/message.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
 import { textChunks } from "../../contract/sql.ts";
 import type { NewInstance } from "../../store/instances/accept.ts";
 import type { Outgoing } from "../../store/outbox.ts";
-import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { prove } from "./proof.ts";
 
 /** The new instance that an accepted message starts. */
@@ -14,9 +14,6 @@ export interface Acceptance extends NewInstance {
   /** The instance's fields as JSON, for the insert of the row. */
   readonly row: string;
 }
-
-/** The fields of a workflow that the acceptance of a message needs. */
-type Performer = Pick<AnyWorkflow, "name" | "deadline">;
 
 /** Returns the instance of a message. Equal messages always get the same instance id. */
 export function acceptance({ name: workflow, deadline }: Performer, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
@@ -47,7 +44,7 @@ function unmarked(message: Envelope): Envelope {
  * The command's own deadline. Without such a deadline, the workflow's deadline applies, counted from the acceptance by the database's
  * clock.
  */
-function deadlineOf({ must_end_by: asked }: Envelope, deadline: AnyWorkflow["deadline"]): Pick<NewInstance, "mustEndBy" | "deadlineMs"> {
+function deadlineOf({ must_end_by: asked }: Envelope, deadline: Performer["deadline"]): Pick<NewInstance, "mustEndBy" | "deadlineMs"> {
   if (asked !== undefined) return { mustEndBy: Date.parse(asked) };
   return deadline === undefined ? {} : { deadlineMs: durationMs(deadline) };
 }

@@ -1,11 +1,11 @@
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { assertFewHops } from "../../contract/hops.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectNotToStart } from "../../store/instances/fate.ts";
 import type { Identity } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { CommandConsumer } from "../../topology/consumer.ts";
-import { assertFewHops } from "../../topology/hops.ts";
 import type { AnyWorkflow } from "../../workflow/workflow.ts";
 import { acceptance } from "../accept/accept.ts";
 import { hasWaited, isProven } from "../accept/proof.ts";

@@ -1,6 +1,7 @@
 import { address } from "../../contract/address.ts";
 import type { Envelope } from "../../contract/envelope.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { assertFewHops } from "../../contract/hops.ts";
 import { messageId } from "../../contract/ids.ts";
 import { checkedDelay, type Draft } from "../../contract/message.ts";
 import { unpackPayload } from "../../contract/payload.ts";
@@ -9,7 +10,6 @@ import type { RowStatement } from "../../contract/sql.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { within } from "../../contract/within.ts";
 import { assertWellFormed, bindable } from "../../store/d1/bindable.ts";
-import { assertFewHops } from "../../topology/hops.ts";
 import type { Routed, Target } from "../../topology/routes.ts";
 import { type Acceptance, acceptance } from "../accept/accept.ts";
 import type { Intake, Outcome } from "../consumer.ts";

@@ -2,7 +2,9 @@ import * as z from "zod";
 import { labelOf } from "../../contract/step-names.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
+import { auditDerivedCancels } from "../../store/actions.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
+import { cancelChildren } from "../../store/instances/children.ts";
 import { ENDED, UNDER_WAY } from "../../store/instances/status.ts";
 import { beginCancel, markStopped } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
@@ -11,8 +13,8 @@ import { type PlanVerdict, planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
 /**
- * Cancels an instance that has not ended. No further step begins, the current step is recorded, the effects are undone, and the instance
- * becomes terminated. With `undo: false` the effects remain. Refused if the instance has ended or is being undone.
+ * Cancels an instance that has not ended, and its children. No further step begins, the current step is recorded, the effects are undone,
+ * and the instance becomes terminated. With `undo: false` the effects remain. Refused if the instance has ended or is being undone.
  */
 export const cancel = instanceAct({
   verb: "cancel",
@@ -48,7 +50,10 @@ export const cancel = instanceAct({
     const next = { id, tenantId: by.tenantId, run };
     return {
       change: undo ? beginCancel(next, actionId) : markStopped(next),
-      also: { doubts: leaveDoubts(id, actionId) },
+      also: {
+        doubts: leaveDoubts(id, actionId),
+        children: [auditDerivedCancels(id, actionId, undo), cancelChildren(next, actionId, undo)],
+      },
       detail: { run, undo },
       before: { status, run: instance.run },
       // An instance in doubt remains in doubt until an operator has resolved the outcome.

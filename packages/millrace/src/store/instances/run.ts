@@ -56,6 +56,8 @@ export interface End {
   readonly cause?: string | undefined;
   /** The state for the next run (see `LeftBehind`), as JSON. If the value is absent, the state that earlier runs recorded remains. */
   readonly left?: string | null;
+  /** The result of a complete child as JSON (see `PackedOutput`); absent for other instances. */
+  readonly result?: string | undefined;
   /** The run's usage of the platform as JSON, by the number of the run (see `Spending`); absent if the usage was not counted. */
   readonly spent?: string;
 }
@@ -72,7 +74,8 @@ const FINISH = `
   UPDATE millrace_instances SET status = r.value->>'status', error = r.value->>'error',
     undone = undo IS NOT NULL AND r.value->>'status' = 'terminated',
     caught = iif(r.value->>'left' IS NULL, caught, ${leftWith(sql`r.value->>'left'`).text}),
-    spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause', updated_at = ${now.fragment}, seen = 1,
+    spent = coalesce(json_patch(coalesce(spent, '{}'), r.value->>'spent'), spent), cause = r.value->>'cause',
+    result = r.value->>'result', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
   WHERE millrace_instances.id = r.value->>'id' AND millrace_instances.run = r.value->>'run'

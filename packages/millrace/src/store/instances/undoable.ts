@@ -15,6 +15,11 @@ export function hasToTakeBack(tenantId: string, id: string): Statement {
         SELECT 1 FROM (${selectCutOffSoFar(tenantId, id)}) cut WHERE ${hasNoOutcome(id, fragment("cut.label"))})))`;
 }
 
+/** Returns a row if an ended instance has an effect to undo. */
+export function selectToTakeBack(tenantId: string, id: string): Statement {
+  return sql`SELECT 1 FROM millrace_instances WHERE id = ${id} AND tenant_id = ${tenantId} AND ${hasToTakeBack(tenantId, id)}`;
+}
+
 /** The condition that an effect with an undo has failed without a record. Its failure ended the run, or the code caught the failure. */
 function mayHaveHappened(id: string): Statement {
   const ended = fragment("coalesce(nullif(millrace_instances.error->>'step', ''), millrace_instances.error->>'behind')");

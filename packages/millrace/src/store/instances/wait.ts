@@ -16,6 +16,15 @@ export function waitForEvent(instanceId: string, label: string): Statement {
         WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
+/** Marks a parent as waiting for its child. The statement must follow the insert of the wait. */
+export function markWaiting(id: string): RowStatement {
+  return { text: MARK_WAITING, row: { id } };
+}
+
+const MARK_WAITING = `
+  UPDATE millrace_instances SET status = 'waiting', updated_at = ${now.fragment}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${WORKING.fragment}`;
+
 /** Marks the instance as waiting while one of its approvals is pending. The statement must follow the insert of the approval. */
 export function waitForAnswer(tenantId: string, instanceId: string): Statement {
   return sql`

@@ -1,5 +1,5 @@
-import { type Envelope, MAX_PATH } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { type Envelope, MAX_PATH } from "./envelope.ts";
+import { MillraceError } from "./errors.ts";
 
 /** The default of the option `maxHops` of the catalog. */
 const MAX_HOPS = 3;
@@ -14,7 +14,11 @@ export function checkedHops(maxHops = MAX_HOPS): number {
  * Refuses to start an instance at the end of a chain that is longer than the catalog allows, or circular. Errors: `too_many_hops`, which
  * lists the workflows of the chain.
  */
-export function assertFewHops({ maxHops }: { maxHops: number }, workflow: string, { message_type, path = [] }: Envelope): void {
+export function assertFewHops(
+  { maxHops }: { maxHops: number },
+  workflow: string,
+  { message_type, path = [] }: Pick<Envelope, "message_type" | "path">,
+): void {
   if (path.length <= maxHops) return;
   const way = [...path, workflow];
   const isCircle = new Set(way).size < way.length;
@@ -24,5 +28,6 @@ export function assertFewHops({ maxHops }: { maxHops: number }, workflow: string
       (isCircle
         ? "The chain is circular: end it in the code, or increase maxHops in the catalog; then replay this message."
         : "Make the chain shorter, or increase maxHops in the catalog; then replay this message."),
+    { terminal: true },
   );
 }

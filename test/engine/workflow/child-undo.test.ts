@@ -1,0 +1,133 @@
+import type { Steps } from "millrace";
+import { instances } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { lab } from "../../probe/lab.ts";
+import { fresh, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
+import { held, outputOf, platformReaches, runLab } from "../lab.ts";
+import { childrenOf, labCode, only } from "./children.ts";
+
+const act = (name: "retry" | "cancel" | "undo" | "close", id: string, more: object = {}) =>
+  instances.act(probeEnv, operator, name, id, { reason: "called off", ...more });
+const audited = (id: string) => rows("SELECT verb, result, actor, reason FROM millrace_actions WHERE instance_id = ?1 ORDER BY at", id);
+
+/** Steps that write their name and the name of their undo to a log. */
+function logged() {
+  const log: string[] = [];
+  const commit = (step: Steps, name: string) => {
+    const note = (text: string) => () => {
+      log.push(text);
+      return {};
+    };
+    return step.commit(name as never, note(name), { undo: note(`undo ${name}`) });
+  };
+  return { log, commit };
+}
+
+describe("The undo and the cancel of a parent", () => {
+  it("I15 an undo undoes a complete child between the other steps of its parent, in reverse order, and a retry starts a second child", async () => {
+    const { log, commit } = logged();
+    const child = labCode(async ({ step }) => {
+      await commit(step, "c1");
+      await commit(step, "c2");
+      return "done";
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await commit(step, "a");
+      const result = await step.child("site", lab, { name: child });
+      await commit(step, "b");
+      return result;
+    });
+    expect(await outputOf(instanceId)).toBe("done");
+    const { id } = await only(instanceId);
+    await act("undo", instanceId);
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(log).toEqual(["a", "c1", "c2", "b", "undo b", "undo c2", "undo c1", "undo a"]);
+    expect(await audited(id)).toMatchObject([
+      { verb: "undo", result: "applied", actor: "tess", reason: `Undo of the parent ${instanceId}: called off` },
+    ]);
+    await act("retry", instanceId);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await childrenOf(instanceId)).map(({ status }) => status)).toEqual(["terminated", "complete"]);
+    expect(log.slice(8)).toEqual(["a", "c1", "c2", "b"]);
+  });
+
+  it("a cancel cancels the open children in the same write, each with an audit row, and ends after their undo", async () => {
+    const { log, commit } = logged();
+    const child = labCode(async ({ step, payload }) => {
+      await commit(step, `c${payload.note}`);
+      await step.sleep("long", "1 hour");
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await commit(step, "a");
+      await Promise.all(["1", "2"].map((note) => step.child("site", lab, { name: child, note }, { key: note })));
+    });
+    await reaches(instanceId, "waiting");
+    const children = await childrenOf(instanceId);
+    for (const { id } of children) await reaches(id, "waiting", "running");
+    while (log.length < 3) await scheduler.wait(20);
+    await act("cancel", instanceId);
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    for (const { id } of children) {
+      expect(await statusOf(id)).toBe("terminated");
+      const [cancelled, ...others] = await rows<{ verb: string; actor: string; detail: string }>(
+        "SELECT verb, actor, detail FROM millrace_actions WHERE instance_id = ?1",
+        id,
+      );
+      expect(others).toEqual([]);
+      expect(cancelled).toMatchObject({ verb: "cancel", actor: "tess" });
+      expect(JSON.parse(cancelled?.detail ?? "")).toMatchObject({ undo: true, run: 2, derived_from: expect.any(String) });
+    }
+    expect(log.slice(0, 3).toSorted()).toEqual(["a", "c1", "c2"]);
+    expect(log.slice(3, 5).toSorted()).toEqual(["undo c1", "undo c2"]);
+    expect(log.slice(5)).toEqual(["undo a"]);
+  });
+
+  it("a cancel without undo stops the open children, and their effects remain", async () => {
+    const { log, commit } = logged();
+    const child = labCode(async ({ step }) => {
+      await commit(step, "c");
+      await step.sleep("long", "1 hour");
+    });
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }));
+    while (log.length < 1) await scheduler.wait(20);
+    const { id } = await only(instanceId);
+    await act("cancel", instanceId, { undo: false });
+    expect(await statusOf(instanceId)).toBe("terminated");
+    expect(await statusOf(id)).toBe("terminated");
+    expect(await platformReaches(id, "terminated", "complete")).toBe("terminated");
+    expect(log).toEqual(["c"]);
+  });
+
+  it("an undo of a failed parent cancels the child that is still in progress", async () => {
+    const { log, commit } = logged();
+    const name = fresh("held");
+    const child = labCode(async ({ step }) => {
+      await commit(step, "c");
+      await step.sleep("long", "1 hour");
+    }, name);
+    const { instanceId } = await runLab(async ({ step }) => {
+      const fails = async () => {
+        await step.read("until the child works", () => held(() => log.includes("c")));
+        throw new Error("Broken.");
+      };
+      await Promise.all([step.child("site", lab, { name: child }), fails()]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await act("undo", instanceId);
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(await only(instanceId)).toMatchObject({ status: "terminated" });
+    expect(log).toEqual(["c", "undo c"]);
+  });
+
+  it("a cancelled, a closed and a refused child is an error of its parent", async () => {
+    const child = labCode(({ step }) => step.sleep("long", "1 hour"));
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }));
+    expect(await reaches(instanceId, "waiting")).toBe("waiting");
+    const { id } = await only(instanceId);
+    await reaches(id, "waiting", "running");
+    await act("cancel", id);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM millrace_instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "")).toMatchObject({ code: "child_failed", message: expect.stringContaining("is terminated") });
+  });
+});
