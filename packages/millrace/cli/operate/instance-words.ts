@@ -21,6 +21,7 @@ export function whyOf({ status, error, waiting_for: [wait], held, retrying, slee
   if (held) return held;
   if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt} and will be retried: ${retrying.error}`;
   if (wait?.approval_id) return `“${wait.step}” asks an operator`;
+  if (wait?.child_id) return `“${wait.step}” waits for the child ${wait.child_id}`;
   if (wait?.event_type) return `“${wait.step}” waits for ${wait.event_type} about ${wait.subject}`;
   if (sleeping) return `it sleeps${sleeping.until === null ? "" : ` until ${moment(sleeping.until)}`}`;
   return undo === "done" ? "undone" : undo === "open" ? "its undo has not ended" : "";

@@ -20,6 +20,7 @@ export interface StepEvent {
   event_type?: string | null;
   subject?: string | null;
   approval_id?: string | null;
+  child_id?: string | null;
 }
 
 export interface StepProgress {
@@ -104,6 +105,7 @@ function whatHappened(event: StepEvent, took: string | undefined): string {
       return "has slept";
     case "wait_started":
       if (approval_id) return `asks a person${ends}: ${callOf("approvals approve", approval_id, "--reason …")}, or reject`;
+      if (event.child_id) return `waits for the child ${event.child_id}`;
       return event_type ? `waits for ${event_type} about ${subject}${ends}` : `waits for an operator${ends}`;
     case "wait_completed":
       return "goes on";

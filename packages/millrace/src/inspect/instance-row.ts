@@ -7,6 +7,7 @@ import type { Row } from "../store/d1/retry.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
 import { BEGUN, INSTANCE_STATUSES, ON_ITS_WAY, UNSEEN } from "../store/instances/status.ts";
 import { pauseOf } from "../store/pauses.ts";
+import { ENDED_CHILD } from "../store/waits.ts";
 
 /** The last report of a step that reported its progress. The column stores the values in this order. */
 export const StepProgress = z
@@ -49,6 +50,7 @@ export const Instance = z
           step: z.string().meta({ description: "The step name in the code, followed by the key of an item in brackets." }),
           event_type: z.string().nullable().meta({ description: "For an event: its type, such as `order.paid`." }),
           subject: z.string().nullable().meta({ description: "For an event: its required subject." }),
+          child_id: z.string().nullable().meta({ description: "For a child: its instance id." }),
           approval_id: z.string().nullable().meta({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
           until: timestamp
             .nullable()
@@ -56,7 +58,7 @@ export const Instance = z
         }),
       )
       .max(MOST_WAITS)
-      .meta({ description: "Awaited events and answers, at most 20. For a sleep see `sleeping`." }),
+      .meta({ description: "Awaited events, answers and children, at most 20. For a sleep see `sleeping`." }),
     held: z.string().nullable().meta({
       description: "The pause of the workflow or queue that keeps the instance from starting, with its actor and reason. Null otherwise.",
     }),
@@ -88,6 +90,10 @@ export const Instance = z
       .meta({ description: "True if the deadline has passed and the instance is still running. It is not stopped automatically." }),
     error: ShownFailure.nullable().meta(redacted),
     tags: z.array(z.string()).meta({ description: "The tags of its command.", examples: [["customer:acme"]] }),
+    parent: z
+      .object({ id: z.string(), step: z.string() })
+      .nullable()
+      .meta({ description: "The instance and the step that started it as a child; null otherwise." }),
     progress: StepProgress.nullable().meta({
       description: "The last progress that a step of this run reported; null without a report.",
     }),
@@ -106,12 +112,14 @@ export type Instance = z.infer<typeof Instance>;
 /** NULL for an instance that has ended or is being undone. */
 const WAITING_FOR = fragment(`
   CASE WHEN undo IS NULL AND status IN ${BEGUN.fragment} THEN (
-    SELECT json_group_array(json_object('step', step, 'event_type', type, 'subject', subject, 'approval_id', approval_id, 'until', due_at))
+    SELECT json_group_array(json_object('step', step, 'event_type', type, 'subject', subject, 'approval_id', approval_id,
+      'child_id', child_id, 'until', due_at))
     FROM (
-      SELECT name AS step, type, subject, NULL AS approval_id, due_at FROM millrace_waits
+      SELECT name AS step, nullif(type, '${ENDED_CHILD}') AS type, iif(type = '${ENDED_CHILD}', NULL, subject) AS subject,
+        NULL AS approval_id, iif(type = '${ENDED_CHILD}', subject, NULL) AS child_id, due_at FROM millrace_waits
       WHERE millrace_waits.instance_id = millrace_instances.id AND signal_id IS NULL AND over_at IS NULL
       UNION ALL
-      SELECT step, NULL, NULL, id, due_at FROM millrace_approvals
+      SELECT step, NULL, NULL, id, NULL, due_at FROM millrace_approvals
         WHERE millrace_approvals.instance_id = millrace_instances.id AND state = 'pending'
       LIMIT ${MOST_WAITS})) END`);
 
@@ -126,7 +134,7 @@ const HELD = fragment(`CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'P
 export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
     correlation_id, causation_id, subject, deliveries, error, run, accepted_at, updated_at, due_at, must_end_by, progress,
     iif(undo IS NULL, NULL, iif(undone = 1, 'done', 'open')) AS undo, undo AS undo_action,
-    coalesce(envelope->'tags', '[]') AS tags,
+    coalesce(envelope->'tags', '[]') AS tags, iif(parent IS NULL, NULL, json_object('id', parent, 'step', parent_step)) AS parent,
     ${IS_OVERDUE.fragment} AS overdue,
     (SELECT json_object('step', step, 'item', item, 'failed', iif(state = 'claimed', json(error), NULL))
       FROM millrace_inbox WHERE instance_id = millrace_instances.id ORDER BY updated_at DESC LIMIT 1) AS last,

@@ -19,6 +19,8 @@ export interface InstanceFilter extends PageRequest {
   subject?: string | undefined;
   correlation?: string | undefined;
   tag?: string | undefined;
+  /** Only children of this instance. */
+  parent?: string | undefined;
   /** Instances accepted at this time or later, in milliseconds since the epoch. */
   since?: number | undefined;
   /** Only errored instances of this cause: an id of `listInstanceCauses`. */
@@ -63,7 +65,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
     return sql`
       SELECT ${INSTANCE_COLUMNS} FROM millrace_instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
         ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
-        ${andEquals(fragment("subject"), filter.subject)} ${andStands(filter.standing)}
+        ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("parent"), filter.parent)} ${andStands(filter.standing)}
         AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
         AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
       ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`;
@@ -107,8 +109,8 @@ function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
   );
 }
 
-function andMeant({ status, workflow, subject, correlation, tag, standing, since = 0 }: InstanceFilter): Statement {
-  return sql`${andEquals(fragment("status"), status)} ${andEquals(fragment("workflow"), workflow)}
+function andMeant({ status, workflow, subject, correlation, tag, parent, standing, since = 0 }: InstanceFilter): Statement {
+  return sql`${andEquals(fragment("parent"), parent)} ${andEquals(fragment("status"), status)} ${andEquals(fragment("workflow"), workflow)}
     ${andEquals(fragment("subject"), subject)} ${andEquals(fragment("correlation_id"), correlation)}
     ${andTagged(tag)} ${andStands(standing)} AND accepted_at >= ${since}`;
 }
@@ -129,7 +131,8 @@ function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: s
         WHERE tenant_id = ${by.tenantId}
           ${andEquals(fragment("status"), cause === undefined ? filter.status : "errored")} ${andEquals(fragment("cause"), cause)}
           ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("subject"), filter.subject)}
-          ${andEquals(fragment("correlation_id"), filter.correlation)} ${andStands(filter.standing)}
+          ${andEquals(fragment("correlation_id"), filter.correlation)} ${andEquals(fragment("parent"), filter.parent)}
+          ${andStands(filter.standing)}
         ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`,
       );
       return rows.map(instanceIn);
@@ -148,8 +151,9 @@ export function andTagged(tag: string | undefined): Statement {
  * True if a filter has no index, so that rows are scanned by time. The status `complete` needs no index, because usually most instances are
  * complete.
  */
-function isLookedFor({ correlation, cause, standing, status, workflow, subject }: InstanceFilter): boolean {
-  const fromAll = [correlation, cause, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
+function isLookedFor({ correlation, cause, parent, standing, status, workflow, subject }: InstanceFilter): boolean {
+  const fromAll =
+    [correlation, cause, parent, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
   return fromAll && (workflow !== undefined || subject !== undefined);
 }
 
@@ -175,7 +179,11 @@ async function endOfLook(
  * tenants' open instances share an index. Other filters use the index by tenant and time. Conditions are literals, because SQLite does not
  * match a partial index with a bound value. The last condition repeats the text of the index, which includes a status that no row has.
  */
-export function whereInstancesAre({ correlation, cause, status, standing }: InstanceFilter): Statement {
+export function whereInstancesAre({ correlation, cause, parent, status, standing }: InstanceFilter): Statement {
+  if (parent !== undefined) {
+    return sql`INDEXED BY millrace_instances_by_parent WHERE parent IS NOT NULL AND parent = ${parent}
+      ${andEquals(fragment("correlation_id"), correlation)} ${andEquals(fragment("cause"), cause)}`;
+  }
   if (cause !== undefined && correlation !== undefined)
     return sql`INDEXED BY millrace_instances_by_cause WHERE status = 'errored' AND cause = ${cause} AND correlation_id = ${correlation}`;
   if (cause !== undefined) return sql`INDEXED BY millrace_instances_by_cause WHERE status = 'errored' AND cause = ${cause}`;

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CLOCKS_APART_MS } from "../contract/patience.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
-import { codeLabelOf, labelOf, OWN_PARTS, ownName, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
+import { CHILD_PREFIX, codeLabelOf, labelOf, OWN_PARTS, ownName, ownStep, UNDO_PREFIX } from "../contract/step-names.ts";
 import { isDoubtEvent } from "../guard/doubt.ts";
 import { IN_PASS_MS } from "../pass/lean.ts";
 import { isResumeEvent } from "../signals/held.ts";
@@ -67,6 +67,7 @@ export const Step = z
       .meta({ description: "For a wait: the event type; null for a question, an unknown outcome and a pause." }),
     subject: z.string().nullable().meta({ description: "For a wait: the required subject of the event." }),
     approval_id: z.string().nullable().meta({ description: "The id of the question for which the step waits; null for other steps." }),
+    child_id: z.string().nullable().meta({ description: "The id of the child for which the step waits; null for other steps." }),
     progress: StepProgress.nullable().meta({
       description: "The last progress that its last attempt reported, at most one report a second; null without a report.",
     }),
@@ -94,7 +95,12 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     progressOf(env, instance.id),
   ]);
   const waitNames = new Set([...awaited.values()].map(({ name }) => name));
-  const recorded = Map.groupBy(effects, ({ step, item }) => labelOf(step, item));
+  const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
+  const recorded = Map.groupBy(effects, ({ step, item }) => {
+    // The platform's step that starts a child has the name of the code's step.
+    const started = step.startsWith(CHILD_PREFIX) ? labelOf(step.slice(CHILD_PREFIX.length), item) : "";
+    return names.has(started) ? started : labelOf(step, item);
+  });
   const heldBack = heldBackIn(steps);
   const isOver = ENDED.has(instance.status);
   const remembered = steps.map((step, place): Step => {
@@ -120,6 +126,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
       event_type: isOwnEvent(step.eventType ?? "") ? null : awaits ? awaits.eventType : step.eventType,
       subject: awaits?.subject ?? null,
       approval_id: awaits?.approvalId ?? null,
+      child_id: awaits?.childId ?? null,
       progress: step.type === "do" ? reportOf(label, step.attempts.at(-1)?.attempt, reports) : null,
       ...doubted,
       ...paused,
@@ -128,7 +135,6 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
       effects,
     });
   });
-  const names = new Set(steps.flatMap(({ type, name }) => (type === "do" ? [name] : [])));
   const forgotten = [...recorded].flatMap(([label, own]) =>
     names.has(label) ? [] : [forgottenStep(label, own, begunAt, reportOf(label, 1, reports))],
   );
@@ -247,6 +253,7 @@ function forgottenStep(name: string, effects: readonly Effect[], begunAt: number
     event_type: null,
     subject: null,
     approval_id: null,
+    child_id: null,
     progress,
     effects,
   });

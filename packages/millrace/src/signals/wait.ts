@@ -5,7 +5,7 @@ import { now, type Statement, sql } from "../contract/sql.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
 import { markAnswered, waitForEvent } from "../store/instances/wait.ts";
-import { askForEvent, closeOverdue, takeEarly } from "../store/waits.ts";
+import { askForEvent, closeOverdue, ENDED_CHILD, takeEarly } from "../store/waits.ts";
 import { answerEventType, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
 import { HELD, type Held } from "./held.ts";
 
@@ -99,6 +99,8 @@ export interface AwaitedStep {
   eventType: string | null;
   subject: string | null;
   approvalId: string | null;
+  /** The id of the awaited child; null for an event and an approval. */
+  childId: string | null;
   /** When the code first called the wait, in milliseconds since 1970. */
   since: number;
   /** When the wait times out, in milliseconds since 1970; null for a wait of an older deployment. */
@@ -115,12 +117,14 @@ export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<
     ...waits.map((row): [string, AwaitedStep] => {
       const { name, type, subject, event_type } = row as Record<"name" | "type" | "subject" | "event_type", string>;
       const since = Number(row.since_at);
-      return [event_type, { name, eventType: type, subject, approvalId: null, since, until: row.due_at as number | null }];
+      const isChild = type === ENDED_CHILD;
+      const awaited = isChild ? { eventType: null, subject: null, childId: subject } : { eventType: type, subject, childId: null };
+      return [event_type, { name, ...awaited, approvalId: null, since, until: row.due_at as number | null }];
     }),
     ...questions.map((row): [string, AwaitedStep] => {
       const id = String(row.id);
       const [name, since, until] = [String(row.step), Number(row.asked_at), Number(row.due_at)];
-      return [answerEventType(id), { name, eventType: null, subject: null, approvalId: id, since, until }];
+      return [answerEventType(id), { name, eventType: null, subject: null, approvalId: id, childId: null, since, until }];
     }),
   ]);
 }

@@ -41,12 +41,13 @@ export function Cause({ instance, explained }: CauseProps) {
   if (events.length === 0 && !sleeping) return null;
   return (
     <ul class="cause" data-tone="violet">
-      {events.map(({ step, event_type, subject, until }) => (
+      {events.map(({ step, event_type, subject, child_id: child, until }) => (
         <li key={`${step} ${event_type}`}>
           <bdi>
-            {step} waits for {event_type ?? "an answer"}
+            {step} waits for {child ? "its child " : (event_type ?? "an answer")}
             {subject && ` about ${subject}`}
           </bdi>
+          {child && <Link to={hrefOf("instances", child)}>{child}</Link>}
           <Until at={until} />
         </li>
       ))}

@@ -20,6 +20,7 @@ import { ShownProgress, Timeline } from "./timeline.tsx";
 import {
   type Detail,
   hasUndoFailed,
+  MOST_CHILDREN,
   OVER,
   type Question,
   type Run,
@@ -125,6 +126,7 @@ export function Instance({ param: id }: ScreenProps) {
         correct={may("operate") && instance.status === "errored" ? (doubt) => setOpen({ doubt, verb: "confirm" }) : undefined}
       />
       <Messages messages={messages} />
+      {data.children.length > 0 && <Children of={instance.id} all={data.children} />}
       <Cost cost={instance.cost} />
       {open && "act" in open && (
         <AskAct
@@ -190,6 +192,12 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
             {job}
           </Link>,
         ],
+        instance.parent && [
+          "child of ",
+          <Link key="parent" to={hrefOf("instances", instance.parent.id)}>
+            {instance.parent.id}
+          </Link>,
+        ],
         ...instance.tags.map((tag) => (
           <Link key={tag} class="tag" to={hrefOf("instances", { tag })}>
             {tag}
@@ -202,6 +210,23 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
         <Platform instance={instance} />,
       ]}
     />
+  );
+}
+
+function Children({ of: id, all }: { of: string; all: Whole["children"] }) {
+  return (
+    <section aria-label="Children">
+      <h2>Children</h2>
+      <ul>
+        {all.map((child) => (
+          <li key={child.id}>
+            <InstanceStatus instance={child} /> {child.workflow} <Link to={hrefOf("instances", child.id)}>{child.id}</Link>{" "}
+            <bdi class="quiet">{child.parent?.step}</bdi>
+          </li>
+        ))}
+      </ul>
+      {all.length === MOST_CHILDREN && <Link to={hrefOf("instances", { parent: id })}>All children</Link>}
+    </section>
   );
 }
 

@@ -8,6 +8,8 @@ export type Message = Item<"/v1/instances/:id/events">;
 export type Action = Item<"/v1/audit">;
 export type Question = Item<"/v1/approvals">;
 
+export type Child = Item<"/v1/instances">;
+
 export const UNDO_STEP = "undo ";
 
 export function hasUndoFailed({ status, undo }: Pick<Detail, "status" | "undo">): boolean {
@@ -23,7 +25,11 @@ export interface Whole {
   messages: Message[];
   actions: Action[];
   questions: Question[];
+  /** The newest children, at most `MOST_CHILDREN`. */
+  children: Child[];
 }
+
+export const MOST_CHILDREN = 50;
 
 /**
  * Loads an instance with its steps, effects, actions and questions. `reveal` loads the redacted values; the API records this in the audit.
@@ -31,13 +37,14 @@ export interface Whole {
 export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};
-  const [instance, steps, effects, messages, actions, questions] = await Promise.all([
+  const [instance, steps, effects, messages, actions, questions, children] = await Promise.all([
     get("/v1/instances/:id", { param, query: revealed }),
     get("/v1/instances/:id/steps", { param }),
     get("/v1/instances/:id/effects", { param, query: revealed }),
     get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } }),
     get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } }),
     get("/v1/approvals", { query: { instance: id } }),
+    get("/v1/instances", { query: { parent: id, limit: String(MOST_CHILDREN) } }),
   ]);
   if (!instance.ok) return instance;
   if (!steps.ok) return steps;
@@ -45,6 +52,7 @@ export async function wholeInstance(id: string, reveal: boolean): Promise<Result
   if (!messages.ok) return messages;
   if (!actions.ok) return actions;
   if (!questions.ok) return questions;
+  if (!children.ok) return children;
   return {
     ok: true,
     data: {
@@ -54,6 +62,7 @@ export async function wholeInstance(id: string, reveal: boolean): Promise<Result
       messages: messages.data.items,
       actions: actions.data.items,
       questions: questions.data.items,
+      children: children.data.items,
     },
   };
 }

@@ -31,6 +31,7 @@ const FILTERS = {
   correlation: { label: "Job" },
   tag: { label: "Tag" },
   since: { label: "Since", options: SINCE },
+  parent: { label: "Parent", isRare: true },
   cause: { label: "Cause", isRare: true, options: {} },
   overdue: { label: "Overdue", options: { true: "yes" }, isRare: true },
 } as const;
@@ -51,6 +52,7 @@ function Duration({ of: { status, accepted_at, updated_at, due_at }, before = ""
 function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance) {
   if (error) return [error.step, error.message].filter(Boolean).join(": ");
   if (retrying) return `${retrying.step}: ${retrying.error}`;
+  if (wait?.child_id) return `${wait.step}, for a child`;
   if (wait) return `${wait.step}, for ${wait.event_type ?? "an answer"}${wait.subject ? ` about ${wait.subject}` : ""}`;
   return sleeping?.step ?? step ?? "";
 }
@@ -104,8 +106,8 @@ export function Instances() {
       <h1>Instances</h1>
       {cause && <OfCause cause={cause} />}
       <FilterBar filters={shown} />
-      {!filters.cause && !filters.overdue && !filters.standing && <ByStatus filters={{ since, ...filters }} />}
-      <InstancesButton filters={{ since, ...filters }} isOffered={(pages.rows?.length ?? 0) > 0} />
+      {!filters.cause && !filters.parent && !filters.overdue && !filters.standing && <ByStatus filters={{ since, ...filters }} />}
+      <InstancesButton filters={{ since, ...filters }} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
       {isActable && line}
       <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
         {(rows) => (

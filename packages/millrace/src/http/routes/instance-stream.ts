@@ -146,6 +146,7 @@ function stepView({ event, awaited, end, maxAttempts }: HeardStep, hide: Hide) {
       event_type: awaited?.eventType ?? null,
       subject: awaited?.subject ?? null,
       approval_id: awaited?.approvalId ?? null,
+      child_id: awaited?.childId ?? null,
       until: isoOrNull(awaited?.until ?? null),
     }),
   };

@@ -38,6 +38,7 @@ const list = createRoute({
       subject: z.string().optional(),
       correlation: z.string().optional(),
       tag: z.string().optional().meta({ description: "Instances with this tag." }),
+      parent: z.string().optional().meta({ description: "Children of this instance." }),
       cause: z.string().optional().meta({ description: "An `id` of `/v1/instances/causes`: errored instances of this cause." }),
       overdue: z.enum(["true"]).optional().meta({
         description: "Only running instances past their `must_end_by`, most recent deadline first.",
