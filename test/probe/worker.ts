@@ -16,6 +16,7 @@ import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
 import { cartConsumer, takeOrder } from "../docs/examples/cart.ts";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
+import { publishPage, publishSite } from "../docs/examples/children.ts";
 import { compressFile } from "../docs/examples/compress.ts";
 import { digestConsumers, mailDigest, sendDigest } from "../docs/examples/digest.ts";
 import { buildSite, recordPayment } from "../docs/examples/inbound.ts";
@@ -72,7 +73,7 @@ export const app = catalog({
     ...digestConsumers,
     ...taskConsumers,
     planConsumer,
-    defineConsumer({ queue: recordPayment.on.queue, starts: [recordPayment, buildSite, compressFile] }),
+    defineConsumer({ queue: recordPayment.on.queue, starts: [recordPayment, buildSite, compressFile, publishPage, publishSite] }),
     cartConsumer,
     routeConsumer,
     ...sharedConsumers,
@@ -115,6 +116,9 @@ export class RunTask extends entrypoint(runTask, app) {}
 export class TakeOrder extends entrypoint(takeOrder, app) {}
 export class ChangePlan extends entrypoint(changePlan, app) {}
 export class CompressFile extends entrypoint(compressFile, app) {}
+/** The example of docs/children.md. */
+export class PublishPage extends entrypoint(publishPage, app) {}
+export class PublishSite extends entrypoint(publishSite, app) {}
 /** The examples of docs/inbound.md. */
 export class RecordPayment extends entrypoint(recordPayment, app) {}
 export class BuildSite extends entrypoint(buildSite, app) {}
