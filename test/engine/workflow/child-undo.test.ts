@@ -2,7 +2,7 @@ import type { Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { lab } from "../../probe/lab.ts";
-import { fresh, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
+import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { held, outputOf, platformReaches, runLab } from "../lab.ts";
 import { childrenOf, labCode, only } from "./children.ts";
 
@@ -80,6 +80,25 @@ describe("The undo and the cancel of a parent", () => {
     expect(log.slice(0, 3).toSorted()).toEqual(["a", "c1", "c2"]);
     expect(log.slice(3, 5).toSorted()).toEqual(["undo c1", "undo c2"]);
     expect(log.slice(5)).toEqual(["undo a"]);
+  });
+
+  it("the keeper cancels the parent and its children if the process dies after the commit of the cancel", async () => {
+    const { log, commit } = logged();
+    const child = labCode(async ({ step }) => {
+      await commit(step, "c");
+      await step.sleep("long", "1 hour");
+    });
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }));
+    while (log.length < 1) await scheduler.wait(20);
+    const { id } = await only(instanceId);
+    dieAt("cancel committed, not applied");
+    await act("cancel", instanceId).catch(() => undefined);
+    const ended = async () => {
+      await keeperRound();
+      return [await statusOf(instanceId), await statusOf(id)];
+    };
+    await until(ended, (statuses) => statuses.every((status) => status === "terminated"));
+    expect(log).toEqual(["c", "undo c"]);
   });
 
   it("a cancel without undo stops the open children, and their effects remain", async () => {

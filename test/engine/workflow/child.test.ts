@@ -162,6 +162,28 @@ describe("A child", () => {
     expect(await childrenOf(instanceId)).toHaveLength(1);
   });
 
+  it("is shown by its parent's wait and step, and shows its parent", async () => {
+    const { child, state } = scripted("held");
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }, { key: "a" }));
+    expect(await reaches(instanceId, "waiting")).toBe("waiting");
+    const { id } = await only(instanceId);
+    const instance = await instances.get(probeEnv, operator, instanceId);
+    expect(instance.waiting_for).toEqual([
+      { step: "site [a]", event_type: null, subject: null, approval_id: null, child_id: id, until: null },
+    ]);
+    const { items } = await instances.list(probeEnv, operator, { parent: instanceId, limit: 10 });
+    expect(items).toMatchObject([{ id, parent: { id: instanceId, step: "site [a]" } }]);
+    expect((await instances.list(probeEnv, { ...operator, tenantId: "another" }, { parent: instanceId, limit: 10 })).items).toEqual([]);
+    const waits = async () => (await instances.steps(probeEnv, operator, instance)).steps;
+    const steps = await until(waits, (all) => all.some(({ state }) => state === "waiting"));
+    expect(steps).toMatchObject([
+      { name: "site [a]", type: "do", state: "complete", effects: [{ class: "commit", state: "done" }] },
+      { name: "site [a]", type: "waitForEvent", state: "waiting", event_type: null, child_id: id },
+    ]);
+    state.now = "fine";
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
   it("has no later deadline than its parent", async () => {
     const child = labCode(async () => 1);
     const mustEndBy = new Date(Date.now() + 3_600_000).toISOString();

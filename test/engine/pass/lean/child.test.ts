@@ -1,0 +1,3 @@
+import { alsoLean } from "../../lean.ts";
+
+await alsoLean("workflow/child");
