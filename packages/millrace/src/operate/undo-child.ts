@@ -4,6 +4,7 @@ import { query } from "../store/d1/retry.ts";
 import { selectChild } from "../store/instances/children.ts";
 import { type InstanceStatus, UNDER_WAY } from "../store/instances/status.ts";
 import { selectToTakeBack } from "../store/instances/undoable.ts";
+import { applyAction } from "./carry-out/carry-out.ts";
 import { actOn } from "./instances/acts.ts";
 
 export interface UndoneChild {
@@ -15,11 +16,16 @@ export interface UndoneChild {
 }
 
 /**
- * Cancels or undoes a child for the undo of its parent, as the operator of the parent's undo. Returns "nothing" for an ended child without
- * an effect to undo. Errors: `invalid_transition`, for example for an ended child with an unknown outcome.
+ * Cancels or undoes a child for the undo of its parent, as the operator of the parent's undo, and carries out an earlier cancel. Returns
+ * "nothing" for an ended child without an effect to undo. Errors: `invalid_transition`, for example for an ended child with an unknown
+ * outcome.
  */
 export async function undoChild(env: EngineEnv, { tenantId, parent, undo, child }: UndoneChild): Promise<"begun" | "nothing"> {
-  const [row] = await query<{ status: InstanceStatus }>(env.DB, selectChild(tenantId, child));
+  const [row] = await query<{ status: InstanceStatus; undo: string | null }>(env.DB, selectChild(tenantId, child));
+  if (row?.undo) {
+    await applyAction(env, row.undo);
+    return "begun";
+  }
   const goesOn = row !== undefined && UNDER_WAY.has(row.status);
   if (!goesOn && (await query(env.DB, selectToTakeBack(tenantId, child))).length === 0) return "nothing";
   const [action] = await query<{ actor: string; reason: string }>(

@@ -128,12 +128,11 @@ export const undoChild = defineStep<Done<UndoneChild, ChildRecord>, null>({
     const { child } = output;
     const [row] = await query<{ status: InstanceStatus; undo: string | null; undone: number }>(DB, selectChild(input.tenantId, child));
     if (row === undefined || row.undone === 1 || REFUSED.has(row.status)) return null;
-    if (row.undo === null) {
-      if ((await keeperObject(env).undoChild({ ...input, child })) === "nothing") return null;
-    } else if (row.status === "errored") {
+    if (row.undo !== null && row.status === "errored") {
       const message = `The undo of the child ${child} has failed: retry the child, then retry this undo.`;
       throw new MillraceError("child_failed", message, { child: { id: child, status: row.status, code: "step_failed", message } });
     }
+    if ((await keeperObject(env).undoChild({ ...input, child })) === "nothing") return null;
     throw new MillraceError("unavailable", `The undo of the child ${child} is in progress.`);
   },
 });
