@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { rowsRead } from "../rows-read.ts";
 import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedInstance, seedLetter } from "./seed.ts";
 
@@ -101,6 +102,15 @@ describe("GET /v1/instances/counts", () => {
     expect(await counts("subject=acme%2Frye")).toEqual({ complete: 1 });
     const [{ correlation_id }] = (await caller.get("/v1/instances?subject=acme%2Frye")).body.items;
     expect(await counts(`correlation=${correlation_id}`)).toEqual({ complete: 1 });
+    const tagged = (await caller.get("/v1/instances?status=errored&limit=1")).body.items[0];
+    await env.DB.prepare("UPDATE millrace_instances SET envelope = json_set(envelope, '$.tags', json('[\"vip\"]')) WHERE id = ?1")
+      .bind(tagged.id)
+      .run();
+    expect(await counts("tag=vip")).toEqual({ errored: 1 });
+    expect(await counts(`tag=vip&correlation=${tagged.correlation_id}&workflow=research-keyword`)).toEqual({ errored: 1 });
+    expect(await counts(`tag=vip&correlation=${correlation_id}`)).toEqual({});
+    expect(await counts("tag=vip&subject=acme%2Frye")).toEqual({});
+    expect(await counts(`tag=vip&since=${new Date(Date.now() + 60_000).toISOString()}`)).toEqual({});
     expect(await counts("workflow=publish-article")).toEqual({});
     expectProblem(await caller.get("/v1/instances/counts?workflow=nobodys"), 422, "invalid_payload");
     expectProblem(await (await callerWith(["enqueue"])).get("/v1/instances/counts"), 403, "forbidden");
@@ -118,7 +128,10 @@ describe("GET /v1/instances/counts", () => {
     )
       .bind(id)
       .run();
-    const { body } = await get("/v1/instances/counts");
-    expect(body.items.filter(({ count }: Json) => count > 0)).toEqual([{ status: "errored", count: 1000, more: true }]);
+    const all = await rowsRead(() => get("/v1/instances/counts"));
+    expect(all.answer.body.items.filter(({ count }: Json) => count > 0)).toEqual([{ status: "errored", count: 1000, more: true }]);
+    expect(all.read).toBeGreaterThan(1000);
+    // A count of a tag reads the instances with this tag, and no others.
+    expect((await rowsRead(() => get("/v1/instances/counts?tag=vip"))).read).toBeLessThan(50);
   });
 });

@@ -38,6 +38,16 @@ it("the list of instances shows the results of a job, is filtered by the URL, an
   await counts.getByRole("link", { name: "complete 2", exact: true }).click();
   await expect.poll(() => rows.count()).toBe(2);
 
+  await page.getByLabel("Tag").fill("nobodys");
+  await page.keyboard.press("Enter");
+  await page.getByText("No instance matches these filters").waitFor();
+  await counts.getByRole("link", { name: "complete 0", exact: true }).click();
+  await expect.poll(() => new URL(page.url()).searchParams.get("status")).toBe(null);
+  expect(new URL(page.url()).searchParams.get("tag")).toBe("nobodys");
+  await page.goBack();
+  await page.goBack();
+  await expect.poll(() => rows.count()).toBe(2);
+
   // In a narrow window, filters are folded and a set one remains; the navigation shows its hidden entries.
   await page.setViewportSize({ width: 390, height: 800 });
   expect(await page.getByLabel("Since").isVisible()).toBe(false);

@@ -207,22 +207,31 @@ export interface StatusCount {
 const MOST_COUNTED = 1_000;
 const COUNTED_FROM = 2_000;
 
+/** Selects the rows of a count from one index. For a tag, these rows are the newest rows of the index of tags. */
+function whereCounted({ status, correlation, tag }: InstanceFilter, { tenantId }: Operator): Statement {
+  if (tag === undefined || correlation !== undefined)
+    return sql`${whereInstancesAre({ status, correlation })} ${andTagged(tag)} AND tenant_id = ${tenantId}`;
+  return sql`WHERE id IN (SELECT instance_id FROM millrace_tags WHERE tenant_id = ${tenantId} AND tag = ${tag}
+    ORDER BY accepted_at DESC, instance_id DESC LIMIT ${COUNTED_FROM}) AND +tenant_id = ${tenantId}`;
+}
+
 /** Counts the tenant's instances by status, up to 1,000 per status. Each index is read once. */
 export async function countInstances(
   { DB }: EngineEnv,
   by: Operator,
-  filter: Pick<InstanceFilter, "workflow" | "subject" | "correlation" | "since">,
+  filter: Pick<InstanceFilter, "workflow" | "subject" | "correlation" | "tag" | "since">,
 ): Promise<StatusCount[]> {
-  const { correlation, since = 0 } = filter;
+  const { correlation, tag, since = 0 } = filter;
   const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status)).map((status) => [status]);
-  const groups = correlation === undefined ? [GOING_ON.values, ...stopped, ["complete" as const]] : [INSTANCE_STATUSES];
+  const isOfOneIndex = correlation !== undefined || tag !== undefined;
+  const groups = isOfOneIndex ? [INSTANCE_STATUSES] : [GOING_ON.values, ...stopped, ["complete" as const]];
   const counts = await atomically(
     DB,
     groups.map(
       ([status]) => sql`
       SELECT status, count(*) AS looked, sum(fits) AS count FROM (
         SELECT status, (true ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("subject"), filter.subject)}) AS fits
-        FROM millrace_instances ${whereInstancesAre({ status, correlation })} AND tenant_id = ${by.tenantId} AND accepted_at >= ${since}
+        FROM millrace_instances ${whereCounted({ status, correlation, tag }, by)} AND accepted_at >= ${since}
         ORDER BY accepted_at DESC, id DESC LIMIT ${COUNTED_FROM})
       GROUP BY status`,
     ),

@@ -157,15 +157,15 @@ const USUAL = new Set(["running", "waiting", "in_doubt", "errored", "complete"])
  * filter.
  */
 function ByStatus({ filters }: { filters: Readonly<Record<string, string | undefined>> }) {
-  const { workflow, subject, correlation, since, status: current } = filters;
+  const { workflow, subject, correlation, tag, since, status: current } = filters;
   const { data } = useData(
-    () => get("/v1/instances/counts", { query: { workflow, subject, correlation, since: sinceOf(since) } as object }),
-    [workflow, subject, correlation, since],
+    () => get("/v1/instances/counts", { query: { workflow, subject, correlation, tag, since: sinceOf(since) } as object }),
+    [workflow, subject, correlation, tag, since],
     ({ kind }) => kind === "instance" || kind === "skipped",
   );
   const found = data?.items.filter(({ count }) => count > 0) ?? [];
   if (!data || (found.length === 0 && !current)) return null;
-  const to = (status: string | undefined) => hrefOf("instances", { workflow, subject, correlation, since, status });
+  const to = (status: string | undefined) => hrefOf("instances", { workflow, subject, correlation, tag, since, status });
   return (
     <ul class="counts strip" aria-label="Counts">
       <li>

@@ -66,6 +66,7 @@ const counts = createRoute({
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
+      tag: z.string().optional().meta({ description: "Instances with this tag." }),
       since: z.iso.datetime({ offset: true }).optional().meta({ description: "Accepted at or after this time." }),
     }),
   },
