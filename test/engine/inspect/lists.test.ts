@@ -1,8 +1,9 @@
 import { env } from "cloudflare:workers";
-import { approvals, deadLetters, effects, instances } from "millrace/operate";
+import { approvals, bulkActions, deadLetters, effects, instances } from "millrace/operate";
 import { keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished } from "vitest";
 import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
+import { app } from "../../probe/worker.ts";
 import { rowsRead } from "../../rows-read.ts";
 import { fresh, probeEnv, reaches, start, withKeeperAtRest } from "../harness.ts";
 
@@ -20,6 +21,8 @@ const LOOKED_AT_FIRST = 2_000;
 const MORE = 20;
 /** The gauges of a keeper round read the first thousand pending questions, each with its instance. */
 const MORE_IN_A_ROUND = 2 * 1000 + MORE;
+
+const OF_TAG = { status: "complete", tag: "vip" };
 
 const rowsOf = async (list: () => Promise<unknown>) => (await rowsRead(list)).read;
 
@@ -64,6 +67,9 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
     "instances of a cause": await rowsOf(() => instances.list(probeEnv, by, { cause: "c1", limit: 1 })),
     letters: await rowsOf(() => deadLetters.list(probeEnv, { ...by, scopes: [] }, { limit: 1 })),
     questions: await rowsOf(() => approvals.list(probeEnv, by, { state: "pending", limit: 1 })),
+    "bulk action of a tag": await rowsOf(() =>
+      bulkActions.plan(probeEnv, app, { ...by, scopes: ["operate"] }, { verb: "run_again", filter: OF_TAG, reason: "look" }),
+    ),
     round: await quietRound(),
   };
 }

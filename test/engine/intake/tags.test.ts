@@ -41,6 +41,21 @@ it("a list of a tag contains its instances, newest first, page by page, within t
   expect(await listed(`tag=a&limit=2&cursor=${body.next_cursor}`)).toEqual([one]);
 });
 
+it("a bulk action of a tag selects the instances with that tag, within its times and the other filters", async () => {
+  const caller = await asking();
+  const [id, other] = [await ask(caller, nothing, { tags: ["a"] }), await ask(caller, nothing, { tags: ["b"] })];
+  await ask(await asking(), nothing, { tags: ["a"] });
+  for (const one of [id, other]) await reaches(one, "complete");
+  const { accepted_at, correlation_id } = (await caller.get(`/v1/instances/${id}`)).body;
+  const selected = async (filter: object) => {
+    const asked = { verb: "run_again", filter: { status: "complete", tag: "a", ...filter }, reason: "look", dry_run: true };
+    return (await caller.post("/v1/bulk-actions", asked)).body.sample.map((one: { id: string }) => one.id);
+  };
+  expect(await selected({})).toEqual([id]);
+  expect(await selected({ workflow: "lab", since: accepted_at, correlation: correlation_id })).toEqual([id]);
+  for (const none of [{ until: accepted_at }, { subject: "another" }, { status: "errored" }]) expect(await selected(none)).toEqual([]);
+});
+
 it("tags beyond ten, of more than 64 characters, or with characters that are not visible are refused", async () => {
   const caller = await asking();
   const send = (tags: unknown[]) => caller.post("/v1/commands", { type: "lab.requested", payload: { name: fresh("lab") }, tags });

@@ -194,6 +194,18 @@ export function whereInstancesAre({ correlation, cause, parent, status, standing
   return sql`INDEXED BY millrace_instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }
 
+/**
+ * Selects the tenant's instances, for a tag from the index of tags, unless a job or a cause selects fewer. `most` limits the rows of the
+ * index of tags, newest first.
+ */
+export function whereInstancesOf({ tenantId }: Operator, filter: InstanceFilter & { until?: number }, most = -1): Statement {
+  const { tag, correlation, cause, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
+  if (tag === undefined || correlation !== undefined || cause !== undefined)
+    return sql`${whereInstancesAre(filter)} ${andTagged(tag)} AND tenant_id = ${tenantId}`;
+  return sql`WHERE id IN (SELECT instance_id FROM millrace_tags WHERE tenant_id = ${tenantId} AND tag = ${tag} AND accepted_at >= ${since}
+    AND accepted_at < ${until} ORDER BY accepted_at DESC, instance_id DESC LIMIT ${most}) AND +tenant_id = ${tenantId}`;
+}
+
 export interface StatusCount {
   status: InstanceStatus;
   count: number;
@@ -206,14 +218,6 @@ export interface StatusCount {
  */
 const MOST_COUNTED = 1_000;
 const COUNTED_FROM = 2_000;
-
-/** Selects the rows of a count from one index. For a tag, these rows are the newest rows of the index of tags. */
-function whereCounted({ status, correlation, tag }: InstanceFilter, { tenantId }: Operator): Statement {
-  if (tag === undefined || correlation !== undefined)
-    return sql`${whereInstancesAre({ status, correlation })} ${andTagged(tag)} AND tenant_id = ${tenantId}`;
-  return sql`WHERE id IN (SELECT instance_id FROM millrace_tags WHERE tenant_id = ${tenantId} AND tag = ${tag}
-    ORDER BY accepted_at DESC, instance_id DESC LIMIT ${COUNTED_FROM}) AND +tenant_id = ${tenantId}`;
-}
 
 /** Counts the tenant's instances by status, up to 1,000 per status. Each index is read once. */
 export async function countInstances(
@@ -231,7 +235,7 @@ export async function countInstances(
       ([status]) => sql`
       SELECT status, count(*) AS looked, sum(fits) AS count FROM (
         SELECT status, (true ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("subject"), filter.subject)}) AS fits
-        FROM millrace_instances ${whereCounted({ status, correlation, tag }, by)} AND accepted_at >= ${since}
+        FROM millrace_instances ${whereInstancesOf(by, { status, correlation, tag, since }, COUNTED_FROM)} AND accepted_at >= ${since}
         ORDER BY accepted_at DESC, id DESC LIMIT ${COUNTED_FROM})
       GROUP BY status`,
     ),

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { andEquals, fragment, type Statement, sql } from "../../contract/sql.ts";
 import { whereLettersAre } from "../../inspect/dead-letters.ts";
-import { andTagged, whereInstancesAre } from "../../inspect/instances.ts";
+import { whereInstancesOf } from "../../inspect/instances.ts";
 import { andStands, type StandingName } from "../../inspect/standing.ts";
 import type { Operator } from "../../store/actions.ts";
 import type { InstanceStatus } from "../../store/instances/status.ts";
@@ -55,13 +55,14 @@ export function instanceFilter(statuses: readonly InstanceStatus[], usual: Insta
 }
 
 /** The tenant's instances that match a filter, without the instances of bulk actions. */
-export function instanceMembers({ tenantId }: Operator, filter: MeantInstances, standing?: StandingName): Statement {
+export function instanceMembers(by: Operator, filter: MeantInstances, standing?: StandingName): Statement {
   const { status, workflow, subject, correlation, tag, cause, undone } = filter;
+  const meant = { status, correlation, tag, cause, since: from(filter), until: to(filter) };
   return sql`
-    SELECT id, accepted_at AS at FROM millrace_instances ${whereInstancesAre({ status, correlation, cause })} AND tenant_id = ${tenantId}
+    SELECT id, accepted_at AS at FROM millrace_instances ${whereInstancesOf(by, meant)}
       AND status = ${status} AND workflow <> ${BULK_WORKFLOW}
       ${andEquals(fragment("workflow"), workflow)} ${andEquals(fragment("subject"), subject)}
-      ${andTagged(tag)} ${andUndone(undone)} ${andStands(standing)}
+      ${andUndone(undone)} ${andStands(standing)}
       AND accepted_at >= ${from(filter)} AND accepted_at < ${to(filter)}`;
 }
 
