@@ -107,6 +107,19 @@ it("a released command starts once, although its message arrives too, and then h
   }
 });
 
+it("the message of a released command that arrives after the end does not change the time of the end", async () => {
+  const { id, act, arrives } = await delayed();
+  await act("release");
+  expect(await reaches(id, "complete")).toBe("complete");
+  const ended = () => rows("SELECT updated_at FROM millrace_instances WHERE id = ?1", id);
+  await probeEnv.DB.prepare("UPDATE millrace_instances SET updated_at = 1 WHERE id = ?1").bind(id).run();
+  const deliveries = () => rows<{ deliveries: number }>("SELECT deliveries FROM millrace_instances WHERE id = ?1", id);
+  const [before] = await deliveries();
+  await arrives();
+  expect(await deliveries()).toEqual([{ deliveries: (before?.deliveries ?? 0) + 1 }]);
+  expect(await ended()).toEqual([{ updated_at: 1 }]);
+});
+
 it("A03 the keeper starts a released command once if the process dies after the commit, and no command before its due time", async () => {
   const { id, did, act, arrives } = await delayed();
   const check = () => probeEnv.DB.prepare("UPDATE millrace_instances SET check_at = 0 WHERE id = ?1").bind(id).run();

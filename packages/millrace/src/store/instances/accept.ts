@@ -7,7 +7,7 @@ import { wasApplied } from "../actions.ts";
 import { pauseOf } from "../pauses.ts";
 import { isPruned } from "../tombstones.ts";
 import { type Identity, isKnown } from "./keys.ts";
-import { type InstanceStatus, UNSEEN } from "./status.ts";
+import { ENDED, type InstanceStatus, UNSEEN } from "./status.ts";
 
 /** A new instance, in the form in which the acceptance of its command stores it. */
 export interface NewInstance extends Identity {
@@ -87,8 +87,8 @@ export function areRepeats(error: unknown): boolean {
 /**
  * Accepts delivered messages and counts every delivery. A message without a row gets a row, and an accepted row becomes queued. A row that
  * is dead because a copy of its message was refused becomes queued too, because the present copy is valid. While the workflow or queue of a
- * row is paused, and before the due time of the row, the row is accepted and not queued. Returns a row once per delivery. A message whose
- * key was pruned, or belongs to another payload, returns no row.
+ * row is paused, and before the due time of the row, the row is accepted and not queued. The time of an instance's end does not change.
+ * Returns a row once per delivery. A message whose key was pruned, or belongs to another payload, returns no row.
  */
 export function takeIn(rows: string): Statement {
   return sql`
@@ -97,7 +97,8 @@ export function takeIn(rows: string): Statement {
     SELECT ${ROWS}, iif(${PAUSE_OF_GIVEN} IS NULL, 'queued', 'accepted'), 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     FROM given WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
-      deliveries = millrace_instances.deliveries + 1, updated_at = excluded.updated_at,
+      deliveries = millrace_instances.deliveries + 1,
+      updated_at = iif(millrace_instances.status IN ${ENDED}, millrace_instances.updated_at, excluded.updated_at),
       status = CASE WHEN millrace_instances.status = 'dead' THEN excluded.status
         WHEN millrace_instances.status = 'accepted' AND coalesce(millrace_instances.due_at, 0) <= ${now} + ${CLOCKS_APART_MS}
           THEN excluded.status
