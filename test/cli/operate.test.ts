@@ -290,10 +290,10 @@ it("the CLI prints the API's own text for each verdict of a dry run", async () =
   expect(said.filter((sentence) => !document.includes(JSON.stringify(sentence).slice(1, -1)))).toEqual([]);
 });
 
-it("the CLI reports a retried step with its attempt and its error", async () => {
+it("the CLI reports a retried step with its attempt and its error, and a delayed command with its due time", async () => {
   const { whyOf } = await import("../../packages/millrace/cli/operate/instance-words.ts");
-  const instance = { error: null, waiting_for: [], retrying: { step: "send mail", attempt: 2, error: "The mail service answered 503." } };
-  expect(whyOf(instance as unknown as Parameters<typeof whyOf>[0])).toBe(
-    "“send mail” failed at attempt 2 and will be retried: The mail service answered 503.",
-  );
+  const whyIs = (instance: object) => whyOf({ error: null, waiting_for: [], ...instance } as unknown as Parameters<typeof whyOf>[0]);
+  const retrying = { step: "send mail", attempt: 2, error: "The mail service answered 503." };
+  expect(whyIs({ retrying })).toBe("“send mail” failed at attempt 2 and will be retried: The mail service answered 503.");
+  expect(whyIs({ status: "accepted", due_at: "2026-10-01T09:30:00.000Z" })).toBe("due 2026-10-01 09:30:00Z");
 });

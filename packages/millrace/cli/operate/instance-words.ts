@@ -10,7 +10,7 @@ export function standing(instance: Instance): string {
 }
 
 /** Describes the reason for an instance's status, from the fields of the instance. */
-export function whyOf({ status, error, waiting_for: [wait], held, retrying, sleeping, undo }: Instance): string {
+export function whyOf({ status, error, waiting_for: [wait], held, retrying, sleeping, due_at, undo }: Instance): string {
   if (error) {
     const { step, code, message, attempts, upstream_status } = error;
     const tried = attempts > 1 ? `, ${attempts} attempts` : "";
@@ -19,6 +19,7 @@ export function whyOf({ status, error, waiting_for: [wait], held, retrying, slee
     return `${step === "" ? nowhere : `“${step}”`}${tried}${upstream}: ${message} (${code})`;
   }
   if (held) return held;
+  if (status === "accepted" && due_at) return `due ${moment(due_at)}`;
   if (retrying) return `“${retrying.step}” failed at attempt ${retrying.attempt} and will be retried: ${retrying.error}`;
   if (wait?.approval_id) return `“${wait.step}” asks an operator`;
   if (wait?.child_id) return `“${wait.step}” waits for the child ${wait.child_id}`;
