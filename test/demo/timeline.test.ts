@@ -8,6 +8,7 @@ const at = (ms: number) => new Date(START + ms).toISOString();
 const written: Instance = {
   id: "w",
   workflow: "generate-article",
+  version: 1,
   status: "complete",
   message_type: "research.completed",
   idempotency_key: "k",

@@ -41,7 +41,15 @@ const envelope = {
   causation_id: "cause",
   subject: "subject",
 };
-const command = { id: ID, fingerprint: FINGERPRINT, workflow: "test", envelope: envelope as never, queue: "test", delaySeconds: 0 };
+const command = {
+  id: ID,
+  fingerprint: FINGERPRINT,
+  workflow: "test",
+  version: 1,
+  envelope: envelope as never,
+  queue: "test",
+  delaySeconds: 0,
+};
 const next = { id: ID, tenantId: TENANT, run: 2, left: "{}" };
 
 /** The further rows that a transition requires, in SQL. */
@@ -95,14 +103,14 @@ const TRIALS: Record<string, Trial> = {
   markRestarted: { statements: [stop.markRestarted(ID, 1)] },
   markClosed: { statements: [stop.markClosed({ ...next, run: 1 })] },
   giveUpRuns: { given: ["failed"], statements: [run.giveUpRuns([{ id: ACTION, instance: ID, run: 1, failure: {}, cause: "c" }])] },
-  waitForEvent: { given: ["wait"], statements: [wait.waitForEvent(ID, STEP)] },
+  waitForEvent: { given: ["wait"], statements: [wait.waitForEvent(ID, STEP, 1)] },
   markWaiting: { statements: [wait.markWaiting(ID)] },
   insertChild: { statements: [children.insertChild({ ...command, parent: PARENT, step: STEP, by: "test" })] },
   cancelChildren: {
     given: ["child"],
     statements: [true, false].map((undo) => children.cancelChildren({ id: PARENT, tenantId: TENANT }, ACTION, undo)),
   },
-  waitForAnswer: { given: ["question"], statements: [wait.waitForAnswer(TENANT, ID)] },
+  waitForAnswer: { given: ["question"], statements: [wait.waitForAnswer(TENANT, ID, 1)] },
   markAnswered: { statements: [wait.markAnswered(TENANT, ID)] },
   markInDoubt: { given: ["doubt"], statements: [wait.markInDoubt(ID)] },
   markDoubted: { given: ["doubt"], statements: [wait.markDoubted({ instanceId: ID, step: "doubtful", item: "", generation: 1 })] },

@@ -34,15 +34,26 @@ export const LabOrphan = defineEvent({
 
 export type LabCall = WorkflowCall<{ name: string; note: string; person?: z.infer<typeof person> | undefined }>;
 
+type LabCode = (call: LabCall) => Promise<unknown>;
+
 /** The workflow code of each run of `lab`, by the run's name. */
-export const labs = new Map<string, (call: LabCall) => Promise<unknown>>();
+export const labs = new Map<string, LabCode>();
 
 /** The number of replays of each instance's code. */
 export const labPasses = new Map<string, number>();
 
+/** The version of `lab` in the deployed code, and the functions of its earlier versions. A test that changes them resets them. */
+export const deployed: { version: number; previous: Record<number, LabCode> } = { version: 1, previous: {} };
+
 export const lab = defineWorkflow({
   name: "lab",
   on: LabRequested,
+  get version() {
+    return deployed.version;
+  },
+  get previous() {
+    return deployed.previous;
+  },
   get steps() {
     return mode.steps;
   },

@@ -327,6 +327,8 @@ CREATE TABLE millrace_instances (
   cause           TEXT,
   broken_off      TEXT    CHECK (broken_off IS NULL OR json_valid(broken_off)),
   due_at          INTEGER,
+  -- The version of the workflow: before the start the version that would run, from the start on the version that runs.
+  version         INTEGER NOT NULL DEFAULT 1 CHECK (version >= 1),
   lost            TEXT,
   undone          INTEGER NOT NULL DEFAULT 0 CHECK (undone IN (0, 1)),
   -- The id of the pause because of which the instance does not start.

@@ -138,6 +138,7 @@ describe("Guarded effects", () => {
         envelope,
         createdAt: new Date(),
         undoes: false,
+        version: 1,
       });
       return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
     };

@@ -98,6 +98,7 @@ export interface Draft {
 /** The fields of a workflow that the acceptance of its message needs. */
 export interface Performer {
   readonly name: string;
+  readonly version?: number | undefined;
   readonly deadline?: Duration | undefined;
 }
 

@@ -14,13 +14,21 @@ export type Params = Envelope & {
   undoes?: string;
   /** The workflow to run, for a class that runs several workflows. */
   workflow?: string;
+  /** The version of the workflow to which the instance is bound from its start. Missing for version 1. */
+  version?: number;
 };
 
 /** The parts of the parameters. The envelope is not validated yet. */
-export function openParams({ created_ms, undoes, workflow: _, ...envelope }: Params): {
+export function openParams({ created_ms, undoes, workflow: _, version = 1, ...envelope }: Params): {
   envelope: unknown;
+  version: number;
   createdAt?: Date;
   undoes?: string;
 } {
-  return { envelope, ...(created_ms !== undefined && { createdAt: new Date(created_ms) }), ...(undoes !== undefined && { undoes }) };
+  return {
+    envelope,
+    version,
+    ...(created_ms !== undefined && { createdAt: new Date(created_ms) }),
+    ...(undoes !== undefined && { undoes }),
+  };
 }

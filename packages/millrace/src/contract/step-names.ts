@@ -44,6 +44,7 @@ interface OwnName {
  * - `time_over`: the check after the timeout of such a wait
  * - `read_again`: a retry of a read whose result was unavailable
  * - `run`: the step with a new name, when the platform has recorded a failure of it
+ * - `version`: the end of a replay whose version the deployed code does not have
  *
  * No name may change: older runs contain them.
  */
@@ -57,6 +58,7 @@ const OWN_NAMES = {
   time_over: { words: "time is over", type: "do", countsFirst: false },
   read_again: { words: "read again", type: "do", countsFirst: true },
   run: { words: "run", type: "do", countsFirst: true },
+  version: { words: "version not deployed", type: "do", countsFirst: false },
 } as const satisfies Record<string, OwnName>;
 
 export type OwnPart = keyof typeof OWN_NAMES;

@@ -8,6 +8,7 @@ import { payloadFingerprint } from "../contract/payload.ts";
 import { queueFor } from "../contract/queue.ts";
 import { CHILD_PREFIX, labelOf } from "../contract/step-names.ts";
 import { nextHop } from "../contract/trace.ts";
+import { currentVersion } from "../contract/workflow-versions.ts";
 import type { NewChild } from "../store/instances/children.ts";
 import type { Outgoing } from "../store/outbox.ts";
 
@@ -55,10 +56,11 @@ interface ChildOf {
   readonly by: string;
 }
 
-function childOf({ name, deadline }: Performer, { envelope, queue, entry, by }: ChildOf): NewChild {
+function childOf({ name, version = currentVersion(name), deadline }: Performer, { envelope, queue, entry, by }: ChildOf): NewChild {
   return {
     id: instanceId(envelope.tenant_id, name, envelope.idempotency_key),
     workflow: name,
+    version,
     envelope,
     fingerprint: payloadFingerprint(envelope),
     queue,

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment } from "../contract/sql.ts";
 import { labelOf } from "../contract/step-names.ts";
+import { hasVersion, versionMissing } from "../contract/workflow-versions.ts";
 import { type Failure, ShownFailure } from "../pass/failure.ts";
 import type { Row } from "../store/d1/retry.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
@@ -32,6 +33,7 @@ export const Instance = z
   .object({
     id: z.string(),
     workflow: z.string(),
+    version: z.int().meta({ description: "The version of the workflow that it runs. A higher number of the workflow does not change it." }),
     status: z.enum(INSTANCE_STATUSES),
     message_type: z.string(),
     idempotency_key: z.string(),
@@ -131,7 +133,7 @@ export const IS_WAITING = fragment(`(undo IS NULL AND (
 const HELD = fragment(`CASE WHEN status IN ${UNSEEN.fragment} THEN ${pauseOf("'Paused by ' || p.actor || ': ' || p.reason").fragment} END`);
 
 /** Columns for `instanceIn`. The column `last` contains the newest inbox entry; NULL for an instance without an entry. */
-export const INSTANCE_COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
+export const INSTANCE_COLUMNS = fragment(`id, workflow, version, status, message_type, idempotency_key,
     correlation_id, causation_id, subject, deliveries, error, run, accepted_at, updated_at, due_at, must_end_by, progress,
     iif(undo IS NULL, NULL, iif(undone = 1, 'done', 'open')) AS undo, undo AS undo_action,
     coalesce(envelope->'tags', '[]') AS tags, iif(parent IS NULL, NULL, json_object('id', parent, 'step', parent_step)) AS parent,
@@ -159,11 +161,19 @@ export function instanceIn(row: Row): Instance {
   const { step: failedStep = null } = row.error === null ? {} : (JSON.parse(String(row.error)) as Failure);
   return rowOf(Instance, {
     ...row,
+    error: row.error ?? withoutVersion(row),
     step: last?.step ?? (failedStep || null),
     retrying: retrying ?? null,
     sleeping: sleeps ? { step: null, until: null } : null,
     progress: progressIn(row.progress).at(-1) ?? null,
   });
+}
+
+/** The reason why an instance makes no step, as JSON, if the deployed code does not have the instance's version. */
+function withoutVersion({ workflow, version, status }: Row): string | null {
+  const [name, number] = [String(workflow), Number(version)];
+  if (!ON_ITS_WAY.has(status as Instance["status"]) || hasVersion(name, number)) return null;
+  return JSON.stringify({ step: "", code: "config_invalid", message: versionMissing(name, number), attempts: 0 } satisfies Failure);
 }
 
 /** The reports in the column `progress` of a row of `instances`, the newest last. */

@@ -16,6 +16,7 @@ import { andStands, type StandingName } from "./standing.ts";
 export interface InstanceFilter extends PageRequest {
   status?: string | undefined;
   workflow?: string | undefined;
+  version?: number | undefined;
   subject?: string | undefined;
   correlation?: string | undefined;
   tag?: string | undefined;
@@ -65,7 +66,8 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
     return sql`
       SELECT ${INSTANCE_COLUMNS} FROM millrace_instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
         ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
-        ${andEquals(fragment("subject"), filter.subject)} ${andEquals(fragment("parent"), filter.parent)} ${andStands(filter.standing)}
+        ${andEquals(fragment("version"), filter.version)} ${andEquals(fragment("subject"), filter.subject)}
+        ${andEquals(fragment("parent"), filter.parent)} ${andStands(filter.standing)}
         AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
         AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
       ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`;
@@ -109,9 +111,9 @@ function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Prom
   );
 }
 
-function andMeant({ status, workflow, subject, correlation, tag, parent, standing, since = 0 }: InstanceFilter): Statement {
+function andMeant({ status, workflow, version, subject, correlation, tag, parent, standing, since = 0 }: InstanceFilter): Statement {
   return sql`${andEquals(fragment("parent"), parent)} ${andEquals(fragment("status"), status)} ${andEquals(fragment("workflow"), workflow)}
-    ${andEquals(fragment("subject"), subject)} ${andEquals(fragment("correlation_id"), correlation)}
+    ${andEquals(fragment("version"), version)} ${andEquals(fragment("subject"), subject)} ${andEquals(fragment("correlation_id"), correlation)}
     ${andTagged(tag)} ${andStands(standing)} AND accepted_at >= ${since}`;
 }
 
@@ -130,7 +132,8 @@ function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: s
             AND accepted_at >= ${filter.since ?? 0}) CROSS JOIN millrace_instances ON id = tagged
         WHERE tenant_id = ${by.tenantId}
           ${andEquals(fragment("status"), cause === undefined ? filter.status : "errored")} ${andEquals(fragment("cause"), cause)}
-          ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("subject"), filter.subject)}
+          ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("version"), filter.version)}
+          ${andEquals(fragment("subject"), filter.subject)}
           ${andEquals(fragment("correlation_id"), filter.correlation)} ${andEquals(fragment("parent"), filter.parent)}
           ${andStands(filter.standing)}
         ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`,
@@ -151,10 +154,10 @@ export function andTagged(tag: string | undefined): Statement {
  * True if a filter has no index, so that rows are scanned by time. The status `complete` needs no index, because usually most instances are
  * complete.
  */
-function isLookedFor({ correlation, cause, parent, standing, status, workflow, subject }: InstanceFilter): boolean {
+function isLookedFor({ correlation, cause, parent, standing, status, workflow, version, subject }: InstanceFilter): boolean {
   const fromAll =
     [correlation, cause, parent, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
-  return fromAll && (workflow !== undefined || subject !== undefined);
+  return fromAll && [workflow, version, subject].some((one) => one !== undefined);
 }
 
 async function endOfLook(

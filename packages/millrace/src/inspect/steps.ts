@@ -38,7 +38,7 @@ export const Step = z
       .nullable()
       .meta({
         description:
-          "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step.",
+          "Null for a step of the workflow code. For a step of the engine: the step of the code (`of`) and its purpose. `in_doubt`, `paused`: waits for an operator. `after_doubt`, `after_pause`: the attempt after that wait. `signal`, `answer`: waits for an event or an answer. `time_over`: the check at the timeout. `read_again`: repeats a read that was unavailable. `run`: a new attempt of the step. `version`: the deployed code lacks the version of the instance.",
       }),
     mode: z.enum(["platform", "lean"]).meta({ description: "`lean`: an inline step without a platform step, which is not billed." }),
     kept: z.boolean().meta({ description: "True for an inline step of an earlier run; this run keeps its output." }),

@@ -1,11 +1,13 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { queuesOf } from "../contract/queue.ts";
 import { sql } from "../contract/sql.ts";
+import { deployedVersions } from "../contract/workflow-versions.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
 import { type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { whereInstancesAre } from "./instances.ts";
 
 type AnyWorkflow = Catalog["workflows"][number];
 
@@ -18,6 +20,17 @@ export interface WorkflowState {
   /** The pause of the workflow or of its queue. */
   readonly pause: Pause | undefined;
   readonly counts: Readonly<Partial<Record<InstanceStatus, number>>>;
+  /** The versions that the deployed code has or that open instances run, the highest version first. */
+  readonly versions: readonly VersionState[];
+}
+
+/** A version of a workflow. */
+export interface VersionState {
+  readonly version: number;
+  /** True if the deployed code has a function of this version. */
+  readonly deployed: boolean;
+  /** The number of the tenant's instances of this version that have not ended, or that have failed. */
+  readonly open: number;
 }
 
 /** The workflows of the deployment by name, with the tenant's pauses and counts. */
@@ -25,12 +38,45 @@ export async function listWorkflows(env: EngineEnv, catalog: Catalog, by: Operat
   const workflows = catalog.workflows.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   const pauses = await pausesOf(env, by, [...workflows.flatMap(thingsOf)]);
   const counts = Map.groupBy(await countsOf(env, by), ({ workflow }) => workflow);
+  const opened = Map.groupBy(await openVersions(env, by), ({ workflow }) => workflow);
   return workflows.map((workflow) => {
     const [pause] = thingsOf(workflow).flatMap(([kind, name]) => pauses(kind, name) ?? []);
     const own: Partial<Record<InstanceStatus, number>> = {};
     for (const { status, count } of counts.get(workflow.name) ?? []) own[status] = (own[status] ?? 0) + count;
-    return { workflow, pause, counts: own };
+    return { workflow, pause, counts: own, versions: versionsOf(workflow, opened.get(workflow.name) ?? []) };
   });
+}
+
+interface Opened extends Record<string, unknown> {
+  readonly workflow: string;
+  readonly version: number;
+  readonly open: number;
+}
+
+function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): VersionState[] {
+  const deployed = deployedVersions(workflow);
+  const all = new Set([...deployed, ...opened.map(({ version }) => version)]);
+  return [...all]
+    .toSorted((one, other) => other - one)
+    .map((version) => ({
+      version,
+      deployed: deployed.includes(version),
+      open: opened.filter((one) => one.version === version).reduce((sum, { open }) => sum + open, 0),
+    }));
+}
+
+/** The tenant's open and failed instances, counted by workflow and version. Each index is read up to `COUNTED_INSTANCES` rows. */
+function openVersions(env: EngineEnv, { tenantId }: Operator): Promise<Opened[]> {
+  const open = (status: InstanceStatus) => sql`
+    SELECT * FROM (SELECT workflow, version FROM millrace_instances ${whereInstancesAre({ status })} AND tenant_id = ${tenantId}
+      ${GOING_ON.has(status) ? sql`AND status IN ${GOING_ON}` : sql``} LIMIT ${COUNTED_INSTANCES})`;
+  return query<Opened>(
+    env.DB,
+    sql`
+      SELECT workflow, version, count(*) AS open FROM (
+        ${open("running")} UNION ALL ${open("paused")} UNION ALL ${open("in_doubt")} UNION ALL ${open("errored")})
+      GROUP BY workflow, version`,
+  );
 }
 
 type Thing = readonly [PausedKind, string];

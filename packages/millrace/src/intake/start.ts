@@ -7,6 +7,7 @@ import { placed } from "../contract/location.ts";
 import { logLine } from "../contract/log-line.ts";
 import type { Params } from "../contract/params.ts";
 import { within } from "../contract/within.ts";
+import { currentVersion } from "../contract/workflow-versions.ts";
 import { REMEMBERED_DAYS, resultsKeptMs } from "../store/kept-days.ts";
 
 /** An instance to create on the platform, with fields of its row. */
@@ -16,6 +17,8 @@ export interface Startable {
   readonly envelope: Envelope;
   /** The fields of the instance's row as JSON, if already serialized. */
   readonly row?: string;
+  /** The version of the workflow to which the instance is bound; the present version for an instance that has not started. */
+  readonly version?: number | undefined;
   /** The action id of the undo that is created instead of the instance itself. */
   readonly undo?: string | null;
 }
@@ -103,8 +106,14 @@ export async function startInTurn(env: EngineEnv, instances: readonly Startable[
   return started;
 }
 
-function paramsOf({ id, envelope, undo, workflow }: Startable, occasion: Occasion): Params {
-  return { ...envelope, workflow, ...(occasion === "first" && { created_ms: Date.now() }), ...(undo && { undoes: id }) };
+function paramsOf({ id, envelope, undo, workflow, version = currentVersion(workflow) }: Startable, occasion: Occasion): Params {
+  return {
+    ...envelope,
+    workflow,
+    ...(version > 1 && { version }),
+    ...(occasion === "first" && { created_ms: Date.now() }),
+    ...(undo && { undoes: id }),
+  };
 }
 
 function chunks(instances: readonly Startable[]): Startable[][] {

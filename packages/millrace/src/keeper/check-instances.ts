@@ -10,6 +10,7 @@ import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { readBrokenOff } from "../contract/told-error.ts";
+import { hasVersion } from "../contract/workflow-versions.ts";
 import { packChildResult } from "../guard/result.ts";
 import { askPlatform, nudge, restartFrom } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
@@ -26,6 +27,7 @@ import { type End, finishInstance, markRunning, revive } from "../store/instance
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
 import { forgetResumed } from "../store/pauses.ts";
+import { tellAnew } from "../store/waits.ts";
 import { oldestWaiting } from "./backlog.ts";
 import { laneMs, turnsAmong } from "./lane-turns.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
@@ -34,6 +36,8 @@ import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 const ROWS = 200;
 /** Maximum time in milliseconds that an accepted command waits in a backlog. Afterwards the keeper starts the command without the queue. */
 const MAX_QUEUED_MS = 900_000;
+/** Maximum pause between the checks of an instance whose version the deployed code does not have, in milliseconds. */
+const VERSION_MS = 300_000;
 
 /**
  * The result of an instance's check.
@@ -43,6 +47,7 @@ const MAX_QUEUED_MS = 900_000;
  * - `settled`: the instance needs no further check
  * - `held`: the instance must not start, because its workflow or queue is paused
  * - `lives`: the row has an end status, but the run is in progress
+ * - `lacks version`: the deployed code does not have the version of the instance
  * - `restarted`: the platform ended the run because of an infrastructure error, and the keeper restarted the run
  */
 type Finding =
@@ -55,6 +60,7 @@ type Finding =
   | "held"
   | "running"
   | "lives"
+  | "lacks version"
   | "restarted"
   | Pick<End, "status" | "error" | "cause" | "result">;
 
@@ -108,8 +114,8 @@ async function look(
   const untold = await tellAgain(
     env,
     // A restart discards events sent to the earlier run. For an instance with an unapplied operator action, the operator action sends these
-    // events again.
-    rows.filter((row) => !row.promised).map((row) => row.id),
+    // events again. The platform would discard an event for a run that has ended or begins again.
+    found.flatMap(({ row, finding }) => (row.promised || finding === "restarted" || finding === "lacks version" ? [] : row.id)),
   );
   await atomically(env.DB, [
     noteLooked(
@@ -123,7 +129,9 @@ async function look(
               ? 0
               : finding === "in lane"
                 ? laneMs(row)
-                : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
+                : finding === "lacks version"
+                  ? Math.min(VERSION_MS, pauseMs(row, false))
+                  : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
         seen: line === "seen" || !(finding === "leave" || finding === "in lane" || finding === "held" || failed.has(row.id)),
         hibernates: finding === "asleep",
       })),
@@ -134,6 +142,7 @@ async function look(
     ...having("lives").map(revive),
     ...rows.filter(({ doubted }) => doubted).map(({ id }) => markInDoubt(id)),
     noteRestarted(having("restarted").map(({ id }) => id)),
+    tellAnew(having("restarted").map(({ id }) => id)),
     ...found.flatMap(({ row, finding }) => (typeof finding === "object" ? [finishInstance({ id: row.id, run: row.run, ...finding })] : [])),
   ]);
   for (const { row, finding } of found) {
@@ -150,7 +159,7 @@ async function look(
 }
 
 /** Findings after which the keeper changes nothing. */
-const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "held", "seen", "asleep", "settled"]);
+const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "held", "seen", "asleep", "settled", "lacks version"]);
 
 function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };
@@ -218,6 +227,8 @@ async function errored(row: Open, instance: WorkflowInstance | null, error: stri
   const at = readBrokenOff(said);
   const isItsOwn = error === null || at !== undefined || isInfrastructure(new Error(said));
   if (instance === null || isOver(row) || !isItsOwn) return failure(row, said);
+  // The replay ended because the deployed code lacks the version of the instance. A deployment with the version continues the instance.
+  if (!hasVersion(row.workflow, row.version)) return "lacks version";
   if (row.broken_off >= MOST_RESTARTS) {
     const tries = `The platform ended the run ${MOST_RESTARTS + 1} times with its own error, and no step failed.`;
     return failure(row, beginning(`${tries} Retry it when the platform works again. The last error: ${said}`, 1000));
@@ -264,9 +275,9 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
   const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
   const { failed } = await startInstances(
     env,
-    rows.flatMap(({ id, workflow, undo }) => {
+    rows.flatMap(({ id, workflow, undo, status, version }) => {
       const envelope = envelopes.get(id);
-      return envelope ? [{ id, workflow, undo, envelope }] : [];
+      return envelope ? [{ id, workflow, undo, envelope, version: UNSEEN.has(status) ? undefined : version }] : [];
     }),
     "again",
   );

@@ -17,6 +17,7 @@ export interface Open {
   status: InstanceStatus;
   queue: string | null;
   undo: string | null;
+  version: number;
   /** The instance whose step started this instance as a child; null for any other instance. */
   parent: string | null;
   run: number;
@@ -48,7 +49,7 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
   return query<Open>(
     env.DB,
     sql`
-      SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, parent, run, accepted_at, check_at,
+      SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, parent, version, run, accepted_at, check_at,
         ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms, ${timesBrokenOff} AS broken_off,
         EXISTS (SELECT 1 FROM millrace_actions WHERE applied_at IS NULL
           AND millrace_actions.instance_id = millrace_instances.id) AS promised,

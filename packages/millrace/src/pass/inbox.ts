@@ -43,6 +43,7 @@ export class Inbox {
     readonly run: WhichRun,
     readonly course: Course,
     createdAt: Date | undefined,
+    readonly version = 1,
   ) {
     this.#createdAt = createdAt;
     this.#isFirst = isFirstPass(instanceId, createdAt);
@@ -226,6 +227,7 @@ export class Inbox {
       token: this.#pass + attemptToken(),
       epoch: 1,
       saysItRuns: !this.#knownToRun,
+      version: this.version,
       begins: this.#isFirst && !this.#knownToRun && !this.#hasWaited,
       undoable,
       ...(start ? this.course.before(step.label, start) : { after: null, caught: null }),

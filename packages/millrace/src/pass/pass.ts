@@ -37,6 +37,8 @@ interface PassOf {
   /** The creation time of the instance; undefined for an instance that an earlier call may have created. */
   readonly createdAt: Date | undefined;
   readonly undoes: boolean;
+  /** The version of the workflow that the replay executes. */
+  readonly version: number;
 }
 
 /**
@@ -50,6 +52,7 @@ export class Pass {
   readonly instanceId: string;
   readonly envelope: Envelope;
   readonly undoes: boolean;
+  readonly version: number;
   readonly createdAt: Date | undefined;
   readonly beganAt = Date.now();
   readonly recorder: RecorderClient;
@@ -73,17 +76,18 @@ export class Pass {
   #taken = 0;
   #keeping: Promise<void> = Promise.resolve();
 
-  constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes }: PassOf) {
+  constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes, version }: PassOf) {
     this.env = env;
     this.workflow = workflow;
     this.queue = queue;
     this.instanceId = instanceId;
     this.envelope = envelope;
     this.undoes = undoes;
+    this.version = version;
     this.createdAt = createdAt;
     this.recorder = recorderOf(env, instanceId);
     this.run = new WhichRun(this.recorder, instanceId, undoes);
-    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt);
+    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, createdAt, version);
   }
 
   /**

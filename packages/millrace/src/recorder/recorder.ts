@@ -160,7 +160,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   async #write(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const { instanceId } = attempt.key;
-    const running = attempt.begins ? [markRunning(instanceId)] : this.#running(attempt);
+    const running = attempt.begins ? [markRunning(instanceId, attempt.version)] : this.#running(attempt);
     const statements = [
       recordOutcome(attempt, outcome),
       ...outcome.statements,
@@ -292,7 +292,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   #running(attempt: Attempt): RowStatement[] {
     const { instanceId } = attempt.key;
-    return attempt.saysItRuns ? [markRunning(instanceId), markAwake(instanceId)] : [];
+    return attempt.saysItRuns ? [markRunning(instanceId, attempt.version), markAwake(instanceId)] : [];
   }
 }
 

@@ -32,6 +32,8 @@ export interface Asker {
   instanceId: string;
   /** The name of the approval's step on the platform. */
   label: string;
+  /** The version of the workflow that the run executes. */
+  version: number;
 }
 
 export interface Question {
@@ -81,7 +83,7 @@ export async function askQuestion(asker: Asker, asked: Question): Promise<Standi
   const { question } = await namedBatch(env.DB, {
     asked: insertQuestion({ ...asked, id: approvalId(instanceId, label), instanceId, step: label, tenantId }),
     overdue: settleOverdue(asker, 0),
-    status: waitForAnswer(tenantId, instanceId),
+    status: waitForAnswer(tenantId, instanceId, asker.version),
     question: selectQuestion(asker),
   });
   return question[0] ? standing(question[0]) : HELD;

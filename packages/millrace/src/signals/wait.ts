@@ -22,6 +22,8 @@ export interface Waiter {
   readonly workflow: string;
   readonly instanceId: string;
   readonly envelope: Envelope;
+  /** The version of the workflow that the run executes. */
+  readonly version: number;
 }
 
 /** The end of a wait: the received event as the envelope's JSON, or a timeout. */
@@ -50,7 +52,7 @@ export async function registerWait(
   const { wait } = await namedBatch(run.env.DB, {
     asked: askForEvent({ instanceId, name: label, workflow: run.workflow, tenantId: tenant_id, type, subject, eventType, timeoutMs }),
     taken: takeEarly(instanceId, label),
-    status: waitForEvent(instanceId, label),
+    status: waitForEvent(instanceId, label, run.version),
     wait: selectWait(instanceId, label, timeoutMs),
   });
   return wait[0] ? standing(wait[0], timeoutMs) : HELD;

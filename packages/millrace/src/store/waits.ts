@@ -1,4 +1,4 @@
-import { now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
+import { among, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import { wasApplied } from "./actions.ts";
 import type { NewChild } from "./instances/children.ts";
 import { isPaused } from "./instances/paused.ts";
@@ -104,6 +104,10 @@ const NOTE_TOLD = `
   UPDATE millrace_waits SET told_at = ${now.fragment}
   FROM json_each(?1) t JOIN millrace_instances i ON i.id = t.value->>'instance_id'
   WHERE millrace_waits.instance_id = i.id AND millrace_waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
+/** Marks the events of restarted runs as not sent, because the platform has discarded the events that the earlier run had received. */
+export function tellAnew(instanceIds: readonly string[]): Statement {
+  return sql`UPDATE millrace_waits SET told_at = NULL WHERE instance_id IN ${among(instanceIds)} AND told_at IS NOT NULL`;
+}
 
 /** Closes a wait that has no event, if the wait's time limit has passed. The platform's timer may end too early by at most `skewMs`. */
 export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {

@@ -25,8 +25,8 @@ const MAX_QUESTION_CHARACTERS = 500;
 const MAX_DETAILS_BYTES = 16 * 1024;
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
-export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall): Asker {
-  return { env, tenantId: envelope.tenant_id, instanceId, label };
+export function askerAt({ env, envelope, instanceId, version }: Pass, { label }: StepCall): Asker {
+  return { env, tenantId: envelope.tenant_id, instanceId, label, version };
 }
 
 /** Validates a question to an operator. Errors: `invalid_payload`. */

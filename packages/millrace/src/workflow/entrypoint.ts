@@ -3,12 +3,19 @@ import { assertBound, type EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
 import { checkedHops } from "../contract/hops.ts";
+import { logLine } from "../contract/log-line.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { ownName } from "../contract/step-names.ts";
+import { tellBrokenOff } from "../contract/told-error.ts";
+import { versionMissing } from "../contract/workflow-versions.ts";
 import { asResult } from "../guard/result.ts";
 import { advise, betweenSteps } from "../pass/advice.ts";
 import { asWrongStatement } from "../pass/failure.ts";
 import { Pass } from "../pass/pass.ts";
+import { patiently } from "../pass/patiently.ts";
+import { query } from "../store/d1/retry.ts";
+import { lookForVersion } from "../store/instances/look.ts";
 import { Doing } from "./doing.ts";
 import { tellEnd } from "./end.ts";
 import { Platform } from "./platform.ts";
@@ -102,16 +109,34 @@ interface Given {
  * Executes one replay of the workflow's code, for a run or an undo. The method reads the message, executes the code and reports the end.
  */
 async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, deployment }: Given): Promise<unknown> {
-  const { envelope: message, createdAt, undoes } = openParams(event.payload);
+  const { envelope: message, createdAt, undoes, version } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
   const { name: workflow, on } = definition;
-  const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
+  const run = version === (definition.version ?? 1) ? definition.run : definition.previous?.[version];
+  if (run === undefined) return stopAtVersion({ env, steps }, { workflow, instanceId, version });
+  const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined, version });
   // The query starts before the payload is read, because the first step needs the result of the query.
   if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
-  return platform.brokenOff.orThrow(replay(definition, { pass, platform, deployment }));
+  return platform.brokenOff.orThrow(replay({ ...definition, run }, { pass, platform, deployment }));
+}
+
+/**
+ * Ends a replay before the first line of the workflow's code, because the deployed code does not have the version of the instance. The end
+ * records no failure. The keeper restarts the instance at this step when a deployment has the version.
+ */
+async function stopAtVersion(
+  { env, steps }: Pick<Given, "env" | "steps">,
+  { workflow, instanceId: id, version }: { workflow: string; instanceId: string; version: number },
+): Promise<never> {
+  const name = ownName("start", "version", 1);
+  const error = new Error(tellBrokenOff(versionMissing(workflow, version), { type: "do", name }));
+  await patiently(() => query(env.DB, lookForVersion(id, version)));
+  logLine("warn", { log: "version_missing", instance_id: id, workflow, version });
+  await steps.do(name, { retries: { limit: 0, delay: 0 } }, () => Promise.reject(error)).catch(() => undefined);
+  throw error;
 }
 
 interface Replay {

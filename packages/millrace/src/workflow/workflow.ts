@@ -7,6 +7,7 @@ import { type Envelope, isWorkflowName } from "../contract/envelope.ts";
 import { type CommandDefinition, type GivenAs, type MessageDefinition, ownCommand } from "../contract/message.ts";
 import { defineQueue } from "../contract/queue.ts";
 import { assertStepMode, type StepMode } from "../contract/step-mode.ts";
+import { noteVersions } from "../contract/workflow-versions.ts";
 import type { Stored } from "../guard/stored.ts";
 import { keepResultsFor, REMEMBERED_DAYS } from "../store/kept-days.ts";
 import type { Steps } from "./steps.ts";
@@ -41,6 +42,16 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   readonly name: string;
   /** The command or event that starts the workflow. */
   readonly on: MessageDefinition<Payload, Type, Given>;
+  /**
+   * The version of `run`: a whole number from 1, which is the default. Raise the version if an open instance could not continue with the
+   * new code, and keep the old function in `previous`. An instance is bound to a version at its start.
+   */
+  readonly version?: number;
+  /**
+   * The functions of earlier versions, such as `{ 1: oldRun }`. Instances that began with such a version replay, retry and undo with its
+   * function. An instance whose version is missing makes no step until a deployment has the version.
+   */
+  readonly previous?: Readonly<Record<number, (call: WorkflowCall<Payload>) => Promise<unknown>>>;
   /**
    * Returns the result of the run: plain data, at most 1 MiB. If JSON changes the result, the run stores the changed value with a note. The
    * run ends when every effect that the run started has an outcome, including effects that the code did not await. If one of these effects
@@ -95,7 +106,7 @@ export interface CallbackSender extends AnyWorkflow {
 
 /** A workflow that declares an `input`. The engine defines the workflow's command, with the workflow's name, on the default queue. */
 interface OwnCommand<Input, Name extends string, Result, Given = unknown>
-  extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run"> {
+  extends Omit<WorkflowDefinition<Input, Name, Result>, "on" | "name" | "run" | "previous"> {
   readonly name: Name;
   readonly on?: never;
   /** The schema of the command's payload. */
@@ -108,6 +119,7 @@ interface OwnCommand<Input, Name extends string, Result, Given = unknown>
   /** The tags of the instance, such as "customer:acme": at most 10. */
   readonly tags?: (input: Input) => readonly string[];
   readonly run: (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<Result>;
+  readonly previous?: Readonly<Record<number, (call: WorkflowCall<Input> & { readonly input: Input }) => Promise<unknown>>>;
 }
 
 /** A workflow with its command, for typed callers such as a step that sends the command. */
@@ -135,14 +147,28 @@ export function defineWorkflow(definition: AnyWorkflow | OwnCommand<unknown, str
   return declared("input" in definition && definition.on === undefined ? commanded(definition) : (definition as AnyWorkflow));
 }
 
-function commanded({ input, key, tags, run, ...rest }: OwnCommand<unknown, string, unknown>): CommandedWorkflow<unknown, string> {
+function commanded({ input, key, tags, run, previous, ...rest }: OwnCommand<unknown, string, unknown>): CommandedWorkflow<unknown, string> {
   const { name } = rest;
   assertDeclared(isSchema(input), `The input of "${name}" must be a zod 4 schema such as z.object({ … }).`);
   assertDeclared(key === undefined || typeof key === "function", `The key of "${name}" must be a function: input => string.`);
   assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that executes its steps.`);
   const command = ownCommand({ type: name, payload: input, key, tags, queue: defaultQueue });
-  return { ...rest, on: command, command, run: (call) => run({ ...call, input: call.payload }) };
+  const withInput = (code: typeof run) => (call: WorkflowCall<unknown>) => code({ ...call, input: call.payload });
+  const before = Object.entries(previous ?? {}).map(([version, code]) => [version, withInput(code)]);
+  return { ...rest, on: command, command, run: withInput(run), ...(previous && { previous: Object.fromEntries(before) }) };
 }
+
+function assertVersions({ name, version = 1, previous = {} }: AnyWorkflow): void {
+  assertDeclared(isWhole(version, [1, MAX_VERSION]), `The version of "${name}" must be a whole number from 1 to ${MAX_VERSION}.`);
+  for (const [number, run] of Object.entries(previous)) {
+    assertDeclared(
+      isWhole(Number(number), [1, version - 1]) && typeof run === "function",
+      `\`previous\` of "${name}" must have functions by their version, below version ${version}: { ${Math.max(1, version - 1)}: oldRun }.`,
+    );
+  }
+}
+
+const MAX_VERSION = 1_000_000;
 
 function declared(definition: AnyWorkflow): AnyWorkflow {
   const { name, on, run, deadline, breaker } = definition;
@@ -172,5 +198,7 @@ function declared(definition: AnyWorkflow): AnyWorkflow {
     assertDeclared(withinMs > 0 && withinMs <= DAY_MS, `The breaker of "${name}" must have \`within\`: a duration of at most 1 day.`);
   }
   assertStepMode(definition.steps, `The workflow "${definition.name}"`);
+  assertVersions(definition);
+  noteVersions(definition);
   return definition;
 }

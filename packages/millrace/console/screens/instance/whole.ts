@@ -110,6 +110,7 @@ const PARTS = {
   time_over: "timeout check",
   read_again: "read again",
   run: "new attempt",
+  version: "version not deployed",
 } as const;
 
 interface Kind {

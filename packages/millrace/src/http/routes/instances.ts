@@ -35,6 +35,7 @@ const list = createRoute({
           "Only running instances that are delayed (`due_at` in the future), retrying, sleeping or waiting, as far as a list has this. The field with that name has the details.",
       }),
       workflow: z.string().optional().meta({ description: KNOWN_NAMES }),
+      version: wholeNumber(1, 1_000_000).optional().meta({ type: "integer", description: "Instances of this version of their workflow." }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
       tag: z.string().optional().meta({ description: "Instances with this tag." }),

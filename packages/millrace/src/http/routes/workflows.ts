@@ -51,6 +51,17 @@ const WorkflowSchema = z
     counts: z.partialRecord(z.enum(INSTANCE_STATUSES), z.int()).meta({
       description: `Its instances by status, among the newest ${COUNTED_INSTANCES} instances of your tenant.`,
     }),
+    versions: z
+      .array(
+        z.object({
+          version: z.int(),
+          deployed: z.boolean().meta({ description: "False if the deployed code lacks it: its instances make no step until it is back." }),
+          open: z
+            .int()
+            .meta({ description: "Instances of your tenant that have not ended, or have failed. The old function can go at 0." }),
+        }),
+      )
+      .meta({ description: "Its versions, the highest first." }),
   })
   .meta({ id: "WorkflowState" });
 
@@ -166,12 +177,13 @@ export function workflows(catalog: Catalog) {
       const states = await listWorkflows(env, catalog, caller);
       return json(
         {
-          items: states.map(({ workflow: { name, breaker }, pause, counts }) => ({
+          items: states.map(({ workflow: { name, breaker }, pause, counts, versions }) => ({
             name,
             state: pause ? ("paused" as const) : ("active" as const),
             paused: pausedView(pause),
             breaker: breaker ? { failures: breaker.failures, within_seconds: durationMs(breaker.within) / 1000 } : null,
             counts,
+            versions: [...versions],
           })),
         },
         200,

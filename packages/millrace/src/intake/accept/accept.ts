@@ -16,11 +16,13 @@ export interface Acceptance extends NewInstance {
 }
 
 /** Returns the instance of a message. Equal messages always get the same instance id. */
-export function acceptance({ name: workflow, deadline }: Performer, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
+export function acceptance(performer: Performer, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
+  const { name: workflow, deadline, version = 1 } = performer;
   const envelope = unmarked(message);
   const accepted = {
     id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,
+    version,
     envelope,
     fingerprint: payloadFingerprint(envelope),
     queue,

@@ -5,6 +5,8 @@ import { signed } from "../../contract/ids.ts";
 interface Provable {
   readonly id: string;
   readonly fingerprint: string;
+  /** The version of the workflow that the row has. A consumer of another deployment then reads and updates the row before the start. */
+  readonly version: number;
   readonly envelope: { readonly created_at: string };
 }
 
@@ -27,8 +29,8 @@ export function hasWaited({ created_at }: Provable["envelope"]): boolean {
 /**
  * A signature that only the engine's acceptance can create. The signature proves that a row for this message and this payload is committed.
  */
-export function prove(secret: string, { id, fingerprint, envelope }: Provable): string {
-  return signed(secret, "accepted", id, fingerprint, envelope.created_at);
+export function prove(secret: string, { id, fingerprint, version, envelope }: Provable): string {
+  return signed(secret, "accepted", id, fingerprint, String(version), envelope.created_at);
 }
 
 /** True when a delivery needs no database query, because this is the first delivery of a message whose row was committed moments ago. */

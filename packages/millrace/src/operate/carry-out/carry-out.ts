@@ -55,6 +55,7 @@ interface OpenAction {
   queue: string | null;
   envelope: string;
   undo: string | null;
+  version: number;
 }
 
 /**
@@ -103,7 +104,7 @@ function selectOpen(which: Statement): Statement {
     SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step,
       a.detail->>'run' AS begun_run,
       a.detail->>'undone' AS undone, a.detail->>'stopped' AS stopped, a.restarted_at AS begun_at,
-      i.run, i.status, i.workflow, i.queue, i.envelope, i.undo
+      i.run, i.status, i.workflow, i.queue, i.envelope, i.undo, i.version
     FROM millrace_actions a CROSS JOIN millrace_instances i ON i.id = a.instance_id
     WHERE a.applied_at IS NULL AND ${which}`;
 }
@@ -326,12 +327,12 @@ async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, 
  * Returns the platform's handle of the instance or of its undo. An instance that the platform has removed is created again, and its replay
  * reads the recorded effects from the inbox.
  */
-async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
+async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo, status, version }: OpenAction): Promise<PlatformAnswer> {
   const answer = await reached(env, { workflow, instance_id, undo });
   if (answer.status === "unknown") {
     const { failed } = await startInstances(
       env,
-      [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope, undo }],
+      [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope, undo, version: UNSEEN.has(status) ? undefined : version }],
       "again",
     );
     for (const why of failed.values()) throw new MillraceError("unavailable", why);

@@ -38,5 +38,5 @@ export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string
 function leavesRecord(step: StepRecord): boolean {
   const part = ownStep(step)?.part;
   if (step.type === "waitForEvent") return part === "signal" || part === "answer";
-  return step.type === "do" && !step.reads && step.attempts.length > 0 && part !== "read_again";
+  return step.type === "do" && !step.reads && step.attempts.length > 0 && part !== "read_again" && part !== "version";
 }

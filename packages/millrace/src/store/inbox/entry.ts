@@ -80,6 +80,8 @@ export interface Attempt {
   epoch: number;
   /** True for a replay's first write, and for a replay's first write after a wait. Such a write also marks the instance as running. */
   saysItRuns: boolean;
+  /** The version of the workflow that the replay executes; absent for the present version of the row. */
+  version?: number;
   /** True for the first write of an instance. The write requires that the instance's row shows no started step. */
   begins?: boolean;
   /** The start time of an inline attempt. */

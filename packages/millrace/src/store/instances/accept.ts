@@ -12,6 +12,8 @@ import { ENDED, type InstanceStatus, UNSEEN } from "./status.ts";
 /** A new instance, in the form in which the acceptance of its command stores it. */
 export interface NewInstance extends Identity {
   readonly workflow: string;
+  /** The version of the workflow. Until the start, each deployment that handles the instance's message replaces the version. */
+  readonly version: number;
   readonly envelope: Envelope;
   /** The queue of the command; null if the instance is started without a queue. */
   readonly queue: string | null;
@@ -39,7 +41,7 @@ const ROWS = fragment(`value->>'id', value->>'$.envelope.tenant_id', value->>'wo
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(value->>'mustEndBy', ${now.fragment} + coalesce(value->>'delaySeconds', 0) * 1000 + (value->>'deadlineMs')),
-    iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed')`);
+    iif(value->>'$.envelope.callback_url' IS NULL, NULL, 'owed'), value->>'version'`);
 
 /** True while the workflow or queue of the row is paused. */
 const IS_HELD = fragment(`${pauseOf("1").fragment} IS NOT NULL AS held`);
@@ -53,7 +55,7 @@ const PAUSE_OF_GIVEN = pauseOf("1", {
 
 const COLUMNS =
   fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
-      must_end_by, callback, status, deliveries, accepted_at, updated_at, check_at`);
+      must_end_by, callback, version, status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
  * Commits commands before their messages are sent, and counts the first delivery of each command. If the condition `provided` is false, no
@@ -99,6 +101,7 @@ export function takeIn(rows: string): Statement {
     ON CONFLICT (id) DO UPDATE SET
       deliveries = millrace_instances.deliveries + 1,
       updated_at = iif(millrace_instances.status IN ${ENDED}, millrace_instances.updated_at, excluded.updated_at),
+      version = iif(millrace_instances.status IN ${UNSEEN}, excluded.version, millrace_instances.version),
       status = CASE WHEN millrace_instances.status = 'dead' THEN excluded.status
         WHEN millrace_instances.status = 'accepted' AND coalesce(millrace_instances.due_at, 0) <= ${now} + ${CLOCKS_APART_MS}
           THEN excluded.status
@@ -150,7 +153,7 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
  * replayed message.
  */
 export function acceptAgain(
-  { id, workflow, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,
+  { id, workflow, version, envelope, fingerprint, queue, mustEndBy, deadlineMs }: NewInstance,
   before: string | null,
   actionId: string,
 ): Statement {
@@ -158,16 +161,16 @@ export function acceptAgain(
   return sql`
     INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
       fingerprint,
-      envelope, queue, must_end_by, callback, status, accepted_at, updated_at, check_at)
+      envelope, queue, must_end_by, callback, version, status, accepted_at, updated_at, check_at)
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
       ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${marked}, ${queue},
       coalesce(${mustEndBy ?? null}, ${now} + ${deadlineMs ?? null}), ${envelope.callback_url === undefined ? null : "owed"},
-      'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+      ${version}, 'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
     ON CONFLICT (id) DO UPDATE SET
       status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
       envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
-      must_end_by = excluded.must_end_by, callback = excluded.callback, check_at = excluded.check_at
+      must_end_by = excluded.must_end_by, callback = excluded.callback, version = excluded.version, check_at = excluded.check_at
     WHERE millrace_instances.status = 'dead' AND millrace_instances.fingerprint IN (excluded.fingerprint, ${before})`;
 }
 

@@ -8,6 +8,7 @@ import { AWAKE, UNDER_WAY } from "./status.ts";
 /** A child: an instance that the step of another instance starts and awaits. */
 export interface NewChild extends Identity {
   readonly workflow: string;
+  readonly version: number;
   readonly envelope: Envelope;
   readonly queue: string;
   /** The deadline of the child's workflow as a duration from the acceptance. */
@@ -20,19 +21,19 @@ export interface NewChild extends Identity {
 }
 
 /** Accepts a child, in the write that records the parent's step. The child's deadline is at most the deadline of its parent. */
-export function insertChild({ id, workflow, envelope, fingerprint, queue, deadlineMs, parent, step }: NewChild): RowStatement {
-  return { text: INSERT_CHILD, row: { id, workflow, envelope, fingerprint, queue, deadlineMs, parent, step } };
+export function insertChild({ id, workflow, version, envelope, fingerprint, queue, deadlineMs, parent, step }: NewChild): RowStatement {
+  return { text: INSERT_CHILD, row: { id, workflow, version, envelope, fingerprint, queue, deadlineMs, parent, step } };
 }
 
 const INSERT_CHILD = `
   WITH given AS MATERIALIZED (SELECT value->>'id' AS id, value FROM json_each(?1))
   INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
-    fingerprint, envelope, queue, must_end_by, status, accepted_at, updated_at, check_at, parent, parent_step)
+    fingerprint, envelope, queue, must_end_by, status, accepted_at, updated_at, check_at, parent, parent_step, version)
   SELECT given.id, value->>'$.envelope.tenant_id', value->>'workflow', value->>'$.envelope.message_type',
     value->>'$.envelope.idempotency_key', value->>'$.envelope.correlation_id', value->>'$.envelope.causation_id',
     value->>'$.envelope.subject', value->>'fingerprint', value->'envelope', value->>'queue',
     coalesce(min(${now.fragment} + (value->>'deadlineMs'), p.must_end_by), ${now.fragment} + (value->>'deadlineMs'), p.must_end_by),
-    'accepted', ${now.fragment}, ${now.fragment}, ${now.fragment} + ${KEEPER_PATIENCE_MS}, value->>'parent', value->>'step'
+    'accepted', ${now.fragment}, ${now.fragment}, ${now.fragment} + ${KEEPER_PATIENCE_MS}, value->>'parent', value->>'step', value->>'version'
   FROM given LEFT JOIN millrace_instances p ON p.id = value->>'parent' WHERE NOT ${isPruned(fragment("given.id")).text}
   ON CONFLICT (id) DO NOTHING`;
 

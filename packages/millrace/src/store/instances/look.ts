@@ -92,6 +92,14 @@ export function lookSoon(id: string): Statement {
     WHERE id = ${id} AND status IN ${UNDER_WAY} AND check_at > ${now} + ${MINUTE_MS}`;
 }
 
+/** Makes the keeper check an instance soon that makes no step because the deployed code lacks the instance's version. */
+export function lookForVersion(id: string, version: number): Statement {
+  return sql`
+    UPDATE millrace_instances SET status = iif(status IN ${UNSEEN}, 'running', status), version = ${version},
+      seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE id = ${id} AND status IN ${UNDER_WAY}`;
+}
+
 const MINUTE_MS = 60_000;
 
 /** The count of restarts of an instance's present run by the keeper after infrastructure errors of the platform. */

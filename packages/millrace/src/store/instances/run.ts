@@ -10,14 +10,15 @@ import { hasToTakeBack } from "./undoable.ts";
 /**
  * Marks an instance as running. An instance in doubt remains in doubt, because only an operator resolves an unknown outcome. An instance
  * that was marked dead because its message was exhausted becomes running. After a wait has ended, the keeper checks the instance soon.
+ * `version`: the version of the workflow that the run executes.
  */
-export function markRunning(id: string): RowStatement {
-  return { text: MARK_RUNNING, row: { id } };
+export function markRunning(id: string, version?: number): RowStatement {
+  return { text: MARK_RUNNING, row: { id, version } };
 }
 
 const MARK_RUNNING = `
-  UPDATE millrace_instances SET status = 'running', updated_at = ${now.fragment}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
+  UPDATE millrace_instances SET status = 'running', version = coalesce(r.value->>'version', version), updated_at = ${now.fragment}
+  FROM json_each(?1) r WHERE millrace_instances.id = r.value->>'id' AND status IN ${UNSEEN.fragment}`;
 
 /**
  * Marks an instance as running if it was waiting, dead or failed, or if an operator skipped its message during its start. This is a

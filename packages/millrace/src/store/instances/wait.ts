@@ -8,9 +8,9 @@ import { GOING_ON, WORKING } from "./status.ts";
 /**
  * Marks the instance as waiting, unless its wait already has an event or has timed out. The statement must follow the insert of the wait.
  */
-export function waitForEvent(instanceId: string, label: string): Statement {
+export function waitForEvent(instanceId: string, label: string, version: number): Statement {
   return sql`
-    UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'waiting', version = ${version}, updated_at = ${now}
     WHERE id = ${instanceId} AND status IN ${WORKING}
       AND EXISTS (SELECT 1 FROM millrace_waits
         WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
@@ -26,9 +26,9 @@ const MARK_WAITING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${WORKING.fragment}`;
 
 /** Marks the instance as waiting while one of its approvals is pending. The statement must follow the insert of the approval. */
-export function waitForAnswer(tenantId: string, instanceId: string): Statement {
+export function waitForAnswer(tenantId: string, instanceId: string, version: number): Statement {
   return sql`
-    UPDATE millrace_instances SET status = 'waiting', updated_at = ${now}
+    UPDATE millrace_instances SET status = 'waiting', version = ${version}, updated_at = ${now}
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${WORKING} AND ${UNANSWERED}`;
 }
 

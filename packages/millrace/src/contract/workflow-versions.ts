@@ -1,0 +1,34 @@
+/** The fields of a workflow's definition that concern its versions. */
+interface Versioned {
+  readonly name: string;
+  readonly version?: number;
+  readonly previous?: Readonly<Record<number, unknown>>;
+}
+
+const declared = new Map<string, Versioned>();
+
+/** Registers the versions of a workflow, for functions that know only the name of the workflow. The definition calls this function. */
+export function noteVersions(workflow: Versioned): void {
+  declared.set(workflow.name, workflow);
+}
+
+/** The version that a new instance of the workflow runs. */
+export function currentVersion(workflow: string): number {
+  return declared.get(workflow)?.version ?? 1;
+}
+
+/** True if this deployment has the function of this version of the workflow. */
+export function hasVersion(workflow: string, version: number): boolean {
+  const definition = declared.get(workflow);
+  return definition === undefined || deployedVersions(definition).includes(version);
+}
+
+/** The versions of a workflow that this deployment has, the present version first. */
+export function deployedVersions({ version = 1, previous = {} }: Versioned): number[] {
+  return [version, ...Object.keys(previous).map(Number).reverse()];
+}
+
+/** Says that this deployment lacks a version of a workflow, and what an operator can do. */
+export function versionMissing(workflow: string, version: number): string {
+  return `The instance runs version ${version} of "${workflow}", which the deployed code does not have, so no step starts. Deploy code with this version (\`previous: { ${version}: … }\`): the instance then continues by itself.`;
+}
