@@ -58,6 +58,7 @@ describe("GET /v1/instances/{id}", () => {
     expect(body).toEqual({
       id,
       workflow: "research-keyword",
+      version: 1,
       status: "errored",
       message_type: "research.requested",
       idempotency_key: id,

@@ -25,6 +25,7 @@ it("the list of workflows and the list of queues show a pause, its actor and rea
     paused: { queue: null, ...pause },
     breaker: null,
     counts: { waiting: 1 },
+    versions: [expect.objectContaining({ version: 1, deployed: true })],
   });
   expect(await stateOf(caller, "plan-cycle")).toMatchObject({ state: "paused", paused: { queue: "sm-commands", ...pause } });
   expect(await stateOf(other, "sync-contacts")).toMatchObject({ state: "active", paused: null, counts: {} });

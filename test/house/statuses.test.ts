@@ -117,6 +117,7 @@ const TRIALS: Record<string, Trial> = {
   markResolved: { statements: [wait.markResolved(ID)] },
   resumeResolved: { statements: [wait.resumeResolved(ID)] },
   noteLooked: { statements: [look.noteLooked([{ id: ID, check_at: 1, pauseMs: 1, seen: true, hibernates: true }])] },
+  lookForVersion: { statements: [look.lookForVersion(ID, 1)] },
   watchAgain: { statements: [look.watchAgain([ID])] },
   lookAfterAnswer: { statements: [look.lookAfterAnswer(TENANT, ID)] },
   lookAfterEvents: { statements: [look.lookAfterEvents([SIGNAL])] },

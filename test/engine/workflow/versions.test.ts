@@ -1,8 +1,10 @@
 import { instances } from "millrace/operate";
 import { afterEach, describe, expect, it } from "vitest";
+import { listWorkflows } from "../../../packages/millrace/src/inspect/workflows.ts";
 import { deployed, type LabCall, labs } from "../../probe/lab.ts";
 import { mode } from "../../probe/mode.ts";
 import { replaysUnderWay, resetEngines, resetPrefixes } from "../../probe/strikes.ts";
+import { app } from "../../probe/worker.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, rows, statusOf, until } from "../harness.ts";
 import { platformOf, platformReaches, runLab } from "../lab.ts";
 import { ended, retry, undo } from "../operate/operating.ts";
@@ -58,7 +60,7 @@ async function waitingRun(code: (name: string) => Code) {
 async function redeploy(name: string): Promise<void> {
   resetEngines(name, WORDS["a deployment"] as () => Error, () => "lives");
   await until(
-    async () => (await keeperRound(), replaysUnderWay(name).size),
+    () => keeperRound().then(() => replaysUnderWay(name).size),
     (count) => count === 1,
     20_000,
   );
@@ -77,6 +79,10 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
     expect(await stepsOf(old.id)).toEqual(["before 1", "after 1"]);
     expect(await stepsOf(young.id)).toEqual(["before 2", "after 2"]);
     expect([await versionOf(old.id), await versionOf(young.id)]).toEqual([1, 2]);
+    const listed = async (version: number) =>
+      (await instances.list(probeEnv, operator, { workflow: "lab", version, limit: 5 })).items.map(({ id }) => id);
+    expect(await listed(2)).toContain(young.id);
+    expect(await listed(2)).not.toContain(old.id);
   });
 
   it("an instance whose version a rollback removed makes no step, says why, and goes on when the version is back", async () => {
@@ -88,7 +94,7 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
     // A dead engine is replaced, and its new replay finds the version missing. A living engine ends errored, and the keeper finds it missing.
     resetEngines(name, WORDS["a deployment"] as () => Error, () => (steps === "lean" ? "dies" : "lives"));
     await until(
-      async () => (await keeperRound(), platformOf(id)),
+      () => keeperRound().then(() => platformOf(id)),
       ({ status }) => status === "errored",
       20_000,
     );
@@ -101,7 +107,11 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
       error: { code: "config_invalid", message: expect.stringContaining('version 2 of "lab"') },
     });
 
+    const versions = async () => (await listWorkflows(probeEnv, app, operator)).find(({ workflow }) => workflow.name === "lab")?.versions;
+    expect(await versions()).toContainEqual({ version: 2, deployed: false, open: expect.any(Number) });
+
     deploy(3, { 2: codeOf(2, name) });
+    expect(await versions()).toContainEqual({ version: 2, deployed: true, open: expect.any(Number) });
     expect(await afterRounds([id], SOON)).toEqual(["complete"]);
     expect(await stepsOf(id)).toEqual(["before 2", "after 2"]);
     expect((await instances.get(probeEnv, operator, id)).error).toBeNull();
@@ -125,7 +135,7 @@ it("a retry, a restart and an undo after a deployment run the function of the in
   const log: string[] = [];
   let broken = true;
   const old: Code = async ({ step }) => {
-    await step.commit("first", () => ({}), { undo: () => (log.push("undone"), {}) });
+    await step.commit("first", () => ({}), { undo: () => ({ emit: log.push("undone") > 0 ? [] : [] }) });
     await step.commit("second", () => (broken ? Promise.reject(new Error("broken")) : {}), { retries: { limit: 0, delay: 10 } });
     log.push("old");
   };

@@ -4,10 +4,9 @@ import { sql } from "../contract/sql.ts";
 import { deployedVersions } from "../contract/workflow-versions.ts";
 import type { Operator } from "../store/actions.ts";
 import { query } from "../store/d1/retry.ts";
-import { GOING_ON, type InstanceStatus } from "../store/instances/status.ts";
+import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED, RUNS_NO_MORE } from "../store/instances/status.ts";
 import { type Pause, type PausedKind, pauseId, selectPauses } from "../store/pauses.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { whereInstancesAre } from "./instances.ts";
 
 type AnyWorkflow = Catalog["workflows"][number];
 
@@ -29,7 +28,7 @@ export interface VersionState {
   readonly version: number;
   /** True if the deployed code has a function of this version. */
   readonly deployed: boolean;
-  /** The number of the tenant's instances of this version that have not ended, or that have failed. */
+  /** The number of the tenant's instances of this version that can still run: open instances, and those that an operator can retry. */
   readonly open: number;
 }
 
@@ -65,16 +64,18 @@ function versionsOf(workflow: AnyWorkflow, opened: readonly Opened[]): VersionSt
     }));
 }
 
-/** The tenant's open and failed instances, counted by workflow and version. Each index is read up to `COUNTED_INSTANCES` rows. */
+/** The tenant's open and retryable instances, counted by workflow and version. Each index is read up to `COUNTED_INSTANCES` rows. */
 function openVersions(env: EngineEnv, { tenantId }: Operator): Promise<Opened[]> {
-  const open = (status: InstanceStatus) => sql`
-    SELECT * FROM (SELECT workflow, version FROM millrace_instances ${whereInstancesAre({ status })} AND tenant_id = ${tenantId}
-      ${GOING_ON.has(status) ? sql`AND status IN ${GOING_ON}` : sql``} LIMIT ${COUNTED_INSTANCES})`;
   return query<Opened>(
     env.DB,
     sql`
       SELECT workflow, version, count(*) AS open FROM (
-        ${open("running")} UNION ALL ${open("paused")} UNION ALL ${open("in_doubt")} UNION ALL ${open("errored")})
+        SELECT * FROM (SELECT workflow, version FROM millrace_instances INDEXED BY millrace_instances_to_check
+          WHERE seen IN (0, 1) AND check_at IS NOT NULL AND tenant_id = ${tenantId} AND status IN ${GOING_ON} LIMIT ${COUNTED_INSTANCES})
+        UNION ALL
+        SELECT * FROM (SELECT workflow, version FROM millrace_instances INDEXED BY millrace_instances_stopped
+          WHERE ${IS_INDEXED_AS_STOPPED} AND tenant_id = ${tenantId} AND status NOT IN ${RUNS_NO_MORE}
+          LIMIT ${COUNTED_INSTANCES}))
       GROUP BY workflow, version`,
   );
 }

@@ -58,7 +58,7 @@ const WorkflowSchema = z
           deployed: z.boolean().meta({ description: "False if the deployed code lacks it: its instances make no step until it is back." }),
           open: z
             .int()
-            .meta({ description: "Instances of your tenant that have not ended, or have failed. The old function can go at 0." }),
+            .meta({ description: "Instances of your tenant that run, or that an operator can retry. At 0 the old function can go." }),
         }),
       )
       .meta({ description: "Its versions, the highest first." }),
