@@ -7,6 +7,7 @@ export const COMMANDS = {
   dev: "run the Worker on this machine: database, console, checks at each save",
   migrate: "apply the migrations, here or with --remote",
   doctor: "check bindings, migrations, secrets, queues and limits, here or with --remote",
+  check: "compare the code with the open instances of a deployment",
   deploy: "provision, migrate and deploy the Worker",
   token: "make, list and revoke tokens; link signs a browser in to the console",
   cost: "show the cost of each workflow",

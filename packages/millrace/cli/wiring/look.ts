@@ -1,6 +1,5 @@
 // A separate process that loads the sources and returns their definitions, so that side effects of the sources stay in that process.
 import { once } from "node:events";
-import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
 import {
   type DeclaredConsumer,
@@ -11,21 +10,9 @@ import {
   type Look,
   placeIn,
 } from "./known.ts";
+import "./platform.ts";
 // zod is loaded in advance, because most sources import it.
 import "zod";
-
-/** Substitutes for the platform's modules, which are sufficient to load the sources. */
-const PLATFORM = `class Base {}
-  export { Base as DurableObject, Base as RpcTarget, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
-  export class NonRetryableError extends Error {}
-  export const env = {}, exports = {}, waitUntil = () => undefined;`;
-
-registerHooks({
-  resolve: (name, context, next) =>
-    name.startsWith("cloudflare:")
-      ? { url: `data:text/javascript,${encodeURIComponent(PLATFORM)}`, format: "module", shortCircuit: true }
-      : next(name, context),
-});
 
 type Exports = Record<string, unknown>;
 

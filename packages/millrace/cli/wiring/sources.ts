@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { join, posix, relative } from "node:path";
+import { basename, join, posix, relative } from "node:path";
 import { builtConsole } from "../local/console.ts";
-import { sourceDoors } from "../local/doors.ts";
+import { besideOf, sourceDoors } from "../local/doors.ts";
 import { shown } from "../local/wrangler.ts";
 import { mainOf, type Project } from "../project.ts";
 import type { Config } from "./config.ts";
@@ -62,13 +62,15 @@ export interface Place {
   readonly loader: Loader;
   /** If true, the text of an error that the sources throw is omitted. The text may contain a secret, and the output is stored or sent. */
   readonly isPublic?: boolean;
+  /** If true, the bundle also exports the function that replays recorded runs. */
+  readonly walks?: boolean;
 }
 
 /**
  * Bundles the sources without packages, and loads them in another process to read their definitions. Returns the Worker's bundle, which is
  * a snapshot of the sources.
  */
-export async function look({ project, folder, loader, isPublic }: Place, config: Config): Promise<Seen> {
+export async function look({ project, folder, loader, isPublic, walks = false }: Place, config: Config): Promise<Seen> {
   const { root } = project;
   const unbuilt = await builtConsole().then(() => undefined, messageOf);
   if (unbuilt !== undefined) return { mistake: unbuilt, inputs: [] };
@@ -77,7 +79,8 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
     return { mistake: `"main" in ${shown(project.config)} names ${main}, which does not exist.`, inputs: [] };
   const sources = sourcesIn(root, posix.dirname(main));
   const defining = sources.filter(({ text }) => /\bdefine(Command|Event|Workflow|Consumer)\(/.test(text));
-  const all = `export * as worker from "./${main}";
+  const all = `${walks ? `export { walkRecord } from ${JSON.stringify(WALK)};` : ""}
+    export * as worker from "./${main}";
     ${defining.map(({ file }, at) => `import * as m${at} from "./${file}";`).join("\n")}
     export const modules = [${defining.map(({ file }, at) => `["${file}", m${at}]`).join(", ")}];`;
   const built = await bundler(project)
@@ -114,6 +117,9 @@ export async function look({ project, folder, loader, isPublic }: Place, config:
   const error = isCut ? `they throw a ${said.thrown}${place}. To see its text, run: npx millrace dev` : `${said.error}${place}`;
   return { mistake: `The sources cannot be loaded: ${error}`, inputs };
 }
+
+/** The function that replays recorded runs. The engine bundles it with the sources, so that both use the same classes of errors. */
+const WALK = besideOf(join(import.meta.dirname, "../../src/workflow", basename(import.meta.filename)), "walk");
 
 /** How esbuild loads files that a Worker imports as text or bytes: wrangler's rules, and `.md`. */
 const LOADERS = { ".md": "text", ".txt": "text", ".html": "text", ".sql": "text", ".bin": "binary" };

@@ -136,6 +136,33 @@ async function partOf(
   return { steps: [...steps.values()], truncated: events > most };
 }
 
+/** A step that the platform has stored, with its output or its error. */
+export interface StoredStep extends Pick<StepRecord, "type" | "name" | "state"> {
+  readonly output: unknown;
+  readonly error: string | null;
+}
+
+/** The platform's steps of a run with their outputs, oldest first. */
+export async function storedSteps(env: EngineEnv, workflow: string, id: string): Promise<StoredStep[]> {
+  const steps = new Map<string, StepRecord>();
+  const outputs = new Map<string, unknown>();
+  for await (const event of pastEvents(env, workflow, id, [...WANTED, "step_completed"])) {
+    if (event.type === "step_completed") outputs.set(event.stepName, event.output);
+    else foldEvent(steps, event as StepEvent);
+  }
+  return [...steps].map(([key, { type, name, state, attempts }]) => {
+    // Between its completion and the event, a step has no output yet.
+    const isDone = type !== "do" || outputs.has(key) || state !== "complete";
+    return {
+      type,
+      name,
+      state: isDone ? state : "running",
+      output: outputs.get(key) ?? null,
+      error: attempts.at(-1)?.error?.message ?? null,
+    };
+  });
+}
+
 /**
  * The platform's names of the steps that a pause or stop held. The platform shows them as complete, but the code of these steps did not
  * run.

@@ -103,12 +103,17 @@ interface Given {
   readonly env: EngineEnv;
   readonly event: Readonly<WorkflowEvent<Params>>;
   readonly steps: WorkflowStep;
+  /** Wraps the steps of the replay, for a check of recorded runs. */
+  readonly watch?: (taking: Taking, pass: Pass) => Taking;
 }
 
 /**
  * Executes one replay of the workflow's code, for a run or an undo. The method reads the message, executes the code and reports the end.
  */
-async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, deployment }: Given): Promise<unknown> {
+export async function passThrough<Payload>(
+  definition: WorkflowDefinition<Payload>,
+  { env, event, steps, deployment, watch = (taking) => taking }: Given,
+): Promise<unknown> {
   const { envelope: message, createdAt, undoes, version } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
@@ -120,7 +125,7 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   if (definition.steps === "lean") void pass.inbox.proveFirst();
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
-  return platform.brokenOff.orThrow(replay({ ...definition, run }, { pass, platform, deployment }));
+  return platform.brokenOff.orThrow(replay({ ...definition, run }, { pass, platform, deployment, watch }));
 }
 
 /**
@@ -143,9 +148,10 @@ interface Replay {
   readonly pass: Pass;
   readonly platform: Platform;
   readonly deployment: Deployment;
+  readonly watch: (taking: Taking, pass: Pass) => Taking;
 }
 
-async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, platform, deployment }: Replay): Promise<unknown> {
+async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, platform, deployment, watch }: Replay): Promise<unknown> {
   const { env, envelope, instanceId } = pass;
   try {
     assertOwn(definition, envelope);
@@ -160,7 +166,7 @@ async function replay<Payload>(definition: WorkflowDefinition<Payload>, { pass, 
         }),
       ).finally(() => pass.catchUp());
     if (pass.undoes) return await takeAllBack(pass, platform, code);
-    return await performAll(pass, platform, code(new Doing(pass, platform, deployment.signalled)));
+    return await performAll(pass, platform, code(watch(new Doing(pass, platform, deployment.signalled), pass)));
   } catch (thrown) {
     // Only the flag proves that the platform ended the replay, because the app may throw an error with the same message.
     if (platform.brokenOff.isSo) throw thrown;

@@ -35,6 +35,13 @@ export function selectEntries(instanceId: string): Statement {
     FROM millrace_inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
+/** Selects all entries of an instance with outputs of at most `most` characters; the newest generation of each key comes last. */
+export function selectWhole(instanceId: string, most: number): Statement {
+  return sql`
+    SELECT ${SEEN}, updated_at, class, iif(length(output) <= ${most}, output, NULL) AS output, length(output) > ${most} AS left_out
+    FROM millrace_inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
+}
+
 /** Selects the output of one inbox entry. */
 export function selectOutput(key: EntryKey): Statement {
   return sql`SELECT output FROM millrace_inbox WHERE ${isEntry(key)}`;

@@ -1,0 +1,114 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import type { RunRecord } from "../src/inspect/record.ts";
+import type { Walked } from "../src/workflow/walk.ts";
+import type { Instance } from "./api-client.ts";
+import { askedEngine } from "./asked-engine.ts";
+import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
+import { besideOf } from "./local/doors.ts";
+import { type AskedApi, askedApi } from "./operate/api.ts";
+import { readOptions } from "./options.ts";
+import { findProject, sourcesOf } from "./project.ts";
+import { counted, oneLine, paint, say } from "./terminal.ts";
+import { configOf, readConfig } from "./wiring/config.ts";
+import { Loader } from "./wiring/loader.ts";
+import { look } from "./wiring/sources.ts";
+
+const USAGE = `Usage: npx millrace check --against URL [--token TOKEN] [--workflow NAME] [--limit N] [--reveal] [--env NAME] [--config FILE] [--json]
+Replays the open instances of a deployment with the code of this folder, and says which would break. No step is executed.
+--limit is the maximum number of instances, 200 by default. --reveal reads sensitive values, for which the token needs the scope "reveal".
+The exit code is 1 if an instance would break.`;
+
+const PAGE = 200;
+/** Requests at the same time. */
+const AT_ONCE = 10;
+/** The statuses of instances that continue with the deployed code. */
+const OPEN = ["accepted", "queued", "running", "waiting", "paused", "in_doubt"] as const;
+
+async function check({ args, stop }: Call): Promise<number> {
+  const { values: options } = readOptions(USAGE, {
+    args,
+    options: {
+      ...{ against: { type: "string" }, token: { type: "string" }, workflow: { type: "string" }, limit: { type: "string" } },
+      ...{ env: { type: "string" }, config: { type: "string" }, reveal: { type: "boolean" }, json: { type: "boolean" } },
+    },
+  });
+  if (options.against === undefined) throw new Misuse(`--against needs the address of a deployment. ${USAGE.split("\n")[0]}`);
+  const most = Number(options.limit ?? PAGE);
+  if (!Number.isInteger(most) || most < 1) throw new Misuse("--limit must be a whole number from 1.");
+  const project = findProject({ config: options.config, env: options.env });
+  const folder = join(project.stateFolder, "check/look");
+  const config = configOf(readConfig(project.config), project.env) ?? {};
+  const seen = await look({ project, folder, loader: new Loader(sourcesOf(project)), walks: true }, config);
+  if ("mistake" in seen) throw new Refusal(seen.mistake);
+  const api = askedApi(askedEngine(options.against, options.token), stop);
+  const open = await openInstances(api, options.workflow, most);
+  const records = await recordsOf(api, open, options.reveal ?? false);
+  const { walked, outside } = await walk(join(folder, "look.js"), records);
+  const broken = walked.filter(({ findings }) => findings.some(({ breaks }) => breaks));
+  if (options.json) say(JSON.stringify({ checked: walked.length, broken: broken.length, calls_outside_steps: outside, instances: walked }));
+  else tell(walked, broken.length, outside);
+  return broken.length === 0 ? 0 : 1;
+}
+
+async function openInstances(api: AskedApi, workflow: string | undefined, most: number): Promise<Instance[]> {
+  const found: Instance[] = [];
+  for (const status of OPEN) {
+    for (let cursor: string | null = ""; cursor !== null && found.length < most; ) {
+      const limit = String(Math.min(PAGE, most - found.length));
+      const query = new URLSearchParams({ status, limit, ...(workflow !== undefined && { workflow }), ...(cursor && { cursor }) });
+      const page: { items: Instance[]; next_cursor: string | null } = await api.get(`/v1/instances?${query}`);
+      found.push(...page.items);
+      cursor = page.next_cursor;
+    }
+  }
+  // An undo replays the record too, but takes other steps.
+  return found.filter(({ undo }) => undo === null);
+}
+
+async function recordsOf(api: AskedApi, open: readonly Instance[], reveal: boolean): Promise<RunRecord[]> {
+  const rest = open.map(({ id }) => id);
+  const records: RunRecord[] = [];
+  const read = async () => {
+    for (let id = rest.shift(); id !== undefined; id = rest.shift())
+      records.push(await api.get<RunRecord>(`/v1/instances/${id}/record${reveal ? "?reveal=true" : ""}`));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, read));
+  return records;
+}
+
+async function walk(bundle: string, records: readonly RunRecord[]): Promise<{ walked: Walked[]; outside: string[] }> {
+  if (records.length === 0) return { walked: [], outside: [] };
+  const child = fork(besideOf(import.meta.filename, "wiring/walk"), [], {
+    execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  let wrote = "";
+  child.stderr?.on("data", (chunk) => {
+    wrote += chunk;
+  });
+  child.send({ bundle, records });
+  let said: { walked: Walked[]; outside: string[] } | undefined;
+  child.on("message", (message) => {
+    said = message as typeof said;
+  });
+  await once(child, "close");
+  if (said === undefined) throw new Refusal(`The process that replays the instances ended: ${oneLine(wrote).slice(0, 500)}`);
+  return said;
+}
+
+function tell(walked: readonly Walked[], broken: number, outside: readonly string[]): void {
+  for (const { id, workflow, version, findings } of walked) {
+    for (const { step, says, breaks } of findings) {
+      const at = step === "" ? "" : ` “${oneLine(step)}”:`;
+      say(`${breaks ? paint("red", "✗") : paint("yellow", "?")} ${workflow} ${id} (version ${version})${at} ${oneLine(says)}`);
+    }
+  }
+  for (const call of outside) say(`${paint("yellow", "!")} The code calls ${call} outside a step: each replay repeats the call.`);
+  const unknown = walked.filter(({ findings }) => findings.length > 0).length - broken;
+  const beside = unknown > 0 ? `, ${counted(unknown, "instance")} could not be checked to the end` : "";
+  say(`${counted(walked.length, "open instance")} checked: ${broken === 0 ? "none" : broken} would break${beside}.`);
+}
+
+await runCommand(check);

@@ -1,0 +1,41 @@
+// A separate process that replays recorded runs with the code of the sources. The sources reach no network.
+import { once } from "node:events";
+import { scheduler } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import "./platform.ts";
+import type { RunRecord } from "../../src/inspect/record.ts";
+import type { walkRecord as walk } from "../../src/workflow/walk.ts";
+import type { AnyWorkflow, Deployment } from "../../src/workflow/workflow.ts";
+
+interface Catalog extends Deployment {
+  readonly workflows: readonly AnyWorkflow[];
+}
+
+/** Replays at the same time. */
+const AT_ONCE = 20;
+
+const [asked] = (await once(process, "message")) as [{ bundle: string; records: RunRecord[] }];
+const outside = new Set<string>();
+Object.assign(globalThis, {
+  scheduler: { wait: (ms: number) => scheduler.wait(ms) },
+  fetch: async () => {
+    outside.add("fetch");
+    return new Promise(() => undefined);
+  },
+});
+const { worker, walkRecord } = (await import(pathToFileURL(asked.bundle).href)) as {
+  worker: Record<string, unknown>;
+  walkRecord: typeof walk;
+};
+const classes = Object.values(worker).filter((one) => typeof one === "function" && "catalog" in one) as { catalog?: Catalog }[];
+const catalog = classes.find((one) => one.catalog !== undefined)?.catalog;
+const walked: unknown[] = [];
+const rest = [...asked.records];
+const walkOn = async () => {
+  for (let record = rest.shift(); record !== undefined; record = rest.shift()) {
+    const definition = catalog?.workflows.find(({ name }) => name === record?.workflow);
+    walked.push(await walkRecord(definition, catalog ?? { signalled: new Set() }, record));
+  }
+};
+await Promise.all(Array.from({ length: AT_ONCE }, walkOn));
+process.send?.({ walked, outside: [...outside] }, () => process.exit());

@@ -1,0 +1,271 @@
+import type { WorkflowStep } from "cloudflare:workers";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { codeOf, messageOf } from "../contract/errors.ts";
+import type { Params } from "../contract/params.ts";
+import { labelOf } from "../contract/step-names.ts";
+import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
+import { NAMING_MS } from "../pass/course.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import { passThrough } from "./entrypoint.ts";
+import type { Taking } from "./taking.ts";
+import type { AnyWorkflow, Deployment } from "./workflow.ts";
+
+/** A difference between the code and the record of a run. `breaks` is false if the record lacks what the walk would need. */
+export interface Finding {
+  readonly code: string;
+  readonly step: string;
+  readonly says: string;
+  readonly breaks: boolean;
+}
+
+/** The result of a walk: the differences, and the step at which the record ends. */
+export interface Walked {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version: number;
+  readonly findings: readonly Finding[];
+  /** The first step without a record; null if the code has ended. */
+  readonly until: string | null;
+}
+
+/** What the code declares of a step that it calls. */
+interface Called {
+  readonly class: string;
+  readonly hasUndo: boolean;
+  readonly event?: { readonly type: string; readonly subject: string };
+}
+
+/**
+ * Replays a recorded run with the given code. The replay is the engine's own: each step gets its recorded outcome, and no step without one
+ * begins. The walk ends when the code waits for such steps only.
+ */
+export async function walkRecord(definition: AnyWorkflow | undefined, deployment: Deployment, record: RunRecord): Promise<Walked> {
+  const { id, workflow, version } = record;
+  const findings: Finding[] = [];
+  const find = (code: string, step: string, says: string, breaks = true) => void findings.push({ code, step, says, breaks });
+  const walked = (until: string | null) => ({ id, workflow, version, findings, until });
+  if (definition === undefined) {
+    find("workflow_gone", "", `The code has no workflow "${workflow}".`);
+    return walked(null);
+  }
+  if (version !== (definition.version ?? 1) && definition.previous?.[version] === undefined) {
+    find("version_gone", "", `The code has no version ${version} of "${workflow}": keep its function in \`previous\`.`);
+    return walked(null);
+  }
+  if (record.is_redacted) {
+    find("redacted", "", "Sensitive values are hidden: pass --reveal, with a token that has the scope `reveal`.", false);
+    return walked(null);
+  }
+  const called = new Map<string, Called>();
+  const walk = new Recorded(record, (step, says) => find("unknown", step, says, false));
+  let pass: Pass | undefined;
+  const watch = (taking: Taking, of: Pass) => {
+    pass = of;
+    return watched(taking, called);
+  };
+  const event = { payload: record.envelope as Params, instanceId: id, timestamp: new Date(), workflowName: workflow };
+  const given = { env: walk.env, event: { ...event, payload: { ...event.payload, version } }, steps: walk.steps, deployment, watch };
+  const replay = passThrough(definition, given).then(
+    () => ({}),
+    (error: unknown) => ({ error }),
+  );
+  const end = await Promise.race([replay, walk.untilQuiet(() => pass?.course.missed() !== undefined)]);
+  const { step = "", ...failure } = walk.failure ?? {};
+  if (end && "error" in end) find(failure.code ?? codeOf(end.error) ?? "failed", step, failure.message ?? messageOf(end.error));
+  const missed = pass?.course.missed();
+  const isGone = (label: string) => (end === undefined ? label === missed : pass?.course.hasBegun(label) === false);
+  for (const one of differences(record, called, isGone)) find(one.code, one.step, one.says);
+  return walked(end === undefined ? walk.beyond : null);
+}
+
+/** The differences between recorded steps and the steps that the code has called. */
+function differences(
+  { entries, waits, steps }: RunRecord,
+  called: ReadonlyMap<string, Called>,
+  isGone: (label: string) => boolean,
+): Omit<Finding, "breaks">[] {
+  const newest = new Map(entries.filter(({ position }) => position >= 0).map((entry) => [labelOf(entry.step, entry.item), entry]));
+  return [
+    ...[...newest].flatMap(([step, entry]) => differencesOf(step, entry, called.get(step), isGone(step))),
+    ...waits.flatMap(({ name: step, type, subject }) => {
+      const code = called.get(step);
+      // After a retry, a wait may lie behind steps that the platform executes again.
+      if (code === undefined && !steps.some(({ name }) => name === step)) return [];
+      if (code === undefined)
+        return [{ code: "wait_gone", step, says: `The run waits for "${type}" at this step, and the code does not call it.` }];
+      const { event } = code;
+      if (event?.type === type && event.subject === subject) return [];
+      const now = event ? `"${event.type}" about "${event.subject}"` : "no event";
+      return [{ code: "event_changed", step, says: `The run waits for "${type}" about "${subject}", the code for ${now}.` }];
+    }),
+  ];
+}
+
+function differencesOf(step: string, entry: RecordedEntry, code: Called | undefined, isGone: boolean): Omit<Finding, "breaks">[] {
+  const { class: recorded, state, undoable } = entry;
+  if (state === "failed" || state === "superseded") return [];
+  if (code === undefined)
+    return !isGone
+      ? []
+      : [{ code: "step_gone", step, says: `The run has recorded this ${recorded} step, and the code no longer calls it.` }];
+  const isKind = (one: string) => (one === "commit" || one === "read" ? one : "effect");
+  if (isKind(code.class) !== isKind(recorded))
+    return [{ code: "kind_changed", step, says: `The run has recorded a ${recorded}, and the code has a ${code.class}.` }];
+  const isOpen = state !== "done";
+  return [
+    ...(isOpen && code.class !== recorded
+      ? [{ code: "class_changed", step, says: `The class changed from ${recorded} to ${code.class} beside a claim: it becomes in_doubt.` }]
+      : []),
+    ...(undoable === 1 && !code.hasUndo
+      ? [
+          {
+            code: "undo_gone",
+            step,
+            says: "The effect had an undo when it ran, and the code has none: an undo of the instance would stop.",
+          },
+        ]
+      : []),
+  ];
+}
+
+function watched(taking: Taking, called: Map<string, Called>): Taking {
+  const note = ({ label }: StepCall, one: Called) => void called.set(label, one);
+  return {
+    read: (step, policy, read) => {
+      note(step, { class: "read", hasUndo: false });
+      return taking.read(step, policy, read);
+    },
+    effect: (step, request) => {
+      note(step, { class: request.definition.effect, hasUndo: step.undoable === true });
+      return taking.effect(step, request);
+    },
+    commit: (step, request) => {
+      note(step, { class: "commit", hasUndo: step.undoable === true });
+      return taking.commit(step, request);
+    },
+    sleep: (step, duration) => {
+      note(step, { class: "sleep", hasUndo: false });
+      return taking.sleep(step, duration);
+    },
+    waitFor: (step, request, open) => {
+      note(step, { class: "wait", hasUndo: false, event: { type: request.event.type, subject: request.subject } });
+      return taking.waitFor(step, request, open);
+    },
+    approve: (step, request) => {
+      note(step, { class: "approval", hasUndo: false });
+      return taking.approve(step, request);
+    },
+  };
+}
+
+const QUIET_MS = 150;
+
+/** A platform and a recorder that know only the record of a run. A call beyond the record never returns. */
+class Recorded {
+  readonly #record: RunRecord;
+  readonly #unknown: (step: string, says: string) => void;
+  #lastCall = Date.now();
+  #beyond: string | null = null;
+  failure: Partial<Record<"code" | "step" | "message", string>> | undefined;
+
+  constructor(record: RunRecord, unknown: (step: string, says: string) => void) {
+    this.#record = record;
+    this.#unknown = unknown;
+  }
+
+  get beyond(): string | null {
+    return this.#beyond;
+  }
+
+  /** Waits until the code makes no call any more. While a recorded step is missing, the code gets the engine's time to call the step. */
+  async untilQuiet(misses: () => boolean): Promise<undefined> {
+    const quietMs = () => (this.#beyond === null || misses() ? NAMING_MS + QUIET_MS : QUIET_MS);
+    while (Date.now() - this.#lastCall < quietMs()) await scheduler.wait(20);
+    return undefined;
+  }
+
+  #end(label: string): Promise<never> {
+    this.#lastCall = Date.now();
+    this.#beyond ??= label;
+    return new Promise(() => undefined);
+  }
+
+  get steps(): WorkflowStep {
+    const stored = new Map(this.#record.steps.map((step) => [step.name, step]));
+    const find = (name: string) => {
+      this.#lastCall = Date.now();
+      return stored.get(name);
+    };
+    return {
+      do: async (name: string, _config: object, body: (call: object) => Promise<unknown>) => {
+        const step = find(name);
+        const isRecorded = this.#record.entries.some((one) => labelOf(one.step, one.item) === name && one.state === "done");
+        if (step?.state === "complete" && !isLeftOut(step.output)) return step.output;
+        if (step?.state === "errored") throw new Error(step.error ?? "The step failed.");
+        // The attempt finds the outcome in the inbox, and does nothing else.
+        if (isRecorded) return body({ attempt: 2 });
+        if (step && isLeftOut(step.output)) this.#unknown(name, "The output of this step is too large to be read.");
+        return this.#end(name);
+      },
+      sleep: (name: string) => (find(name)?.state === "complete" ? Promise.resolve() : this.#end(name)),
+      waitForEvent: async (name: string, { type }: { type: string }) => {
+        const step = find(name);
+        if (step?.state === "timed_out") throw new Error(`Execution timed out after waiting for ${name}`);
+        if (step?.state !== "complete") return this.#end(name);
+        return { payload: this.#record.events[type] ?? {}, timestamp: new Date(), type };
+      },
+    } as unknown as WorkflowStep;
+  }
+
+  get env(): EngineEnv {
+    const { entries, left, lost, run } = this.#record;
+    const standing = { run, status: "running", undo: null };
+    const known: Record<string, (...args: never[]) => unknown> = {
+      begin: () => false,
+      history: () => ({ entries: entries.map((entry) => ({ ...entry, small: null })), left, lost }),
+      output: ({ step, item, generation }: { step: string; item: string; generation: number }) => {
+        const entry = entries.find((one) => one.step === step && one.item === item && one.generation === generation);
+        if (!entry?.left_out) return entry?.output ?? null;
+        this.#unknown(labelOf(step, item), "The output of this step is too large to be read.");
+        return this.#end(labelOf(step, item));
+      },
+      standing: () => standing,
+      keepCaught: () => standing,
+      remember: () => undefined,
+      report: () => undefined,
+      finish: ({ error }: { error: string | null }) => {
+        if (error !== null) this.failure = JSON.parse(error);
+      },
+      claim: ({ key }: { key: { step: string; item: string } }) => this.#end(labelOf(key.step, key.item)),
+      record: ({ key }: { key: { step: string; item: string } }) => this.#end(labelOf(key.step, key.item)),
+    };
+    const never = () => this.#end(this.#beyond ?? "");
+    const recorder = new Proxy(
+      {},
+      {
+        get:
+          (_, name) =>
+          async (...args: never[]) =>
+            (known[String(name)] ?? never)(...args),
+      },
+    );
+    const payload = async () => {
+      this.#unknown("", "A large payload or output is stored by reference, and is not read.");
+      return never();
+    };
+    const bound = new Proxy({}, { get: () => never });
+    const own = { RECORDER: { idFromName: (name: string) => name, get: () => recorder }, PAYLOADS: { get: payload, put: payload } };
+    return new Proxy(own, {
+      get: (bindings, name) =>
+        bindings[name as keyof typeof bindings] ?? (/^[A-Z_]+$/.test(String(name)) && name in OBJECTS ? bound : undefined),
+    }) as unknown as EngineEnv;
+  }
+}
+
+/** Bindings that the walk may ask for and that do not answer. */
+const OBJECTS = { DB: true, KEEPER: true };
+
+function isLeftOut(output: unknown): boolean {
+  return typeof output === "object" && output !== null && "left_out" in output;
+}

@@ -1,0 +1,61 @@
+import { execFile } from "node:child_process";
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { ROOT } from "../../packages/millrace/cli/local/wrangler.ts";
+import { caller, shop } from "../console/stage.ts";
+import { until } from "../until.ts";
+import { emptyFolder } from "./folder.ts";
+
+const SHOP = join(ROOT, "test/console/shop");
+
+/** A folder with the sources of the shop, in which each text is replaced. */
+function shopWith(changes: Readonly<Record<string, string>>): string {
+  const folder = emptyFolder();
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  cpSync(join(SHOP, "wrangler.jsonc"), join(folder, "wrangler.jsonc"));
+  let text = readFileSync(join(SHOP, "worker.ts"), "utf8");
+  for (const [was, now] of Object.entries(changes)) {
+    expect(text).toContain(was);
+    text = text.replaceAll(was, now);
+  }
+  writeFileSync(join(folder, "worker.ts"), text);
+  return folder;
+}
+
+it("check replays the open instances of a deployment with the code of the folder, and exits with 1 if one would break", async () => {
+  const place = await shop();
+  const { ask, token, url } = await caller(place);
+  const payload = { order: "o-1", change: 1, lost: true };
+  const { instance_id: id } = await ask<{ instance_id: string }>("POST", "/v1/commands", { type: "order.change", payload });
+  const shown = () => ask<{ status: string; version: number }>("GET", `/v1/instances/${id}`);
+  expect(await until(shown, ({ status }) => status === "in_doubt")).toMatchObject({ version: 1 });
+
+  const check = (folder: string, ...more: string[]) =>
+    new Promise<{ code: number | null; out: string }>((resolve) => {
+      const env = { ...process.env, MILLRACE_TOKEN: token, NO_COLOR: "1" };
+      const args = [join(ROOT, "packages/millrace/cli/launch.js"), "check", "--against", url, ...more];
+      const child = execFile(process.execPath, args, { cwd: folder, env }, (_, out, err) =>
+        resolve({ code: child.exitCode, out: `${out}${err}` }),
+      );
+    });
+
+  expect(await check(shopWith({}))).toEqual({ code: 0, out: "1 open instance checked: none would break.\n" });
+  const renamed = await check(shopWith({ '"tell the warehouse"': '"tell the depot"' }));
+  expect(renamed).toEqual({
+    code: 1,
+    out: expect.stringContaining(`✗ change-order ${id} (version 1) “tell the warehouse”: The run has recorded this natural step`),
+  });
+  const keyed = shopWith({ 'effect: "once"': 'effect: "keyed"' });
+  const { code, out } = await check(keyed, "--json", "--workflow", "change-order", "--limit", "5");
+  expect([code, JSON.parse(out)]).toMatchObject([
+    1,
+    {
+      checked: 1,
+      broken: 1,
+      instances: [{ id, workflow: "change-order", version: 1, findings: [{ code: "class_changed", step: "write to the customer" }] }],
+    },
+  ]);
+  const versioned = shopWith({ "  on: OrderChange,\n  async run(": "  on: OrderChange,\n  version: 2,\n  previous: {},\n  async run(" });
+  expect((await check(versioned)).out).toContain("keep its function in `previous`");
+}, 120_000);

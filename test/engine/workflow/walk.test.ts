@@ -1,0 +1,124 @@
+import { defineStep } from "millrace";
+import { describe, expect, it } from "vitest";
+import { recordOf } from "../../../packages/millrace/src/inspect/record.ts";
+import { REVEALED } from "../../../packages/millrace/src/inspect/redaction.ts";
+import { type Walked, walkRecord } from "../../../packages/millrace/src/workflow/walk.ts";
+import { type LabCall, lab } from "../../probe/lab.ts";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { mode } from "../../probe/mode.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, fresh, operator, probeEnv, rows, statusOf, until } from "../harness.ts";
+import { runLab } from "../lab.ts";
+import { openWaits, say } from "../signals/waiting.ts";
+
+type Code = (call: LabCall) => Promise<unknown>;
+
+const made: string[] = [];
+const put = (name: string) =>
+  defineStep({ effect: "keyed", run: async () => void made.push(name), undo: { effect: "natural", run: async () => undefined } });
+
+/** The code of a run that has recorded two effects, a read and an event, and that waits for its second event. */
+const old =
+  (name: string): Code =>
+  async ({ step }) => {
+    const price = await step.read("price", async () => 7);
+    await step.effect("charge", put(name), price);
+    const [left] = await Promise.all([step.commit("left", () => ({ output: "l" })), step.commit("right", () => ({ output: "r" }))]);
+    await step.sleep("rest", 20);
+    const { value } = await step.waitFor("paid", ProbeSignal, { subject: `${name}/paid`, timeout: "1 hour" });
+    await step.commit("note", () => ({ output: `${left} ${value}` }));
+    await step.waitFor("shipped", ProbeSignal, { subject: `${name}/shipped`, timeout: "1 hour" });
+    await step.commit("end", () => ({}));
+  };
+
+async function waiting() {
+  const name = fresh("walk");
+  const { instanceId: id } = await runLab(old(name), { name });
+  await openWaits(id, 1);
+  await deliver("probe-events", [say(`${name}/paid`, "yes")]);
+  await until(
+    () => rows("SELECT 1 FROM millrace_waits WHERE instance_id = ?1 AND name = 'shipped'", id),
+    (found) => found.length === 1,
+  );
+  await until(
+    () => statusOf(id),
+    (status) => status === "waiting",
+  );
+  return { id, name };
+}
+
+async function walk(id: string, run: Code, more: object = {}): Promise<Walked> {
+  const record = await recordOf(probeEnv, operator, id, REVEALED);
+  const before = made.length;
+  const walked = await walkRecord({ ...lab, ...more, run }, app, JSON.parse(JSON.stringify(record)));
+  // The walk executes no step.
+  expect(made.length).toBe(before);
+  return walked;
+}
+
+const codes = ({ findings }: Walked) => findings.map(({ code, step }) => `${code} ${step}`);
+
+describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
+  it("the code of an open instance fits its record, also with new steps after the record's end", async () => {
+    mode.steps = steps;
+    const { id, name } = await waiting();
+    expect(await walk(id, old(name))).toMatchObject({ findings: [], until: "shipped · signal" });
+    const longer: Code = async (call) => {
+      await old(name)(call);
+      await call.step.effect("thank", put(name), 1);
+    };
+    expect(await walk(id, longer)).toMatchObject({ findings: [], until: "shipped · signal" });
+    mode.steps = "platform";
+  });
+
+  it("a walk names the step that the changed code lacks, and each changed class, undo, event and version", async () => {
+    mode.steps = steps;
+    const { id, name } = await waiting();
+    const begin = async ({ step }: LabCall) => step.effect("charge", put(name), await step.read("price", async () => 8));
+    const without: Code = async ({ step }) => {
+      await step.read("price", async () => 7);
+      await step.commit("left", () => ({}));
+      await step.commit("right", () => ({}));
+    };
+    expect(codes(await walk(id, without))).toContain("step_gone charge");
+    const other: Code = async (call) => {
+      await begin(call);
+      await call.step.commit("before all", () => ({}));
+    };
+    expect((await walk(id, other)).findings).toContainEqual(expect.objectContaining({ breaks: true }));
+    const plain = defineStep({ effect: "keyed", run: async () => undefined });
+    const noUndo: Code = async (call) => {
+      await call.step.effect("charge", plain, await call.step.read("price", async () => 7));
+      await new Promise(() => undefined);
+    };
+    expect(codes(await walk(id, noUndo))).toContain("undo_gone charge");
+    const commits: Code = async ({ step }) => {
+      await step.read("price", async () => 7);
+      await step.commit("charge", () => ({}));
+    };
+    expect(codes(await walk(id, commits))).toContain("kind_changed charge");
+    const ends: Code = async (call) => {
+      await begin(call);
+    };
+    expect(codes(await walk(id, ends))).toEqual(expect.arrayContaining(["step_gone left", "step_gone right", "wait_gone shipped"]));
+    const twice: Code = async (call) => {
+      await begin(call);
+      await begin(call);
+    };
+    expect(codes(await walk(id, twice)).join()).toContain("nondeterministic_steps");
+    const elsewhere: Code = async (call) => {
+      const step = new Proxy(call.step, {
+        get: (steps, key) =>
+          key === "waitFor"
+            ? (label: string, event: typeof ProbeSignal, options: { subject: string }) =>
+                steps.waitFor(label as "a", event, label === "shipped" ? { ...options, subject: "other" } : options)
+            : (steps as unknown as Record<string | symbol, (...given: unknown[]) => unknown>)[key]?.bind(steps),
+      });
+      await old(name)({ ...call, step });
+    };
+    expect(codes(await walk(id, elsewhere))).toEqual(["event_changed shipped"]);
+    expect(codes(await walk(id, old(name), { version: 2 }))).toEqual(["version_gone "]);
+    expect(codes(await walk(id, without, { version: 2, previous: { 1: old(name) } }))).toEqual([]);
+    mode.steps = "platform";
+  });
+});
