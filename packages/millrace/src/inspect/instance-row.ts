@@ -33,7 +33,6 @@ export const Instance = z
   .object({
     id: z.string(),
     workflow: z.string(),
-    version: z.int().meta({ description: "The version of the workflow that it runs. A higher number of the workflow does not change it." }),
     status: z.enum(INSTANCE_STATUSES),
     message_type: z.string(),
     idempotency_key: z.string(),
@@ -99,6 +98,7 @@ export const Instance = z
     progress: StepProgress.nullable().meta({
       description: "The last progress that a step of this run reported; null without a report.",
     }),
+    version: z.int().meta({ description: "The version of the workflow that it runs. A higher number of the workflow does not change it." }),
     run: z.int().meta({ description: "The number of the current run. The first run has the number 1, and each retry or undo adds 1." }),
     undo: z.enum(["open", "done"]).nullable().meta({
       description:

@@ -95,6 +95,7 @@ function differences(
       if (code === undefined)
         return [{ code: "wait_gone", step, says: `The run waits for "${type}" at this step, and the code does not call it.` }];
       const { event } = code;
+      if (code.class === "child") return [];
       if (event?.type === type && event.subject === subject) return [];
       const now = event ? `"${event.type}" about "${event.subject}"` : "no event";
       return [{ code: "event_changed", step, says: `The run waits for "${type}" about "${subject}", the code for ${now}.` }];
@@ -151,6 +152,14 @@ function watched(taking: Taking, called: Map<string, Called>): Taking {
     waitFor: (step, request, open) => {
       note(step, { class: "wait", hasUndo: false, event: { type: request.event.type, subject: request.subject } });
       return taking.waitFor(step, request, open);
+    },
+    start: (step, request) => {
+      note(step, { class: "commit", hasUndo: true });
+      return taking.start(step, request);
+    },
+    child: (step, record, request) => {
+      note(step, { class: "child", hasUndo: false });
+      return taking.child(step, record, request);
     },
     approve: (step, request) => {
       note(step, { class: "approval", hasUndo: false });
