@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { recordOf } from "../../../packages/millrace/src/inspect/record.ts";
 import { REVEALED } from "../../../packages/millrace/src/inspect/redaction.ts";
 import { type Walked, walkRecord } from "../../../packages/millrace/src/workflow/walk.ts";
+import { greetCustomer } from "../../docs/examples/versions.ts";
 import { type LabCall, lab } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { mode } from "../../probe/mode.ts";
@@ -121,4 +122,13 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
     expect(codes(await walk(id, without, { version: 2, previous: { 1: old(name) } }))).toEqual([]);
     mode.steps = "platform";
   });
+});
+
+it("the example of docs/deploying.md runs an instance of version 1 with its first function", async () => {
+  const { id } = await waiting();
+  const record = await recordOf(probeEnv, operator, id, REVEALED);
+  const envelope = { ...(record.envelope as object), message_type: "greet-customer", payload_inline: { email: "ada@example.com" } };
+  const accepted = { ...record, workflow: "greet-customer", envelope, entries: [], waits: [], events: {}, steps: [] };
+  const from = async (version: number) => (await walkRecord(greetCustomer, app, { ...accepted, version })).until;
+  expect([await from(1), await from(2)]).toEqual(["greet", "welcome"]);
 });
