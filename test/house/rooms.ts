@@ -107,6 +107,7 @@ export const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/observe",
   ],
   "engine/testing": [...CORE, "engine/keeper", "engine/observe", "engine/recorder", "engine/intake", "engine/topology", "engine/workflow"],
+  "engine/check": ["engine/contract", "engine/inspect", "engine/pass", "engine/workflow"],
   // The app uses the engine's entry points, as an npm user would.
   messages: ["engine"],
   // The business systems of the chains: one folder each, with its objects. A system shared by several is listed before them.
@@ -153,7 +154,10 @@ export const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
 };
 
 /** Folders that may import only the types of other folders. */
-export const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { cli: ["engine", "engine/http"], console: ["engine/http"] };
+export const MAY_IMPORT_TYPES: Record<string, readonly string[]> = {
+  cli: ["engine", "engine/http", "engine/check"],
+  console: ["engine/http"],
+};
 
 /** Restricted entry points, with the folders that may use them. */
 export const DOOR_FOR: Record<string, readonly string[]> = { "millrace/http": ["api", "console"], "millrace/testing": [] };

@@ -60,7 +60,7 @@ async function bundle(): Promise<void> {
     entryPoints: [
       ...doors.map((door) => door.default.replace(/^\.\/dist\/(.*)\.js$/, "$1.ts")),
       ...usedByCommands(),
-      "src/workflow/walk.ts",
+      "src/check/walk.ts",
     ],
     ...{ absWorkingDir: PACKAGE, outdir: join(DIST, "src"), outbase: "src", chunkNames: "chunks/[name]-[hash]", plugins: [console] },
     ...{ bundle: true, splitting: true, format: "esm", target: "es2024", platform: "neutral", packages: "external" },

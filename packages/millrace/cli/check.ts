@@ -1,8 +1,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import type { RunRecord } from "../src/inspect/record.ts";
-import type { Walked } from "../src/workflow/walk.ts";
+import type { RunRecord, Walked } from "../src/check/walk.ts";
 import type { Instance } from "./api-client.ts";
 import { askedEngine } from "./asked-engine.ts";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
@@ -15,7 +14,8 @@ import { configOf, readConfig } from "./wiring/config.ts";
 import { Loader } from "./wiring/loader.ts";
 import { look } from "./wiring/sources.ts";
 
-const USAGE = `Usage: npx millrace check --against URL [--token TOKEN] [--workflow NAME] [--limit N] [--reveal] [--env NAME] [--config FILE] [--json]
+const USAGE = `Usage: npx millrace check --against URL [--token TOKEN] [--workflow NAME] [--limit N] [--reveal] [--json]
+  [--env NAME] [--config FILE]
 Replays the open instances of a deployment with the code of this folder, and says which would break. No step is executed.
 --limit is the maximum number of instances, 200 by default. --reveal reads sensitive values, for which the token needs the scope "reveal".
 The exit code is 1 if an instance would break.`;

@@ -1,8 +1,8 @@
 import { defineStep } from "millrace";
 import { describe, expect, it } from "vitest";
+import { type Walked, walkRecord } from "../../../packages/millrace/src/check/walk.ts";
 import { recordOf } from "../../../packages/millrace/src/inspect/record.ts";
 import { REVEALED } from "../../../packages/millrace/src/inspect/redaction.ts";
-import { type Walked, walkRecord } from "../../../packages/millrace/src/workflow/walk.ts";
 import { greetCustomer } from "../../docs/examples/versions.ts";
 import { type LabCall, lab } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";

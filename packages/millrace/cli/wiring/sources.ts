@@ -119,7 +119,7 @@ export async function look({ project, folder, loader, isPublic, walks = false }:
 }
 
 /** The function that replays recorded runs. The engine bundles it with the sources, so that both use the same classes of errors. */
-const WALK = besideOf(join(import.meta.dirname, "../../src/workflow", basename(import.meta.filename)), "walk");
+const WALK = besideOf(join(import.meta.dirname, "../../src/check", basename(import.meta.filename)), "walk");
 
 /** How esbuild loads files that a Worker imports as text or bytes: wrangler's rules, and `.md`. */
 const LOADERS = { ".md": "text", ".txt": "text", ".html": "text", ".sql": "text", ".bin": "binary" };

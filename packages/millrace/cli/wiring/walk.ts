@@ -3,9 +3,7 @@ import { once } from "node:events";
 import { scheduler } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import "./platform.ts";
-import type { RunRecord } from "../../src/inspect/record.ts";
-import type { walkRecord as walk } from "../../src/workflow/walk.ts";
-import type { AnyWorkflow, Deployment } from "../../src/workflow/workflow.ts";
+import type { AnyWorkflow, Deployment, RunRecord, walkRecord as walk } from "../../src/check/walk.ts";
 
 interface Catalog extends Deployment {
   readonly workflows: readonly AnyWorkflow[];

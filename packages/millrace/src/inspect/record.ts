@@ -43,7 +43,8 @@ const MOST_CHARACTERS = 65_536;
 /** The record of an instance's run. Errors: `instance_not_found`. */
 export async function recordOf(env: EngineEnv, by: Operator, id: string, redaction: Redaction): Promise<RunRecord> {
   const { instance, entries, waits, answered } = await namedBatch(env.DB, {
-    instance: sql`SELECT workflow, version, run, envelope, caught, lost FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+    instance: sql`
+      SELECT workflow, version, run, envelope, caught, lost FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
     entries: selectWhole(id, MOST_CHARACTERS),
     waits: sql`
       SELECT w.name, w.type, w.subject, w.event_type, w.over_at IS NOT NULL AS is_over, s.envelope

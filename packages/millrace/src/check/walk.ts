@@ -7,9 +7,11 @@ import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
 import { NAMING_MS } from "../pass/course.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
-import { passThrough } from "./entrypoint.ts";
-import type { Taking } from "./taking.ts";
-import type { AnyWorkflow, Deployment } from "./workflow.ts";
+import { passThrough } from "../workflow/entrypoint.ts";
+import type { Taking } from "../workflow/taking.ts";
+import type { AnyWorkflow, Deployment } from "../workflow/workflow.ts";
+
+export type { AnyWorkflow, Deployment, RunRecord };
 
 /** A difference between the code and the record of a run. `breaks` is false if the record lacks what the walk would need. */
 export interface Finding {
