@@ -85,7 +85,7 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
     expect(await listed(2)).not.toContain(old.id);
   });
 
-  it("an instance whose version a rollback removed makes no step, says why, and goes on when the version is back", async () => {
+  it("an instance without its version after a rollback makes no step, shows the reason, and continues when the version is back", async () => {
     mode.steps = steps;
     deploy(2);
     const { id, name, go } = await waitingRun((name) => codeOf(2, name));

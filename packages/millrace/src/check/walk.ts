@@ -13,7 +13,7 @@ import type { AnyWorkflow, Deployment } from "../workflow/workflow.ts";
 
 export type { AnyWorkflow, Deployment, RunRecord };
 
-/** A difference between the code and the record of a run. `breaks` is false if the record lacks what the walk would need. */
+/** A difference between the code and the record of a run. `breaks` is false if the record lacks a value, so that the result is unknown. */
 export interface Finding {
   readonly code: string;
   readonly step: string;
@@ -31,7 +31,7 @@ export interface Walked {
   readonly until: string | null;
 }
 
-/** What the code declares of a step that it calls. */
+/** The declaration of a step in the code. */
 interface Called {
   readonly class: string;
   readonly hasUndo: boolean;

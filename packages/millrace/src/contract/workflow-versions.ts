@@ -28,7 +28,7 @@ export function deployedVersions({ version = 1, previous = {} }: Versioned): num
   return [version, ...Object.keys(previous).map(Number).reverse()];
 }
 
-/** Says that this deployment lacks a version of a workflow, and what an operator can do. */
+/** The message for an instance whose version this deployment lacks, with the remedy. */
 export function versionMissing(workflow: string, version: number): string {
   return `The instance runs version ${version} of "${workflow}", which the deployed code does not have, so no step starts. Deploy code with this version (\`previous: { ${version}: … }\`): the instance then continues by itself.`;
 }

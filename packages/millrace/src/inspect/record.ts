@@ -11,7 +11,7 @@ import { type StoredStep, storedSteps } from "./history.ts";
 import { unknownInstance } from "./instances.ts";
 import type { Redaction } from "./redaction.ts";
 
-/** Everything that a replay of a run reads: what the engine and the platform have recorded. */
+/** The records of the engine and the platform that a replay of a run reads. */
 export interface RunRecord {
   readonly id: string;
   readonly workflow: string;
@@ -96,7 +96,7 @@ function isChanged(whole: { envelope: unknown }, hide: Hide, envelope: unknown):
   return text !== JSON.stringify(hide(whole)) || JSON.stringify(whole.envelope) !== JSON.stringify(envelope);
 }
 
-/** A step whose output is too large for the record has the output `{ left_out: true }`. */
+/** Replaces an output that is too large for the record by `{ left_out: true }`. */
 function shortened(step: StoredStep): StoredStep {
   return JSON.stringify(step.output).length <= MOST_CHARACTERS ? step : { ...step, output: { left_out: true } };
 }

@@ -28,7 +28,7 @@ export interface VersionState {
   readonly version: number;
   /** True if the deployed code has a function of this version. */
   readonly deployed: boolean;
-  /** The number of the tenant's instances of this version that can still run: open instances, and those that an operator can retry. */
+  /** The number of the tenant's instances of this version that can still run: open and retryable instances. */
   readonly open: number;
 }
 
