@@ -6,10 +6,12 @@ import {
   defineConsumer,
   defineWorkflow,
   type EngineEnv,
+  enqueueOne,
   type LaneEnv,
   messageOf,
   on,
   signal,
+  sql,
 } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { tokens } from "millrace/operate";
@@ -69,15 +71,50 @@ const lab = defineWorkflow({
   },
 });
 
+const named = z.object({ name: z.string() });
+const queue = probeCommands;
+const Fanned = defineCommand({ type: "fan.one", payload: named, key: ({ name }) => name, subject: ({ name }) => name, queue });
+const FanOut = defineCommand({
+  type: "fan.out",
+  payload: named.extend({ children: z.int() }),
+  key: ({ name }) => name,
+  subject: ({ name }) => name,
+  queue,
+});
+
+/** A child that writes one row. */
+const fanned = defineWorkflow({
+  name: "fanned",
+  on: Fanned,
+  async run({ payload: { name }, step, instanceId }) {
+    const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'fanned', ${name})`;
+    await step.commit("row", () => ({ statements: [row] }));
+    return name;
+  },
+});
+
+/** A parent of many children. */
+const fanOut = defineWorkflow({
+  name: "fan-out",
+  on: FanOut,
+  async run({ payload: { name, children }, step }) {
+    const names = Array.from({ length: children }, (_, nth) => `${name}-${nth}`);
+    const results = await Promise.all(names.map((one) => step.child("one", fanned, { name: one }, { key: one })));
+    return { results: new Set(results).size };
+  },
+});
+
 const app: Catalog = catalog({
   consumers: [
-    startsOf(lab, followProbe),
+    startsOf(lab, followProbe, fanOut, fanned),
     routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)),
     turnConsumer,
     defineConsumer({ queue: BulkActionRun.queue, starts: [bulkAction] }),
   ],
 });
 export class Lab extends entrypoint(lab, app) {}
+export class FanOutRun extends entrypoint(fanOut, app) {}
+export class FannedRun extends entrypoint(fanned, app) {}
 export class TakeTurn extends entrypoint(takeTurn, app) {}
 export class BulkAction extends entrypoint(bulkAction, app) {}
 export class Lanes extends engineLanes(app, laneList) {}
@@ -122,6 +159,8 @@ function allDoors(env: ChaosEnv) {
     deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),
     send: (queue: string, bodies: unknown[]) => queueBinding(env, queue).sendBatch(bodies.map((body) => ({ body }))),
     platform: (id: string) => platform(env, id),
+    fanOut: (name: string, children: number) =>
+      enqueueOne(env, app, { tenantId: operator.tenantId, source: "chaos" }, { command: FanOut, payload: { name, children } }),
     token: () => tokens.mint(env, { ...operator, scopes: ["read", "operate"] }),
     restart: async (id: string) => (await env.LAB.get(id)).restart(),
   };
