@@ -76,6 +76,7 @@ describe("GET /v1/instances/{id}", () => {
       overdue: false,
       error: { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstream_status: 403 },
       tags: [],
+      parent: null,
       progress: null,
       run: 1,
       schema_version: 1,
@@ -98,7 +99,9 @@ describe("GET /v1/instances/{id}", () => {
     const caller = await callerWith();
     const id = await seedInstance(caller.tenantId, { status: "waiting" });
     const approval = await seedApproval(caller.tenantId, { instanceId: id, dueAt: 0 });
-    const waiting = [{ step: approval, event_type: null, subject: null, approval_id: approval, until: "1970-01-01T00:00:00.000Z" }];
+    const waiting = [
+      { step: approval, event_type: null, subject: null, child_id: null, approval_id: approval, until: "1970-01-01T00:00:00.000Z" },
+    ];
     expect((await caller.get(`/v1/instances/${id}`)).body.waiting_for).toEqual(waiting);
     expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, waiting_for: waiting }]);
   });
@@ -146,6 +149,7 @@ describe("A finished instance", () => {
           event_type: null,
           subject: null,
           approval_id: null,
+          child_id: null,
           effects: [{ key: expect.any(String), class: "natural", generation: 1, state: "done" }],
         },
         expect.objectContaining({ name: "synthesize", state: "complete" }),
