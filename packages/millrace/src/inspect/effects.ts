@@ -15,8 +15,6 @@ import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";
 import { Answers, answersTo } from "./answers.ts";
 
-export { ShownFailure };
-
 export const AnsweredEffect = z
   .object({
     output: z.unknown().meta({

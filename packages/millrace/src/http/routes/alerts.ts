@@ -8,7 +8,7 @@ import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { timestamp } from "../time.ts";
 
 const MutedSchema = z.object({ action_id: z.string(), changed: z.boolean() }).meta({ id: "AlertMuted" });
@@ -22,10 +22,7 @@ const muting = reasoned.extend({
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/alerts",
-  operationId: "listAlerts",
-  command: "alerts list",
+  ...at("get", "/v1/alerts", "listAlerts", "alerts list"),
   summary: "List alerts, newest first",
   description: "Lists the open alerts of the deployment, and those resolved in the last 30 days.",
   ...needs("observe"),
@@ -34,10 +31,7 @@ const list = createRoute({
 });
 
 const muteRoute = createRoute({
-  method: "post",
-  path: "/v1/alerts/{id}/mute",
-  operationId: "muteAlert",
-  command: "alerts mute",
+  ...at("post", "/v1/alerts/{id}/mute", "muteAlert", "alerts mute"),
   summary: "Mute an alert until a time",
   description: "Sends no notification for this alert and for later alerts with the same rule and labels. They remain listed.",
   ...needs("observe", "operate"),
@@ -46,10 +40,7 @@ const muteRoute = createRoute({
 });
 
 const unmuteRoute = createRoute({
-  method: "post",
-  path: "/v1/alerts/{id}/unmute",
-  operationId: "unmuteAlert",
-  command: "alerts unmute",
+  ...at("post", "/v1/alerts/{id}/unmute", "unmuteAlert", "alerts unmute"),
   summary: "Unmute an alert",
   description: "Sends a missed notification within seconds.",
   ...needs("observe", "operate"),

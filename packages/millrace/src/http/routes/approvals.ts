@@ -13,13 +13,10 @@ import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/approvals",
-  operationId: "listApprovals",
-  command: "approvals list",
+  ...at("get", "/v1/approvals", "listApprovals", "approvals list"),
   summary: "List questions to operators, newest first",
   description:
     "A page filtered by `workflow` or by a decided state scans 5,000 questions. It may be short or empty and still have a `next_cursor`.",
@@ -34,10 +31,7 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/approvals/{id}",
-  operationId: "getApproval",
-  command: "approvals show",
+  ...at("get", "/v1/approvals/{id}", "getApproval", "approvals show"),
   summary: "Get a question and its answer",
   description: "Returns the question, its details, its due time and the answer, if any.",
   ...needs("read"),
@@ -84,10 +78,7 @@ export function approvals(catalog: Catalog) {
 
 function decision(verb: "approve" | "reject", summary: string) {
   return createRoute({
-    method: "post",
-    path: `/v1/approvals/{id}/${verb}`,
-    operationId: `${verb}Question`,
-    command: `approvals ${verb}`,
+    ...at("post", `/v1/approvals/{id}/${verb}`, `${verb}Question`, `approvals ${verb}`),
     summary,
     description: "A question is answered once and before `due_at`. Later answers are refused with 409.",
     ...needs("operate"),

@@ -7,16 +7,13 @@ import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 /** Builds the route of the audit. `own` has the verbs of the app. */
 export function audit(own: readonly string[]) {
   const verb = z.enum([...new Set([...VERBS, ...Object.values(INSTANCE_ACTS).map(({ verb }) => verb), ...own])]);
   const list = createRoute({
-    method: "get",
-    path: "/v1/audit",
-    operationId: "listAudit",
-    command: "audit list",
+    ...at("get", "/v1/audit", "listAudit", "audit list"),
     summary: "List the actions of operators, newest first",
     description: "Returns each action with its actor, reason, target and result. Rows are kept for 400 days.",
     ...needs("read"),

@@ -15,7 +15,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const BulkActionSchema = BulkAction.meta({ id: "BulkAction" });
 
@@ -43,10 +43,7 @@ const params = z.object({ id: z.string() });
 const READ_REFUSALS = ["unauthorized", "forbidden", "bulk_action_not_found", "invalid_payload"] as const;
 
 const start = createRoute({
-  method: "post",
-  path: "/v1/bulk-actions",
-  operationId: "startBulkAction",
-  command: "bulk-actions start",
+  ...at("post", "/v1/bulk-actions", "startBulkAction", "bulk-actions start"),
   summary: "Start a bulk action",
   description: [
     "Records the items that match now and applies the action to them in stages, at a rate per second. Verbs: `retry`, `cancel`, `pause`, `resume` and `close` for instances, `move` and `release` for delayed commands; `replay` and `skip` for dead letters; `reject` and `retry_anyway` for unknown outcomes; and verbs of this deployment.",
@@ -69,10 +66,7 @@ const start = createRoute({
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/bulk-actions",
-  operationId: "listBulkActions",
-  command: "bulk-actions list",
+  ...at("get", "/v1/bulk-actions", "listBulkActions", "bulk-actions list"),
   summary: "List bulk actions, newest first",
   description: "Returns the bulk actions of your tenant. They are kept for 90 days after they end.",
   ...needs("read"),
@@ -84,10 +78,7 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/bulk-actions/{id}",
-  operationId: "getBulkAction",
-  command: "bulk-actions show",
+  ...at("get", "/v1/bulk-actions/{id}", "getBulkAction", "bulk-actions show"),
   summary: "Get a bulk action with its progress",
   description: "Returns its state and the counts of done, skipped, failed and remaining items.",
   ...needs("read"),
@@ -100,10 +91,7 @@ const places = nameQuery(50, 200);
 const placeCursor = places.cursor.refine((place) => place === undefined || /^\d{1,9}$/.test(place), NO_CURSOR);
 
 const items = createRoute({
-  method: "get",
-  path: "/v1/bulk-actions/{id}/items",
-  operationId: "listBulkItems",
-  command: "bulk-actions items",
+  ...at("get", "/v1/bulk-actions/{id}/items", "listBulkItems", "bulk-actions items"),
   summary: "List the results of a bulk action, in order of processing",
   description: "Returns each processed item with its result (done, skipped or failed) and the reason.",
   ...needs("read"),
@@ -113,10 +101,7 @@ const items = createRoute({
 
 const steering = (verb: "abort" | "resume", summary: string, description: string) =>
   createRoute({
-    method: "post",
-    path: `/v1/bulk-actions/{id}/${verb}`,
-    operationId: `${verb}BulkAction`,
-    command: `bulk-actions ${verb}`,
+    ...at("post", `/v1/bulk-actions/{id}/${verb}`, `${verb}BulkAction`, `bulk-actions ${verb}`),
     summary,
     description,
     ...needs("operate"),

@@ -4,13 +4,10 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/callback-secret",
-  operationId: "getCallbackSecret",
-  command: "callback-secret show",
+  ...at("get", "/v1/callback-secret", "getCallbackSecret", "callback-secret show"),
   summary: "Get the secret that signs the callbacks of your tenant",
   description:
     "The receiver verifies the signature with any library of Standard Webhooks. It proves that the call comes from this deployment and concerns your tenant. The secret is derived from `MILLRACE_KEY` and changes only with it.",

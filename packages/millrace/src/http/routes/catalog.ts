@@ -20,7 +20,7 @@ import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
 import { ProblemSchema, problemOf, problems } from "../problem.ts";
 import type { Problems } from "../problems.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const KINDS = ["command", "event"] as const;
 
@@ -98,10 +98,7 @@ const CatalogSchema = z
   .meta({ id: "Catalog" });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/catalog",
-  operationId: "getCatalog",
-  command: "catalog show",
+  ...at("get", "/v1/catalog", "getCatalog", "catalog show"),
   summary: "Get the catalog of messages, queues and workflows",
   description:
     "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
@@ -141,10 +138,7 @@ const CheckedSchema = z
   .meta({ id: "CheckedMessage" });
 
 const check = createRoute({
-  method: "post",
-  path: "/v1/catalog/check",
-  operationId: "checkMessage",
-  command: "catalog check",
+  ...at("post", "/v1/catalog/check", "checkMessage", "catalog check"),
   summary: "Check a message without sending it",
   description: "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
   ...needs("enqueue"),

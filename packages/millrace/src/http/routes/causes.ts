@@ -14,15 +14,12 @@ import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const refusals = problems("unauthorized", "forbidden", "invalid_payload");
 
 const ofLetters = createRoute({
-  method: "get",
-  path: "/v1/dead-letters/causes",
-  operationId: "listDeadLetterCauses",
-  command: "dead-letters causes",
+  ...at("get", "/v1/dead-letters/causes", "listDeadLetterCauses", "dead-letters causes"),
   summary: "Count open dead letters by cause, most recent first",
   description: "A cause consists of queue, message type, step (if any), code, and the error message without its variable parts.",
   ...needs("read"),
@@ -31,10 +28,7 @@ const ofLetters = createRoute({
 });
 
 const ofInstances = createRoute({
-  method: "get",
-  path: "/v1/instances/causes",
-  operationId: "listInstanceCauses",
-  command: "instances causes",
+  ...at("get", "/v1/instances/causes", "listInstanceCauses", "instances causes"),
   summary: "Count errored instances by cause, most recent first",
   description: "A cause consists of workflow, step, code, and the error message without its variable parts.",
   ...needs("read"),

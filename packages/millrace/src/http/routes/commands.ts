@@ -29,7 +29,7 @@ import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "../idempotency-ke
 import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
 import { notTaken } from "../media-type.ts";
 import { ProblemSchema, problems } from "../problem.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 export const commandSchema = z.strictObject({
@@ -90,10 +90,7 @@ const BatchResultSchema = z
   .meta({ id: "BatchResult" });
 
 const acceptOne = createRoute({
-  method: "post",
-  path: "/v1/commands",
-  operationId: "acceptCommand",
-  command: "commands send",
+  ...at("post", "/v1/commands", "acceptCommand", "commands send"),
   summary: "Accept a command",
   description: [
     "Accepts a command. 202 means that its row is committed: exactly one instance performs it.",
@@ -119,10 +116,7 @@ const acceptOne = createRoute({
 });
 
 const acceptMany = createRoute({
-  method: "post",
-  path: "/v1/commands/batch",
-  operationId: "acceptCommands",
-  command: "commands send-batch",
+  ...at("post", "/v1/commands/batch", "acceptCommands", "commands send-batch"),
   summary: "Accept up to 100 commands",
   description:
     "Returns one result per command, in order. Set the key in each item. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each as in `POST /v1/commands`.",

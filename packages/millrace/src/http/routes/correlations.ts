@@ -9,13 +9,10 @@ import type { HttpEnv } from "../env.ts";
 import { pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/correlations/{id}",
-  operationId: "getCorrelation",
-  command: "correlations show",
+  ...at("get", "/v1/correlations/{id}", "getCorrelation", "correlations show"),
   summary: "Get a job: all its instances and messages",
   description: [
     "Returns a page of the graph: instances in order of acceptance, each with the messages that its steps emitted, and dead letters.",

@@ -5,13 +5,10 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/costs",
-  operationId: "getCosts",
-  command: "costs show",
+  ...at("get", "/v1/costs", "getCosts", "costs show"),
   summary: "Get the cost of each workflow and the monthly cost of the deployment",
   description: "Covers all tenants, by list prices. Without CPU time, R2, the storage of app objects, and the charges of upstreams.",
   ...needs("observe"),

@@ -19,7 +19,7 @@ import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const DeadLetterDetail = FullDeadLetter.extend({
   definition: z
@@ -40,10 +40,7 @@ const DeadLetterDetail = FullDeadLetter.extend({
 const params = z.object({ id: z.string() });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/dead-letters",
-  operationId: "listDeadLetters",
-  command: "dead-letters list",
+  ...at("get", "/v1/dead-letters", "listDeadLetters", "dead-letters list"),
   summary: "List dead letters, newest first",
   description:
     "A token with the scope `unattributed` also reads dead letters without a tenant. A page filtered by `queue`, `reason` or `type` scans 5,000 dead letters. It may be short or empty and still have a `next_cursor`.",
@@ -58,10 +55,7 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/dead-letters/{id}",
-  operationId: "getDeadLetter",
-  command: "dead-letters show",
+  ...at("get", "/v1/dead-letters/{id}", "getDeadLetter", "dead-letters show"),
   summary: "Get a dead letter with its message and the result of a replay",
   description:
     "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",

@@ -5,17 +5,14 @@ import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const PageSchema = pageOf(DivergenceRow).extend({
   open: z.record(z.string(), z.int()).meta({ description: "The number of open ones, by kind." }),
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/divergences",
-  operationId: "listDivergences",
-  command: "divergences list",
+  ...at("get", "/v1/divergences", "listDivergences", "divergences list"),
   summary: "List divergences, newest first",
   description: "The scope `observe` reads the divergences of all tenants, the scope `read` those of the token's tenant.",
   ...needsOneOf("read", "observe"),

@@ -15,7 +15,7 @@ import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const EffectsSchema = z.object({ items: z.array(EffectRow) });
 const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string() }).meta({ id: "Resolved" });
@@ -27,10 +27,7 @@ const confirmSchema = reasoned.extend({
 });
 
 const listOfInstance = createRoute({
-  method: "get",
-  path: "/v1/instances/{id}/effects",
-  operationId: "listEffects",
-  command: "instances effects",
+  ...at("get", "/v1/instances/{id}/effects", "listEffects", "instances effects"),
   summary: "List the effects of an instance",
   description: "Returns every recorded effect of the instance with its class, state, input and output.",
   ...needs("read"),
@@ -42,10 +39,7 @@ const listOfInstance = createRoute({
 });
 
 const listInDoubt = createRoute({
-  method: "get",
-  path: "/v1/effects",
-  operationId: "listEffectsInDoubt",
-  command: "effects list",
+  ...at("get", "/v1/effects", "listEffectsInDoubt", "effects list"),
   summary: "List effects with an unknown outcome, oldest first",
   description: "Returns effects that may or may not have happened. Decide each with `confirm`, `reject` or `retry`.",
   ...needs("read"),
@@ -122,10 +116,7 @@ export function effects(catalog: Catalog) {
 
 function resolution<Verb extends string>(verb: Verb, summary: string, description: string, body: z.ZodType) {
   return createRoute({
-    method: "post",
-    path: `/v1/effects/{key}/${verb}`,
-    operationId: `${verb}Effect`,
-    command: `effects ${verb}`,
+    ...at("post", `/v1/effects/{key}/${verb}`, `${verb}Effect`, `effects ${verb}`),
     summary,
     description,
     ...needs("operate"),

@@ -8,7 +8,7 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const EmittedSchema = z.object({
   items: z.array(EmittedMessage),
@@ -20,10 +20,7 @@ const EmittedSchema = z.object({
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/instances/{id}/events",
-  operationId: "listEmittedMessages",
-  command: "instances events",
+  ...at("get", "/v1/instances/{id}/events", "listEmittedMessages", "instances events"),
   summary: "List the messages that an instance emitted",
   description: "Returns the commands and events that the steps of the instance emitted.",
   ...needs("read"),

@@ -5,7 +5,7 @@ import type { Schema } from "../../store/schema.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const HealthSchema = z.object({
   ok: z.literal(true),
@@ -16,10 +16,7 @@ const HealthSchema = z.object({
 });
 
 const healthz = createRoute({
-  method: "get",
-  path: "/healthz",
-  operationId: "getHealth",
-  command: "health show",
+  ...at("get", "/healthz", "getHealth", "health show"),
   summary: "Check the deployment, its database and the migrations",
   description:
     "Answers 200 if the deployment and its database work and all migrations are applied. 500 `config_invalid` names the first missing migration.",

@@ -13,7 +13,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, type PathOf, Routes } from "../router.ts";
+import { at, createRoute, type PathOf, Routes } from "../router.ts";
 
 /** The id of an accepted action. If the platform is unavailable now, the keeper executes the action later. */
 const action_id = z.string();
@@ -59,10 +59,7 @@ function routeOf<Path extends string, Answer extends Fields>(
   const answer = z.object({ action_id, ...act.answer } as { action_id: typeof action_id } & Answer);
   const replays = "replayed" in act.answer;
   const route = createRoute({
-    method: "post",
-    path: `/v1/instances/{id}/${path}`,
-    operationId: act.operationId ?? `${name}Instance`,
-    command: `instances ${name}`,
+    ...at("post", `/v1/instances/{id}/${path}`, act.operationId ?? `${name}Instance`, `instances ${name}`),
     summary: act.summary,
     description: act.description,
     ...needs("operate"),

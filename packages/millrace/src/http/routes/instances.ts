@@ -16,13 +16,10 @@ import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/instances",
-  operationId: "listInstances",
-  command: "instances list",
+  ...at("get", "/v1/instances", "listInstances", "instances list"),
   summary: "List instances, newest first",
   description:
     "A page filtered by `workflow` or `subject` scans 50,000 instances. It may be short or empty and still have a `next_cursor`. Use `correlation` for all instances of a job.",
@@ -55,10 +52,7 @@ const list = createRoute({
 });
 
 const counts = createRoute({
-  method: "get",
-  path: "/v1/instances/counts",
-  operationId: "countInstances",
-  command: "instances counts",
+  ...at("get", "/v1/instances/counts", "countInstances", "instances counts"),
   summary: "Count instances by status",
   description: "A count is exact up to 1,000. It reads the newest 2,000 rows of the status; a filter can match more in older rows.",
   ...needs("read"),
@@ -91,10 +85,7 @@ const counts = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/instances/{id}",
-  operationId: "getInstance",
-  command: "instances show",
+  ...at("get", "/v1/instances/{id}", "getInstance", "instances show"),
   summary: "Get an instance with its payload, result and platform status",
   description:
     "With `wait`, the answer is delayed until the instance has ended or needs an operator (an unknown outcome or a question), or until the seconds have passed; check `status`. Sleeps, event waits and back-offs do not end the wait.",

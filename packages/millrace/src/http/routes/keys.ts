@@ -9,7 +9,7 @@ import { fingerprintView } from "../fingerprint.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const KeySchema = z
   .object({
@@ -23,10 +23,7 @@ const KeySchema = z
   .meta({ id: "Key" });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/keys/{key}",
-  operationId: "getKey",
-  command: "keys show",
+  ...at("get", "/v1/keys/{key}", "getKey", "keys show"),
   summary: "Get the holders of an idempotency key",
   description:
     "Each workflow and each event type has its own key space; `workflow` selects one. The key of a pruned instance remains in use until its tombstone is removed.",

@@ -9,7 +9,7 @@ import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const SteeredSchema = z
   .object({
@@ -30,10 +30,7 @@ const steering = reasoned.extend({
 });
 
 const causes = createRoute({
-  method: "get",
-  path: "/v1/lanes/causes",
-  operationId: "listLaneCauses",
-  command: "lanes causes",
+  ...at("get", "/v1/lanes/causes", "listLaneCauses", "lanes causes"),
   summary: "Count stalled lanes by lane, state and cause",
   description: "Returns at most 50 groups, those with the most keys first.",
   ...needs("read"),
@@ -50,10 +47,7 @@ const causes = createRoute({
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/lanes",
-  operationId: "listLanes",
-  command: "lanes list",
+  ...at("get", "/v1/lanes", "listLanes", "lanes list"),
   summary: "List stalled lanes, by lane and key",
   description:
     "Lists lanes that are held or paused, or have a message that has waited for ten seconds, as last recorded. A page filtered by `state` or `cause` may be short and still have a next page.",
@@ -65,10 +59,7 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/lanes/{lane}/{key}",
-  operationId: "getLane",
-  command: "lanes show",
+  ...at("get", "/v1/lanes/{lane}/{key}", "getLane", "lanes show"),
   summary: "Get the current state of a lane",
   description: "Returns the state of the lane, its head, its current instances and its depth.",
   ...needs("read"),

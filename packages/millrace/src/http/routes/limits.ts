@@ -5,13 +5,10 @@ import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/limits",
-  operationId: "listLimits",
-  command: "limits list",
+  ...at("get", "/v1/limits", "listLimits", "limits list"),
   summary: "List the rate limits your tenant used in the last day, by name",
   description: "A limit shared by tenants is shown to each of them with the usage of all. The request limits of tokens are not included.",
   ...needs("read"),

@@ -8,15 +8,12 @@ import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const params = z.object({ name: chosenName(200) });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/locks",
-  operationId: "listLocks",
-  command: "locks list",
+  ...at("get", "/v1/locks", "listLocks", "locks list"),
   summary: "List locks held for ten seconds or more, by name",
   description: "Returns the holder, the expiry and the number of waiting callers of each lock.",
   ...needs("read"),
@@ -25,10 +22,7 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/locks/{name}",
-  operationId: "getLock",
-  command: "locks show",
+  ...at("get", "/v1/locks/{name}", "getLock", "locks show"),
   summary: "Get a held lock",
   description: "Returns the holder of a lock that is held now, also for less than ten seconds.",
   ...needs("read"),
@@ -37,10 +31,7 @@ const show = createRoute({
 });
 
 const breakRoute = createRoute({
-  method: "post",
-  path: "/v1/locks/{name}/break",
-  operationId: "breakLock",
-  command: "locks break",
+  ...at("post", "/v1/locks/{name}/break", "breakLock", "locks break"),
   summary: "Break a lock",
   description:
     "The next waiting caller gets the lock. The old holder learns this when it renews the lock. Its fenced writes are refused after the next holder has written.",

@@ -12,7 +12,7 @@ import type { HttpEnv } from "../env.ts";
 import { wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 import { PausedSchema, pausedView } from "./workflows.ts";
 
@@ -43,10 +43,7 @@ const HealthSchema = z.object({
 const LettersSchema = z.object({ queue: z.string(), type: z.string(), captured: z.int(), open: z.int() }).meta({ id: "DeadLettersOfType" });
 
 const health = createRoute({
-  method: "get",
-  path: "/v1/queues",
-  operationId: "listQueues",
-  command: "queues list",
+  ...at("get", "/v1/queues", "listQueues", "queues list"),
   summary: "Get the health of all queues",
   description:
     "Returns depth, lag, rates, retries and dead letters of each queue of the whole deployment, without tenants. Rates and latencies cover the last `minutes`, by default five.",
@@ -56,10 +53,7 @@ const health = createRoute({
 });
 
 const byMinute = createRoute({
-  method: "get",
-  path: "/v1/messages/by-minute",
-  operationId: "listMessagesByMinute",
-  command: "messages by-minute",
+  ...at("get", "/v1/messages/by-minute", "listMessagesByMinute", "messages by-minute"),
   summary: "Get deliveries by minute, queue, type and outcome",
   description: "Newest minute first. A type that is not deployed is `unknown`. `sources`: by kind of sender.",
   ...needs("observe"),
@@ -75,10 +69,7 @@ const byMinute = createRoute({
 });
 
 const dead = createRoute({
-  method: "get",
-  path: "/v1/messages/dead-letters",
-  operationId: "listDeadLettersByType",
-  command: "messages dead-letters",
+  ...at("get", "/v1/messages/dead-letters", "listDeadLettersByType", "messages dead-letters"),
   summary: "Count the dead letters of the last day by queue and type",
   description: "Covers all tenants, up to 10000 of each state. A type that is not deployed is `unknown`.",
   ...needs("observe"),

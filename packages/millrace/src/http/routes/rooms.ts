@@ -14,7 +14,7 @@ import { answerProblem, HttpRefusal, problems } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countStranger, countToken } from "../request-limits.ts";
 import { answers } from "../responses.ts";
-import { createRoute, type RouteHandler, Routes } from "../router.ts";
+import { at, createRoute, type RouteHandler, Routes } from "../router.ts";
 
 interface RoomHttpEnv {
   Bindings: HttpEnv["Bindings"] & RoomEnv;
@@ -53,10 +53,7 @@ const enter = createRoute({
 });
 
 const mint = createRoute({
-  method: "post",
-  path: "/rooms/{room}/{key}/tickets",
-  operationId: "mintRoomTicket",
-  command: "rooms mint-ticket",
+  ...at("post", "/rooms/{room}/{key}/tickets", "mintRoomTicket", "rooms mint-ticket"),
   summary: "Mint a ticket for a room",
   description:
     "For browsers, which cannot send `Authorization` with a WebSocket. The ticket opens this room within 30 seconds, with the identity of your token.",

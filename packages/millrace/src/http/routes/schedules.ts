@@ -13,7 +13,7 @@ import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from 
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 const MAX_LATE_SECONDS = 7 * 86_400;
@@ -47,10 +47,7 @@ const params = z.object({
 const found = ["unauthorized", "forbidden", "invalid_payload", "schedule_not_found"] as const;
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/schedules",
-  operationId: "listSchedules",
-  command: "schedules list",
+  ...at("get", "/v1/schedules", "listSchedules", "schedules list"),
   summary: "List schedules by name, each with its last run",
   description: "Returns each schedule with its next due time and the result of its last one.",
   ...needs("read"),
@@ -61,10 +58,7 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/schedules/{name}",
-  operationId: "getSchedule",
-  command: "schedules show",
+  ...at("get", "/v1/schedules/{name}", "getSchedule", "schedules show"),
   summary: "Show a schedule",
   description: "Returns the schedule with its revision and its next due time.",
   ...needs("read"),
@@ -73,10 +67,7 @@ const show = createRoute({
 });
 
 const put = createRoute({
-  method: "put",
-  path: "/v1/schedules/{name}",
-  operationId: "putSchedule",
-  command: "schedules put",
+  ...at("put", "/v1/schedules/{name}", "putSchedule", "schedules put"),
   summary: "Create or replace a schedule",
   description:
     "Each due time sends one command. Its key consists of the schedule's name and the due time. A paused schedule remains paused.",
@@ -89,10 +80,7 @@ const put = createRoute({
 });
 
 const remove = createRoute({
-  method: "delete",
-  path: "/v1/schedules/{name}",
-  operationId: "deleteSchedule",
-  command: "schedules delete",
+  ...at("delete", "/v1/schedules/{name}", "deleteSchedule", "schedules delete"),
   summary: "End a schedule",
   description: "Its past runs remain readable.",
   ...needs("operate"),
@@ -101,10 +89,7 @@ const remove = createRoute({
 });
 
 const pause = createRoute({
-  method: "post",
-  path: "/v1/schedules/{name}/pause",
-  operationId: "pauseSchedule",
-  command: "schedules pause",
+  ...at("post", "/v1/schedules/{name}/pause", "pauseSchedule", "schedules pause"),
   summary: "Pause a schedule",
   description: "Starts no run until the schedule is resumed. Times that pass meanwhile are recorded as `paused`.",
   ...needs("operate"),
@@ -113,10 +98,7 @@ const pause = createRoute({
 });
 
 const resume = createRoute({
-  method: "post",
-  path: "/v1/schedules/{name}/resume",
-  operationId: "resumeSchedule",
-  command: "schedules resume",
+  ...at("post", "/v1/schedules/{name}/resume", "resumeSchedule", "schedules resume"),
   summary: "Resume a schedule",
   description: "Times that passed meanwhile are recorded as `paused` and are not made up.",
   ...needs("operate"),
@@ -128,10 +110,7 @@ const resume = createRoute({
 });
 
 const run = createRoute({
-  method: "post",
-  path: "/v1/schedules/{name}/run",
-  operationId: "runSchedule",
-  command: "schedules run",
+  ...at("post", "/v1/schedules/{name}/run", "runSchedule", "schedules run"),
   summary: "Run a schedule now",
   description:
     "Sends the command in addition to the due times, also for a paused schedule. A repeat with the same `Idempotency-Key` is the same run, even if the schedule has changed.",
@@ -147,10 +126,7 @@ const run = createRoute({
 });
 
 const runs = createRoute({
-  method: "get",
-  path: "/v1/schedules/{name}/runs",
-  operationId: "listScheduleRuns",
-  command: "schedules runs",
+  ...at("get", "/v1/schedules/{name}/runs", "listScheduleRuns", "schedules runs"),
   summary: "List the runs of a schedule, newest first",
   description: "Returns due times with their result, including missed and paused ones.",
   ...needs("read"),

@@ -10,7 +10,7 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 /** An example of each kind of id or key, for the OpenAPI document and for the tests of query plans. */
 const EXAMPLES = [
@@ -25,10 +25,7 @@ const EXAMPLES = [
 ];
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/search",
-  operationId: "search",
-  command: "search",
+  ...at("get", "/v1/search", "search", "search"),
   summary: "Search by any id or key",
   description: [
     "Finds instances by id, key, subject, trace and platform id; jobs by correlation id; dead letters by id, key and job;",

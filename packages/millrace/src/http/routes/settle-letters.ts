@@ -14,7 +14,7 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 /** Size limit of a replay in bytes. A larger message could not be sent, because queues limit a message to 128 KB. */
 const REPLAY_MAX_BYTES = 120_000;
@@ -42,10 +42,7 @@ const replaySchema = reasoned.extend({
 const params = z.object({ id: z.string() });
 
 const replay = createRoute({
-  method: "post",
-  path: "/v1/dead-letters/{id}/replay",
-  operationId: "replayDeadLetter",
-  command: "dead-letters replay",
+  ...at("post", "/v1/dead-letters/{id}/replay", "replayDeadLetter", "dead-letters replay"),
   summary: "Replay a dead letter, optionally corrected",
   description:
     "Sends the message back to its queue. A message that would be refused again remains a dead letter, and the answer has the reason. A dry run answers 200 with `refused`.",
@@ -62,10 +59,7 @@ const replay = createRoute({
 });
 
 const skip = createRoute({
-  method: "post",
-  path: "/v1/dead-letters/{id}/skip",
-  operationId: "skipDeadLetter",
-  command: "dead-letters skip",
+  ...at("post", "/v1/dead-letters/{id}/skip", "skipDeadLetter", "dead-letters skip"),
   summary: "Skip a dead letter",
   description: "Discards the message: it is not sent again. The dead letter and the reason remain on record.",
   ...needs("operate"),
@@ -83,10 +77,7 @@ const skip = createRoute({
 });
 
 const escalate = createRoute({
-  method: "post",
-  path: "/v1/dead-letters/{id}/escalate",
-  operationId: "escalateDeadLetter",
-  command: "dead-letters escalate",
+  ...at("post", "/v1/dead-letters/{id}/escalate", "escalateDeadLetter", "dead-letters escalate"),
   summary: "Escalate a dead letter",
   description: "Sends `reason` as a note to the alert channels, once. The dead letter remains open.",
   ...needs("operate"),

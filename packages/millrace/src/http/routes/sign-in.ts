@@ -6,7 +6,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const CallerSchema = z
@@ -20,10 +20,7 @@ const CallerSchema = z
   .meta({ id: "Caller" });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/caller",
-  operationId: "getCaller",
-  command: "caller show",
+  ...at("get", "/v1/caller", "getCaller", "caller show"),
   summary: "Get the caller: tenant, name and scopes",
   description: "Returns the tenant, the actor and the scopes of the token, and the time of the server.",
   ...needs("read"),
@@ -32,10 +29,7 @@ const show = createRoute({
 });
 
 const mint = createRoute({
-  method: "post",
-  path: "/v1/sign-in-codes",
-  operationId: "mintSignInCode",
-  command: "sign-in-codes mint",
+  ...at("post", "/v1/sign-in-codes", "mintSignInCode", "sign-in-codes mint"),
   summary: "Mint a sign-in code for the console",
   description:
     "For a link such as `/console#code=…`, which keeps the token out of URLs. The code is valid once, within ten minutes. It is exchanged for a new token with your scopes that is valid for twelve hours, at most as long as yours. That token is listed and can be revoked like any other.",

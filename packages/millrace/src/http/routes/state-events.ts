@@ -26,7 +26,7 @@ import { invalidRequest } from "../invalid-request.ts";
 import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
 import { notTaken } from "../media-type.ts";
 import { ProblemSchema, problems } from "../problem.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
 export const eventSchema = z.strictObject({
@@ -66,10 +66,7 @@ const StatedResultSchema = z
   .meta({ id: "StatedResult" });
 
 const stateOne = createRoute({
-  method: "post",
-  path: "/v1/events",
-  operationId: "stateEvent",
-  command: "events send",
+  ...at("post", "/v1/events", "stateEvent", "events send"),
   summary: "Accept an event",
   description: [
     "Reports an event from outside. 202 means that it is committed. It is then routed like every event: it wakes waiting instances, starts workflows and sends commands. The event has no instance.",
@@ -96,10 +93,7 @@ const stateOne = createRoute({
 });
 
 const stateMany = createRoute({
-  method: "post",
-  path: "/v1/events/batch",
-  operationId: "stateEvents",
-  command: "events send-batch",
+  ...at("post", "/v1/events/batch", "stateEvents", "events send-batch"),
   summary: "Accept up to 100 events",
   description:
     "Returns one result per event, in order. Each item has its `idempotency_key`. Also accepts CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",

@@ -10,13 +10,10 @@ import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/instances/{id}/steps",
-  operationId: "listSteps",
-  command: "instances steps",
+  ...at("get", "/v1/instances/{id}/steps", "listSteps", "instances steps"),
   summary: "List the steps of an instance",
   description:
     "Returns the steps of the current run with attempts, sleeps and waits, from the history of the platform. Removed history is replaced by the recorded effects, without attempts. An inline step is shown by its effect, with its attempt.",

@@ -6,7 +6,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 const wanted = z.strictObject({
@@ -18,10 +18,7 @@ const wanted = z.strictObject({
 });
 
 const mint = createRoute({
-  method: "post",
-  path: "/v1/stream-tokens",
-  operationId: "mintStreamToken",
-  command: "stream-tokens mint",
+  ...at("post", "/v1/stream-tokens", "mintStreamToken", "stream-tokens mint"),
   summary: "Mint a stream token for a browser",
   description:
     "For an EventSource, which cannot send `Authorization`. As `?token=`, it opens only the stream of this path, within 60 seconds, with the identity of your token. It is not stored and cannot be revoked separately: when your token ends, it and its streams end too.",

@@ -8,7 +8,7 @@ import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { HttpRefusal, problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 
 const MAX_DAYS = 366;
 
@@ -39,10 +39,7 @@ function schemasOf(own: readonly string[]) {
 }
 
 const revoke = createRoute({
-  method: "delete",
-  path: "/v1/tokens/{id}",
-  operationId: "revokeToken",
-  command: "tokens revoke",
+  ...at("delete", "/v1/tokens/{id}", "revokeToken", "tokens revoke"),
   summary: "Revoke a token",
   description:
     "A token used in the last 30 seconds may work for up to 30 more seconds. Tokens minted with it remain valid unless `descendants` is true.",
@@ -68,10 +65,7 @@ export function tokens(own: readonly string[]) {
   const { newTokenSchema, TokenSchema, MintedSchema } = schemasOf(own);
 
   const mint = createRoute({
-    method: "post",
-    path: "/v1/tokens",
-    operationId: "mintToken",
-    command: "tokens mint",
+    ...at("post", "/v1/tokens", "mintToken", "tokens mint"),
     summary: "Mint a token for your tenant",
     description:
       "Does not accept `Idempotency-Key`, because a token is returned once. If the answer was lost, revoke the listed token and mint another.",
@@ -87,10 +81,7 @@ export function tokens(own: readonly string[]) {
   });
 
   const list = createRoute({
-    method: "get",
-    path: "/v1/tokens",
-    operationId: "listTokens",
-    command: "tokens list",
+    ...at("get", "/v1/tokens", "listTokens", "tokens list"),
     summary: "List the tokens of your tenant, newest first",
     description: "Does not return token values. Expired tokens are listed for 30 days. The last use is recorded once per hour.",
     ...needs("tokens"),

@@ -15,7 +15,7 @@ import type { HttpEnv } from "../env.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
-import { createRoute, Routes } from "../router.ts";
+import { at, createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
 export const PausedSchema = z
@@ -66,10 +66,7 @@ const WorkflowSchema = z
   .meta({ id: "WorkflowState" });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/workflows",
-  operationId: "listWorkflows",
-  command: "workflows list",
+  ...at("get", "/v1/workflows", "listWorkflows", "workflows list"),
   summary: "List the workflows with their state",
   description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
   ...needs("read"),
@@ -84,10 +81,7 @@ const list = createRoute({
 const WINDOW_HOURS = 48;
 
 const byTime = createRoute({
-  method: "get",
-  path: "/v1/workflows/by-time",
-  operationId: "listWorkflowsByTime",
-  command: "workflows by-time",
+  ...at("get", "/v1/workflows/by-time", "listWorkflowsByTime", "workflows by-time"),
   summary: "Get ended runs and step durations of each workflow over time",
   description:
     "Returns the last 60 minutes, or the last 48 hours with `span=hour`, newest first, for all tenants. A period without counts is not in the list. The newest period is not over.",
