@@ -130,6 +130,7 @@ const TRIALS: Record<string, Trial> = {
 
 /** The other exports of those files: conditions and reads; and the deletion of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = [
+  "addTags",
   "anyInstance",
   "areRepeats",
   "refuseRepeats",

@@ -159,7 +159,7 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/api/idempotency-keys.test.ts",
   },
   "an Idempotency-Key is accepted by a route that ignores it": {
-    file: "packages/millrace/src/http/keyless.ts",
+    file: "packages/millrace/src/http/engine-routes.ts",
     find: "if (request?.headers && Object.hasOwn(",
     put: "if (!request?.headers || Object.hasOwn(",
     killedBy: "test/api/idempotency-keys.test.ts",

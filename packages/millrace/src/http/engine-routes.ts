@@ -1,6 +1,9 @@
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context, HonoRequest, MiddlewareHandler } from "hono";
+import { refused } from "../access/refused.ts";
 import { assertReady } from "../contract/bindings.ts";
 import { ENGINE_HEADER } from "../contract/engine-header.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { logLine } from "../contract/log-line.ts";
 import type { Finder } from "../inspect/search/finder.ts";
 import type { Schema } from "../store/schema.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -10,16 +13,15 @@ import { consolePage } from "./console/console.ts";
 import type { HttpEnv } from "./env.ts";
 import { answererOf } from "./failures.ts";
 import type { FirstCommand } from "./first-command.ts";
-import { refuseKey } from "./keyless.ts";
+import { invalidRequest } from "./invalid-request.ts";
 import { readable } from "./media-type.ts";
 import { openApi } from "./openapi.ts";
 import type { Group } from "./openapi-groups.ts";
 import { sayAccess } from "./person.ts";
 import { HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
-import { auditRefusals } from "./refusals.ts";
 import { limitStrangers } from "./request-limits.ts";
-import { type BeforeRoute, Routes } from "./router.ts";
+import { type BeforeRoute, type Route, Routes } from "./router.ts";
 import { alerts } from "./routes/alerts.ts";
 import { approvals } from "./routes/approvals.ts";
 import { audit } from "./routes/audit.ts";
@@ -207,3 +209,54 @@ function refusalOf(api: Routes<HttpEnv>, { req: { method, path } }: Context<Http
   const allow = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method])).join(", ");
   return new HttpRefusal("method_not_allowed", `This route takes ${allow}, not ${method}.`, { allow });
 }
+
+const NAMED_BY: Readonly<Record<string, string>> = {
+  "POST /v1/catalog/check": "it writes nothing; to check a key, send `idempotency_key` in the body",
+  "POST /v1/commands/batch": "a batch has one key per item: set `idempotency_key` in each item",
+  "POST /v1/events/batch": "a batch has one key per item: set `idempotency_key` in each item",
+  "POST /mcp": "a repeated act is refused, because its plan has changed since its confirmation",
+  "POST /v1/stream-tokens": "each request mints a token, which is not stored",
+  "POST /v1/sign-in-codes": "a code is returned once and never repeated",
+  "POST /v1/tokens": "a token is returned once and never repeated",
+};
+
+/**
+ * Refuses `Idempotency-Key` on a route that does not document it, other than a GET, because a sender of this header expects that the
+ * request can be repeated. `namedBy` has the reasons of the app's routes. Errors: `invalid_payload`.
+ */
+function refuseKey({ method, path, request }: Route, asked: HonoRequest, namedBy: Readonly<Record<string, string>>): void {
+  if (method === "get" || asked.header("idempotency-key") === undefined) return;
+  if (request?.headers && Object.hasOwn(request.headers.shape, "idempotency-key")) return;
+  const named = method.toUpperCase();
+  const why =
+    { ...NAMED_BY, ...namedBy }[`${named} ${path}`] ??
+    (method === "post" ? "its path identifies the changed item" : `a ${named} can be repeated safely`);
+  throw invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
+}
+
+/** HTTP statuses of refused actions: missing scope, not found, invalid state or request. */
+const REFUSED: ReadonlySet<number> = new Set([403, 404, 409, 422]);
+/** Scopes of routes that only send or read. Invalid requests to these routes are not audited. */
+const SAYS: ReadonlySet<string> = new Set(["enqueue", "pull", "read"]);
+
+/**
+ * Audits refused requests before the response is sent. A refused action is audited whatever the reason of the refusal. A refused change
+ * that is no action is audited only if a scope is missing. An action that is in the audit already is not added again. If the database is
+ * unavailable, the response is still sent, without an audit row.
+ */
+const auditRefusals: MiddlewareHandler<HttpEnv> = async (context, next) => {
+  await next();
+  const { error, res, req, env } = context;
+  const { status } = res;
+  if (req.method === "GET" || req.method === "HEAD" || !REFUSED.has(status)) return;
+  const { caller, needed } = context.var;
+  if (caller === undefined || needed === undefined) return;
+  if (status !== 403 && needed.scopes.every((scope) => SAYS.has(scope))) return;
+  if (error instanceof MillraceError && error.detail.audited === true) return;
+  const code = error instanceof MillraceError || error instanceof HttpRefusal ? error.code : "invalid_payload";
+  try {
+    await refused(env, caller, { route: needed.route, path: req.path, code, status });
+  } catch (failure) {
+    logLine("warn", { log: "refusal_not_audited", route: needed.route, code, error: messageOf(failure) });
+  }
+};

@@ -1,6 +1,47 @@
 import type { EngineCode } from "../contract/errors.ts";
-import { BULK_PROBLEMS } from "./bulk-problems.ts";
-import { NOT_FOUND_PROBLEMS } from "./not-found.ts";
+
+const BULK_PROBLEMS = {
+  bulk_action_not_found: {
+    status: 404,
+    title: "No such bulk action",
+    means: "No bulk action of your tenant has this id.",
+    next: "List them with GET /v1/bulk-actions.",
+  },
+  bulk_actions_running: {
+    status: 409,
+    title: "Too many bulk actions run",
+    retryable: true,
+    means: "The limit of concurrent bulk actions of your tenant is reached.",
+    next: "Wait until one ends, or abort one. GET /v1/bulk-actions lists them.",
+  },
+  more_matched: {
+    status: 409,
+    title: "More items match than allowed",
+    means: "More items match the filter now than `at_most` allows. The bulk action did not start.",
+    next: "Repeat the dry run and send its count as `at_most`, or narrow the filter, for example with `until`.",
+  },
+} as const;
+
+const NOT_FOUND_PROBLEMS = {
+  alert_not_found: {
+    status: 404,
+    title: "No such alert",
+    means: "No alert has this id, or it was removed.",
+    next: "List them with GET /v1/alerts.",
+  },
+  correlation_not_found: {
+    status: 404,
+    title: "No such job",
+    means: "No instance or message of your tenant has this correlation id, or all of them were removed.",
+    next: "Search another name with GET /v1/search, or look up the key of one of its messages with GET /v1/keys/{key}.",
+  },
+  key_not_found: {
+    status: 404,
+    title: "The key has no holder",
+    means: "No message of your tenant was accepted or captured with this key, or its tombstone was removed.",
+    next: "Compare it with the idempotency_key of an instance. A derived key has the form that its command computes.",
+  },
+} as const;
 
 /** How the API responds to an error code, and the explanation of the code. */
 export interface Problem {

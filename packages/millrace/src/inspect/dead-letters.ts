@@ -8,9 +8,11 @@ import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, redactedCode, timestamp } from "../contract/row.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
+import { namedBatch } from "../store/d1/named.ts";
 import { LOOKED_AT, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
 import { atomically, query, type Row } from "../store/d1/retry.ts";
 import { positionBy, rowPage, selectRows } from "../store/d1/rows.ts";
+import { selectRecentLetters } from "../store/dead-letters.ts";
 import { REVEALED, type Redaction } from "./redaction.ts";
 
 const STATES = ["open", "replayed", "skipped"] as const;
@@ -238,4 +240,35 @@ async function hidesOfLetters(
       WHERE id IN ${among(ids)} AND ${visibleTo(by)}`,
   );
   return new Map(rows.map(({ id, queue, body }) => [id, redaction.letter(queue, body === null ? undefined : JSON.parse(body)).hide]));
+}
+
+export interface LettersOfType {
+  readonly queue: string;
+  readonly type: string;
+  readonly captured: number;
+  readonly open: number;
+}
+
+/**
+ * The dead letters of the last day, of all tenants, by queue and type. A type for which `isKnown` returns false is counted as `unknown`.
+ */
+export async function deadLettersByType(env: Pick<EngineEnv, "DB">, isKnown: (type: string) => boolean): Promise<LettersOfType[]> {
+  const rows = await namedBatch(env.DB, {
+    open: selectRecentLetters("open"),
+    replayed: selectRecentLetters("replayed"),
+    skipped: selectRecentLetters("skipped"),
+  });
+  const sums = new Map<string, { queue: string; type: string; captured: number; open: number }>();
+  for (const [state, found] of Object.entries(rows)) {
+    for (const row of found) {
+      const queue = String(row.queue);
+      const said = String(row.message_type ?? "");
+      const type = isKnown(said) ? said : "unknown";
+      const sum = sums.get(JSON.stringify([queue, type])) ?? { queue, type, captured: 0, open: 0 };
+      sum.captured += Number(row.letters);
+      if (state === "open") sum.open += Number(row.letters);
+      sums.set(JSON.stringify([queue, type]), sum);
+    }
+  }
+  return [...sums.values()].toSorted((a, b) => b.captured - a.captured || (a.queue < b.queue ? -1 : 1));
 }

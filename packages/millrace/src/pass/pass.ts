@@ -91,8 +91,8 @@ export class Pass {
   }
 
   /**
-   * Adds tags to the instance. The next record of this replay stores the tags that the instance does not have. An undo adds no tags. Errors:
-   * `config_invalid` for an invalid tag, and for more than `MAX_TAGS` tags.
+   * Adds tags to the instance. The next record of this replay stores the tags that the instance does not have. An undo adds no tags.
+   * Errors: `config_invalid` for an invalid tag, and for more than `MAX_TAGS` tags.
    */
   tag(tags: readonly string[]): void {
     if (this.undoes) return;

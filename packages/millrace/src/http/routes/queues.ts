@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { deadLettersByType } from "../../inspect/dead-letters-by-type.ts";
+import { deadLettersByType } from "../../inspect/dead-letters.ts";
 import { pausesOf } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { SOURCE_KINDS } from "../../observe/metrics/batches.ts";

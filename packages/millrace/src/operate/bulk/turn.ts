@@ -1,20 +1,23 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { crashPoint } from "../../contract/crash-points.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { sql } from "../../contract/sql.ts";
+import { shortened } from "../../contract/text.ts";
 import type { Commit, Reporting } from "../../guard/step.ts";
 import { findBulkAction, type StoredBulk } from "../../inspect/bulk-actions.ts";
+import { hideOfTargets } from "../../inspect/dead-letters.ts";
+import { redactionOf } from "../../inspect/redaction.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
 import { type BulkItem, countFailed, insertItems, turnFailed } from "../../store/bulk-items.ts";
 import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
 import type { Catalog } from "../../topology/catalog.ts";
+import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { actOn } from "./act-on.ts";
 import { type Looked, look } from "./look.ts";
 import { passInstance } from "./message.ts";
 import { chunkSize, endedBadly, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
 import { bulkVerb } from "./verbs.ts";
-import { withWhoActed } from "./who-acted.ts";
-import { withheld } from "./withhold.ts";
 
 /**
  * `on`: more turns follow · `next`: the next instance continues the bulk action · `over`: the bulk action has ended, or another instance
@@ -179,4 +182,43 @@ function watch({ env, tenantId, bulkId, pass }: Turn): { isHalted: () => boolean
       over = true;
     },
   };
+}
+
+const KEPT_CHARACTERS = 300;
+
+/**
+ * The results of items in their stored form: each reason is shortened, and the message's sensitive values are redacted in the reason. The
+ * results are kept longer than the messages, so the values could not be redacted at a later read.
+ */
+async function withheld<Came extends Pick<BulkItem, "target" | "why">>(
+  { env, catalog, by }: Pick<BulkCall, "env" | "catalog" | "by">,
+  came: readonly Came[],
+): Promise<Came[]> {
+  const ids = came.flatMap(({ target, why }) => (why === null ? [] : target));
+  const hide = await hideOfTargets(env, { ...by, scopes: [] }, redactionOf(catalog), ids);
+  return came.map((one) => (one.why === null ? one : { ...one, why: shortened(hide(one.target)(one.why), KEPT_CHARACTERS) }));
+}
+
+/** Adds to each skipped item the operator who acted on it, the action and the time. */
+async function withWhoActed({ env, by }: BulkCall, items: readonly BulkItem[]): Promise<BulkItem[]> {
+  const skipped = items.flatMap(({ result, target }) => (result === "skipped" ? [target] : []));
+  if (skipped.length === 0) return [...items];
+  const rows = await query<{ target: string; last: string | null }>(
+    env.DB,
+    sql`
+      SELECT value AS target, (
+        SELECT json_object('actor', actor, 'verb', verb, 'at', at) FROM millrace_actions INDEXED BY millrace_actions_by_target
+        WHERE tenant_id = ${by.tenantId} AND target = value AND result = 'applied' ORDER BY at DESC, id DESC LIMIT 1) AS last
+      FROM json_each(${JSON.stringify(skipped)})`,
+  );
+  const said = new Map(rows.flatMap(({ target, last }): [string, string][] => (last === null ? [] : [[target, whoIn(last)]])));
+  return items.map((item) => {
+    const who = item.result === "skipped" ? said.get(item.target) : undefined;
+    return who === undefined ? item : { ...item, why: [who, item.why].filter(Boolean).join(" ") };
+  });
+}
+
+function whoIn(last: string): string {
+  const { actor, verb, at } = JSON.parse(last) as { actor: string; verb: string; at: number };
+  return `Last action by ${actor}: ${verb.replaceAll("_", " ")}, ${new Date(at).toISOString().replace(/\.\d+Z$/, "Z")}.`;
 }

@@ -11,7 +11,6 @@ import { relay } from "../../recorder/relay.ts";
 import { query } from "../../store/d1/retry.ts";
 import { type DeadLetter, noteRepair, repairLetter, selectUnrepaired, type TriedRepair } from "../../store/dead-letters.ts";
 import type { Repair } from "../../topology/repairs.ts";
-import { changedPaths } from "./changed-paths.ts";
 import { readAgain } from "./read-again.ts";
 import { putBack } from "./replay.ts";
 
@@ -121,4 +120,29 @@ function plainJson(value: unknown): unknown {
   const { text, why } = jsonOf(value);
   if (text === undefined) throw new Error(`The repaired message is not valid JSON: ${why}.`);
   return JSON.parse(text);
+}
+
+const MAX_PATHS = 20;
+
+/** The dotted paths at which two JSON values differ, in the order of the fields of `before`. The result has at most 20 paths. */
+function changedPaths(before: unknown, after: unknown): string[] {
+  const paths: string[] = [];
+  const pending = [{ path: "", before, after }];
+  for (let one = pending.pop(); one !== undefined && paths.length < MAX_PATHS; one = pending.pop()) {
+    const { path } = one;
+    const [was, is] = [one.before, one.after];
+    if (was === is) continue;
+    if (!isNode(was) || !isNode(is) || Array.isArray(was) !== Array.isArray(is)) {
+      paths.push(path);
+      continue;
+    }
+    const fields = [...new Set([...Object.keys(was), ...Object.keys(is)])];
+    const inner = fields.map((field) => ({ path: path === "" ? field : `${path}.${field}`, before: was[field], after: is[field] }));
+    pending.push(...inner.reverse());
+  }
+  return paths;
+}
+
+function isNode(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null;
 }
