@@ -1,13 +1,12 @@
 import * as z from "zod";
 import { AlertFilter, AlertRow, listAlerts } from "../../inspect/alerts.ts";
 import { MAX_MUTE_MS, mute } from "../../operate/mute-alert.ts";
-import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
-import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { changes, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 import { timestamp } from "../time.ts";
 
@@ -27,7 +26,7 @@ const list = createRoute({
   description: "Lists the open alerts of the deployment, and those resolved in the last 30 days.",
   ...needs("observe"),
   request: { query: AlertFilter.extend(pageQuery).strict() },
-  responses: { 200: answers("A page of alerts", pageOf(AlertRow)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of alerts", pageOf(AlertRow)),
 });
 
 const muteRoute = createRoute({
@@ -36,7 +35,7 @@ const muteRoute = createRoute({
   description: "Sends no notification for this alert and for later alerts with the same rule and labels. They remain listed.",
   ...needs("observe", "operate"),
   request: { params, body: jsonBody(muting) },
-  responses: { 200: answers("It is muted", MutedSchema), ...problems(...BODY_REFUSALS, "alert_not_found") },
+  responses: changes("It is muted", MutedSchema, "alert_not_found"),
 });
 
 const unmuteRoute = createRoute({
@@ -45,7 +44,7 @@ const unmuteRoute = createRoute({
   description: "Sends a missed notification within seconds.",
   ...needs("observe", "operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: { 200: answers("The alert is not muted", MutedSchema), ...problems(...BODY_REFUSALS, "alert_not_found") },
+  responses: changes("The alert is not muted", MutedSchema, "alert_not_found"),
 });
 
 export function alerts() {

@@ -12,7 +12,7 @@ import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
@@ -24,10 +24,7 @@ const list = createRoute({
   request: {
     query: ApprovalFilter.extend(pageQuery).strict(),
   },
-  responses: {
-    200: answers("A page of questions", pageOf(ApprovalRow)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("A page of questions", pageOf(ApprovalRow)),
 });
 
 const show = createRoute({
@@ -36,10 +33,7 @@ const show = createRoute({
   description: "Returns the question, its details, its due time and the answer, if any.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
-  responses: {
-    200: answers("The question", ApprovalRow),
-    ...problems("unauthorized", "forbidden", "approval_not_found", "invalid_payload"),
-  },
+  responses: reads("The question", ApprovalRow, "approval_not_found"),
 });
 
 const approve = decision("approve", "Approve a question");

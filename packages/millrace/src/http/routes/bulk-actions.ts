@@ -14,7 +14,7 @@ import type { HttpEnv } from "../env.ts";
 import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const BulkActionSchema = BulkAction.meta({ id: "BulkAction" });
@@ -40,7 +40,6 @@ const PlanSchema = z
   .meta({ id: "BulkPlan" });
 
 const params = z.object({ id: z.string() });
-const READ_REFUSALS = ["unauthorized", "forbidden", "bulk_action_not_found", "invalid_payload"] as const;
 
 const start = createRoute({
   ...at("post", "/v1/bulk-actions", "startBulkAction", "bulk-actions start"),
@@ -71,10 +70,7 @@ const list = createRoute({
   description: "Returns the bulk actions of your tenant. They are kept for 90 days after they end.",
   ...needs("read"),
   request: { query: BulkFilter.extend(pageQuery).strict() },
-  responses: {
-    200: answers("A page of bulk actions", pageOf(BulkActionSchema)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("A page of bulk actions", pageOf(BulkActionSchema)),
 });
 
 const show = createRoute({
@@ -83,7 +79,7 @@ const show = createRoute({
   description: "Returns its state and the counts of done, skipped, failed and remaining items.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The bulk action", BulkActionSchema), ...problems(...READ_REFUSALS) },
+  responses: reads("The bulk action", BulkActionSchema, "bulk_action_not_found"),
 });
 
 /** The cursor of a bulk action's results is the number of an item. */
@@ -96,7 +92,7 @@ const items = createRoute({
   description: "Returns each processed item with its result (done, skipped or failed) and the reason.",
   ...needs("read"),
   request: { params, query: z.strictObject({ result: z.enum(BULK_RESULTS).optional(), ...places, cursor: placeCursor }) },
-  responses: { 200: answers("A page of results", pageOf(BulkItem)), ...problems(...READ_REFUSALS) },
+  responses: reads("A page of results", pageOf(BulkItem), "bulk_action_not_found"),
 });
 
 const steering = (verb: "abort" | "resume", summary: string, description: string) =>

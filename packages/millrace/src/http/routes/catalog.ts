@@ -11,15 +11,14 @@ import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { type DescribedMessage, type DescribedQueue, deadlinesIn, messagesIn, queuesIn } from "../../topology/described.ts";
-import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, jsonSchema, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import type { FirstCommand } from "../first-command.ts";
 import { MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
-import { ProblemSchema, problemOf, problems } from "../problem.ts";
+import { ProblemSchema, problemOf } from "../problem.ts";
 import type { Problems } from "../problems.ts";
-import { answers } from "../responses.ts";
+import { changes, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const KINDS = ["command", "event"] as const;
@@ -104,7 +103,7 @@ const show = createRoute({
     "Returns the declarations of the deployed code. Steps and emitted messages are known only after a run; they come from the newest instances of your tenant.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
-  responses: { 200: answers("The catalog", CatalogSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("The catalog", CatalogSchema),
 });
 
 type QueueView = z.infer<typeof QueueSchema>;
@@ -143,7 +142,7 @@ const check = createRoute({
   description: "Returns the derived key and subject, and the holder of the key. It does not check whether your token may send the message.",
   ...needs("enqueue"),
   request: { body: jsonBody(draftSchema) },
-  responses: { 200: answers("The result of the check", CheckedSchema), ...problems(...BODY_REFUSALS) },
+  responses: changes("The result of the check", CheckedSchema),
 });
 
 /** Builds the routes of the catalog. `first` is the command that the console suggests to a new user. */

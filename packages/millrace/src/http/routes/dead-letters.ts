@@ -15,10 +15,9 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
-import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
 import { ReplayPlanSchema, replayPlanView } from "../replay-plan.ts";
-import { answers } from "../responses.ts";
+import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const DeadLetterDetail = FullDeadLetter.extend({
@@ -48,10 +47,7 @@ const list = createRoute({
   request: {
     query: DeadLetterFilter.extend(pageQuery).strict(),
   },
-  responses: {
-    200: answers("A page of dead letters", pageOf(DeadLetterRow)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("A page of dead letters", pageOf(DeadLetterRow)),
 });
 
 const show = createRoute({
@@ -61,10 +57,7 @@ const show = createRoute({
     "Fields marked as sensitive are `[redacted]`. For an unknown type on a queue with sensitive fields, everything except the envelope is redacted. Send redacted values back unchanged: a replay keeps the stored values.",
   ...needs("read"),
   request: { params, query: z.strictObject(revealQuery) },
-  responses: {
-    200: answers("The dead letter", DeadLetterDetail),
-    ...problems("unauthorized", "forbidden", "dead_letter_not_found", "invalid_payload"),
-  },
+  responses: reads("The dead letter", DeadLetterDetail, "dead_letter_not_found"),
 });
 
 export function deadLetters(catalog: Catalog, codes: readonly string[]) {

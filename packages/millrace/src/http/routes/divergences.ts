@@ -3,8 +3,7 @@ import { countDivergences, DivergenceFilter, DivergenceRow, listDivergences } fr
 import { needsOneOf } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
-import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const PageSchema = pageOf(DivergenceRow).extend({
@@ -17,7 +16,7 @@ const list = createRoute({
   description: "The scope `observe` reads the divergences of all tenants, the scope `read` those of the token's tenant.",
   ...needsOneOf("read", "observe"),
   request: { query: DivergenceFilter.extend(pageQuery).strict() },
-  responses: { 200: answers("A page of divergences", PageSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of divergences", PageSchema),
 });
 
 export function divergences() {

@@ -14,7 +14,7 @@ import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery, timeCursor } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const EffectsSchema = z.object({ items: z.array(EffectRow) });
@@ -32,10 +32,7 @@ const listOfInstance = createRoute({
   description: "Returns every recorded effect of the instance with its class, state, input and output.",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }), query: z.strictObject(revealQuery) },
-  responses: {
-    200: answers("Effects in the order of their steps", EffectsSchema),
-    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
-  },
+  responses: reads("Effects in the order of their steps", EffectsSchema, "instance_not_found"),
 });
 
 const listInDoubt = createRoute({
@@ -50,10 +47,7 @@ const listInDoubt = createRoute({
       ...revealQuery,
     }).strict(),
   },
-  responses: {
-    200: answers("A page of effects with an unknown outcome", pageOf(Doubt)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("A page of effects with an unknown outcome", pageOf(Doubt)),
 });
 
 const confirm = resolution(

@@ -5,9 +5,8 @@ import { EmittedMessage, emittedBy } from "../../inspect/messages.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
-import { problems } from "../problem.ts";
 import { redactionFor, revealQuery } from "../redaction.ts";
-import { answers } from "../responses.ts";
+import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const EmittedSchema = z.object({
@@ -31,10 +30,7 @@ const list = createRoute({
       ...revealQuery,
     }),
   },
-  responses: {
-    200: answers("Messages in the order of their steps", EmittedSchema),
-    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
-  },
+  responses: reads("Messages in the order of their steps", EmittedSchema, "instance_not_found"),
 });
 
 export function events(catalog: Catalog) {

@@ -15,7 +15,7 @@ import { refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery, wholeNumber } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { asksToReveal, redactionFor, revealQuery } from "../redaction.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
@@ -45,10 +45,7 @@ const list = createRoute({
       ...pageQuery,
     }),
   },
-  responses: {
-    200: answers("A page of instances", pageOf(Instance)),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("A page of instances", pageOf(Instance)),
 });
 
 const counts = createRoute({
@@ -103,10 +100,7 @@ const show = createRoute({
       }),
     }),
   },
-  responses: {
-    200: answers("The instance", InstanceDetail),
-    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
-  },
+  responses: reads("The instance", InstanceDetail, "instance_not_found"),
 });
 
 export function instances(catalog: Catalog) {

@@ -7,8 +7,7 @@ import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { fingerprintView } from "../fingerprint.ts";
 import { invalidRequest } from "../invalid-request.ts";
-import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const KeySchema = z
@@ -32,7 +31,7 @@ const show = createRoute({
     params: z.object({ key: z.string() }),
     query: z.strictObject({ workflow: z.string().optional().meta({ description: "The name of a deployed workflow or event type." }) }),
   },
-  responses: { 200: answers("The key", KeySchema), ...problems("unauthorized", "forbidden", "key_not_found", "invalid_payload") },
+  responses: reads("The key", KeySchema, "key_not_found"),
 });
 
 export function keys(catalog: Catalog) {

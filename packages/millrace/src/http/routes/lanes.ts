@@ -8,7 +8,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const SteeredSchema = z
@@ -55,7 +55,7 @@ const list = createRoute({
   request: {
     query: LaneFilter.extend(nameQuery(50, 200)).strict(),
   },
-  responses: { 200: answers("A page of lanes", pageOf(NotedLane)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of lanes", pageOf(NotedLane)),
 });
 
 const show = createRoute({
@@ -64,7 +64,7 @@ const show = createRoute({
   description: "Returns the state of the lane, its head, its current instances and its depth.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The lane", LaneRow), ...problems("unauthorized", "forbidden", "invalid_payload", "lane_not_found") },
+  responses: reads("The lane", LaneRow, "lane_not_found"),
 });
 
 const SUMMARIES: Record<LaneVerb, string> = {

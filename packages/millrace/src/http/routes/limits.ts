@@ -3,8 +3,7 @@ import { LimitRow, listLimits } from "../../limits/seen.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
-import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const list = createRoute({
@@ -13,7 +12,7 @@ const list = createRoute({
   description: "A limit shared by tenants is shown to each of them with the usage of all. The request limits of tokens are not included.",
   ...needs("read"),
   request: { query: z.strictObject(nameQuery(50, 100)) },
-  responses: { 200: answers("A page of limits", pageOf(LimitRow)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of limits", pageOf(LimitRow)),
 });
 
 export function limits() {

@@ -1,13 +1,12 @@
 import * as z from "zod";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { breakLock, getLock, HeldLock, listLocks } from "../../locks/seen.ts";
-import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { nameQuery, pageBehind, pageOf } from "../paging.ts";
-import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { changes, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 
 const params = z.object({ name: chosenName(200) });
@@ -18,7 +17,7 @@ const list = createRoute({
   description: "Returns the holder, the expiry and the number of waiting callers of each lock.",
   ...needs("read"),
   request: { query: z.strictObject(nameQuery(50, 100)) },
-  responses: { 200: answers("A page of locks", pageOf(HeldLock)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of locks", pageOf(HeldLock)),
 });
 
 const show = createRoute({
@@ -27,7 +26,7 @@ const show = createRoute({
   description: "Returns the holder of a lock that is held now, also for less than ten seconds.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The lock", HeldLock), ...problems("unauthorized", "forbidden", "invalid_payload", "lock_not_found") },
+  responses: reads("The lock", HeldLock, "lock_not_found"),
 });
 
 const breakRoute = createRoute({
@@ -37,10 +36,7 @@ const breakRoute = createRoute({
     "The next waiting caller gets the lock. The old holder learns this when it renews the lock. Its fenced writes are refused after the next holder has written.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: {
-    200: answers("The lock was broken, or was already free", z.object({ action_id: z.string(), broken: z.boolean() })),
-    ...problems(...BODY_REFUSALS),
-  },
+  responses: changes("The lock was broken, or was already free", z.object({ action_id: z.string(), broken: z.boolean() })),
 });
 
 export function locks() {

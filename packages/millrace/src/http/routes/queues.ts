@@ -10,8 +10,7 @@ import { ownOf } from "../../topology/consumer.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { wholeNumber } from "../paging.ts";
-import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 import { PausedSchema, pausedView } from "./workflows.ts";
@@ -49,7 +48,7 @@ const health = createRoute({
     "Returns depth, lag, rates, retries and dead letters of each queue of the whole deployment, without tenants. Rates and latencies cover the last `minutes`, by default five.",
   ...needs("observe"),
   request: { query: minutesOf(RATE_MINUTES) },
-  responses: { 200: answers("All queues and lanes", HealthSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("All queues and lanes", HealthSchema),
 });
 
 const byMinute = createRoute({
@@ -62,10 +61,7 @@ const byMinute = createRoute({
       source: z.enum(SOURCE_KINDS).optional().meta({ description: "The kind of sender." }),
     }),
   },
-  responses: {
-    200: answers("The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteOfMessages) })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("The minutes with deliveries", z.object({ at: timestamp, items: z.array(MinuteOfMessages) })),
 });
 
 const dead = createRoute({
@@ -74,10 +70,7 @@ const dead = createRoute({
   description: "Covers all tenants, up to 10000 of each state. A type that is not deployed is `unknown`.",
   ...needs("observe"),
   request: { query: z.strictObject({}) },
-  responses: {
-    200: answers("Queues and types with dead letters", z.object({ items: z.array(LettersSchema) })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("Queues and types with dead letters", z.object({ items: z.array(LettersSchema) })),
 });
 
 export function queues(catalog: Catalog) {

@@ -12,7 +12,7 @@ import type { HttpEnv } from "../env.ts";
 import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { answers, changes, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
 
@@ -54,7 +54,7 @@ const list = createRoute({
   request: {
     query: z.strictObject(nameQuery(50, 200)),
   },
-  responses: { 200: answers("A page of schedules", pageOf(Schedule)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of schedules", pageOf(Schedule)),
 });
 
 const show = createRoute({
@@ -63,7 +63,7 @@ const show = createRoute({
   description: "Returns the schedule with its revision and its next due time.",
   ...needs("read"),
   request: { params },
-  responses: { 200: answers("The schedule", Schedule), ...problems(...found) },
+  responses: reads("The schedule", Schedule, "schedule_not_found"),
 });
 
 const put = createRoute({
@@ -73,10 +73,7 @@ const put = createRoute({
     "Each due time sends one command. Its key consists of the schedule's name and the due time. A paused schedule remains paused.",
   ...needs("operate"),
   request: { params, body: jsonBody(scheduleSchema) },
-  responses: {
-    200: answers("The current schedule", Schedule),
-    ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_transition"),
-  },
+  responses: changes("The current schedule", Schedule, "unknown_message_type", "invalid_transition"),
 });
 
 const remove = createRoute({
@@ -94,7 +91,7 @@ const pause = createRoute({
   description: "Starts no run until the schedule is resumed. Times that pass meanwhile are recorded as `paused`.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: { 200: answers("Paused", Schedule), ...problems(...BODY_REFUSALS, "schedule_not_found", "invalid_transition") },
+  responses: changes("Paused", Schedule, "schedule_not_found", "invalid_transition"),
 });
 
 const resume = createRoute({
@@ -103,10 +100,7 @@ const resume = createRoute({
   description: "Times that passed meanwhile are recorded as `paused` and are not made up.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: {
-    200: answers("Active", Schedule),
-    ...problems(...BODY_REFUSALS, "schedule_not_found", "unknown_message_type", "invalid_transition"),
-  },
+  responses: changes("Active", Schedule, "schedule_not_found", "unknown_message_type", "invalid_transition"),
 });
 
 const run = createRoute({
@@ -131,7 +125,7 @@ const runs = createRoute({
   description: "Returns due times with their result, including missed and paused ones.",
   ...needs("read"),
   request: { params, query: z.strictObject(pageQuery) },
-  responses: { 200: answers("A page of runs", pageOf(ScheduleRun)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("A page of runs", pageOf(ScheduleRun)),
 });
 
 export function schedules(catalog: Catalog) {

@@ -5,7 +5,7 @@ import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 import { iso, isoOrNull, timestamp } from "../time.ts";
 
@@ -25,7 +25,7 @@ const show = createRoute({
   description: "Returns the tenant, the actor and the scopes of the token, and the time of the server.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
-  responses: { 200: answers("You", CallerSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: reads("You", CallerSchema),
 });
 
 const mint = createRoute({

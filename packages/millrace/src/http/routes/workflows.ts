@@ -14,7 +14,7 @@ import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { problems } from "../problem.ts";
-import { answers } from "../responses.ts";
+import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
 import { iso, timestamp } from "../time.ts";
 
@@ -71,10 +71,7 @@ const list = createRoute({
   description: "Returns each workflow of the deployed code, its pause, and the instances of your tenant by status.",
   ...needs("read"),
   request: { query: z.strictObject({}) },
-  responses: {
-    200: answers("All workflows", z.object({ items: z.array(WorkflowSchema) })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("All workflows", z.object({ items: z.array(WorkflowSchema) })),
 });
 
 /** Number of hours that `span=hour` covers. */
@@ -89,10 +86,7 @@ const byTime = createRoute({
   request: {
     query: z.strictObject({ span: z.enum(["minute", "hour"]).default("minute").meta({ description: "The length of a period." }) }),
   },
-  responses: {
-    200: answers("The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
-  },
+  responses: reads("The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })),
 });
 
 const WorkActedSchema = z
