@@ -1,5 +1,5 @@
 import { instanceId } from "../../contract/ids.ts";
-import { among, sql } from "../../contract/sql.ts";
+import { among, fragment, sql } from "../../contract/sql.ts";
 import { statedId } from "../../intake/accept/stated.ts";
 import { selectStatedAt } from "../../store/stated-events.ts";
 import { selectPruned } from "../../store/tombstones.ts";
@@ -7,77 +7,71 @@ import { ASKED, beginningWith, type Finder, hashBeginningWith, matchOf, titleOf 
 
 const MORE_LETTERS = 100;
 
-export const letterById: Finder = {
-  kind: "dead_letter",
-  look: ({ text, by }) => {
-    const range = hashBeginningWith(text);
-    const others = by.scopes.includes("unattributed") ? 1 : 0;
-    return (
-      range &&
-      sql`
-      SELECT id, queue, message_type, reason, state, captured_at FROM (
-        SELECT * FROM millrace_dead_letters WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${MORE_LETTERS})
-      WHERE tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${others} = 1) LIMIT ${ASKED}`
-    );
-  },
-  read: (row, sought) => ({ ...letter(row), by: "id", match: matchOf(row.id, sought) }),
-};
+const LETTER = fragment("id, queue, message_type, reason, state, captured_at");
 
-export const letterByKey: Finder = {
-  kind: "dead_letter",
-  look: ({ text, by }) => {
-    const { from, to } = beginningWith(text);
-    return sql`
-      SELECT id, queue, message_type, reason, state, captured_at, idempotency_key AS name
-      FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
-      WHERE tenant_id = ${by.tenantId} AND idempotency_key >= ${from} AND idempotency_key < ${to}
-      ORDER BY idempotency_key LIMIT ${ASKED}`;
-  },
-  read: (row, sought) => ({ ...letter(row), by: "idempotency_key", match: matchOf(row.name, sought) }),
-};
-
-/**
- * Finds dead letters of events from outside. The query accepts the key of the caller's request. The stored key of such a message is the
- * event's id, which is a hash of the caller's key.
- */
-export const letterByStatedKey: Finder = {
-  kind: "dead_letter",
-  look: ({ text, by, known }) => sql`
-    SELECT id, queue, message_type, reason, state, captured_at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
-    WHERE tenant_id = ${by.tenantId} AND idempotency_key IN ${among(known.events.map((type) => statedId(by.tenantId, type, text)))}
-    LIMIT ${ASKED}`,
-  read: (row) => ({ ...letter(row), by: "idempotency_key", match: "exact" }),
-};
-
-/**
- * Finds open dead letters by the subject of their message. SQLite uses the partial index only if the state and the expression are literals.
- */
-export const letterBySubject: Finder = {
-  kind: "dead_letter",
-  look: ({ text, by }) => sql`
-    SELECT id, queue, message_type, reason, state, captured_at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_subject
-    WHERE tenant_id = ${by.tenantId} AND state = 'open' AND iif(json_valid(body), substr(body->>'subject', 1, 1000), NULL) = ${text}
-    ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
-  read: (row) => ({ ...letter(row), by: "subject", match: "exact" }),
-};
-
-export const letterByJob: Finder = {
-  kind: "dead_letter",
-  look: ({ text, by }) => sql`
-    SELECT id, queue, message_type, reason, state, captured_at FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
-    WHERE tenant_id = ${by.tenantId} AND correlation_id = ${text} ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
-  read: (row) => ({ ...letter(row), by: "correlation_id", match: "exact" }),
-};
-
-function letter(row: Record<string, unknown>) {
-  return {
+/** Finds dead letters by the field `by`. A row with a `name` matches by this name, and any other row matches exactly. */
+function letterBy(by: string, look: Finder["look"]): Finder {
+  const read: Finder["read"] = (row, sought) => ({
     id: String(row.id),
     title: titleOf(row.message_type ?? row.queue, row.reason),
     status: String(row.state),
     at: Number(row.captured_at),
     url: `/v1/dead-letters/${row.id}`,
-  };
+    by,
+    match: row.name === undefined ? "exact" : matchOf(row.name, sought),
+  });
+  return { kind: "dead_letter", look, read };
 }
+
+export const letterById = letterBy("id", ({ text, by }) => {
+  const range = hashBeginningWith(text);
+  const others = by.scopes.includes("unattributed") ? 1 : 0;
+  return (
+    range &&
+    sql`
+      SELECT ${LETTER}, id AS name FROM (
+        SELECT * FROM millrace_dead_letters WHERE id >= ${range.from} AND id < ${range.to} ORDER BY id LIMIT ${MORE_LETTERS})
+      WHERE tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${others} = 1) LIMIT ${ASKED}`
+  );
+});
+
+export const letterByKey = letterBy("idempotency_key", ({ text, by }) => {
+  const { from, to } = beginningWith(text);
+  return sql`
+    SELECT ${LETTER}, idempotency_key AS name FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
+    WHERE tenant_id = ${by.tenantId} AND idempotency_key >= ${from} AND idempotency_key < ${to}
+    ORDER BY idempotency_key LIMIT ${ASKED}`;
+});
+
+/**
+ * Finds dead letters of events from outside. The query accepts the key of the caller's request. The stored key of such a message is the
+ * event's id, which is a hash of the caller's key.
+ */
+export const letterByStatedKey = letterBy(
+  "idempotency_key",
+  ({ text, by, known }) => sql`
+    SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_key
+    WHERE tenant_id = ${by.tenantId} AND idempotency_key IN ${among(known.events.map((type) => statedId(by.tenantId, type, text)))}
+    LIMIT ${ASKED}`,
+);
+
+/**
+ * Finds open dead letters by the subject of their message. SQLite uses the partial index only if the state and the expression are literals.
+ */
+export const letterBySubject = letterBy(
+  "subject",
+  ({ text, by }) => sql`
+    SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_subject
+    WHERE tenant_id = ${by.tenantId} AND state = 'open' AND iif(json_valid(body), substr(body->>'subject', 1, 1000), NULL) = ${text}
+    ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
+);
+
+export const letterByJob = letterBy(
+  "correlation_id",
+  ({ text, by }) => sql`
+    SELECT ${LETTER} FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
+    WHERE tenant_id = ${by.tenantId} AND correlation_id = ${text} ORDER BY captured_at DESC, id DESC LIMIT ${ASKED}`,
+);
 
 /** Finds events that a step has emitted. The key of such an event begins with the instance's id. */
 export const emitted: Finder = {

@@ -186,7 +186,9 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
   const verb = bulkVerb(catalog, request.verb);
   assertMayAct(by, verb);
   for (const option of ["undo", "run_at"] as const) {
-    if (request[option] !== undefined && verb.needs !== option) throw refused(option, `does not apply to \`${verb.name}\`: remove it`);
+    if (request[option] === undefined || verb.needs === option) continue;
+    const why = option === "undo" ? "undoes no effects" : "moves no due time";
+    throw refused(option, `does not apply to \`${verb.name}\`, which ${why}: remove the field`);
   }
   if (verb.needs === "run_at" && request.run_at === undefined) throw refused("run_at", "is missing: send the new due time");
   if (request.filter === undefined && request.ids === undefined) {
