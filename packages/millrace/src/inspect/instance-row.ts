@@ -75,7 +75,7 @@ export const Instance = z
       .nullable()
       .meta({
         description:
-          "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps, because the other classes record nothing before they are done.",
+          "The step that waits for its next attempt after a failure; the first if there are several. A list has it only for `lookup` and `once` steps.",
         ...redacted,
       }),
     sleeping: z.object({ step: z.string().nullable(), until: timestamp.nullable() }).nullable().meta({
