@@ -144,7 +144,7 @@ function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: s
 }
 
 /** The condition for a tag, for rows of `millrace_instances` that an index other than the index of tags has selected. */
-export function andTagged(tag: string | undefined): Statement {
+function andTagged(tag: string | undefined): Statement {
   if (tag === undefined) return sql``;
   return sql`AND EXISTS (SELECT 1 FROM millrace_tags t WHERE t.tenant_id = millrace_instances.tenant_id AND t.tag = ${tag}
     AND t.accepted_at = millrace_instances.accepted_at AND t.instance_id = millrace_instances.id)`;
@@ -182,7 +182,7 @@ async function endOfLook(
  * tenants' open instances share an index. Other filters use the index by tenant and time. Conditions are literals, because SQLite does not
  * match a partial index with a bound value. The last condition repeats the text of the index, which includes a status that no row has.
  */
-export function whereInstancesAre({ correlation, cause, parent, status, standing }: InstanceFilter): Statement {
+function whereInstancesAre({ correlation, cause, parent, status, standing }: InstanceFilter): Statement {
   if (parent !== undefined) {
     return sql`INDEXED BY millrace_instances_by_parent WHERE parent IS NOT NULL AND parent = ${parent}
       ${andEquals(fragment("correlation_id"), correlation)} ${andEquals(fragment("cause"), cause)}`;
