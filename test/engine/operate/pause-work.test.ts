@@ -260,3 +260,29 @@ it("a breaker reads the failures of its own workflow only, within its time", asy
   const { read, answer } = await rowsRead(() => tripBreakers(probeEnv, own));
   expect([answer, read < 20]).toEqual([0, true]);
 });
+
+it("a breaker counts only failures after a resume of its workflow for all tenants", async () => {
+  const { tenantId } = someone("observe");
+  const name = fresh("broken");
+  const own = [{ ...parked.workflow, name, breaker: { failures: 3, within: "5 minutes" as const } }];
+  const ago = (minutes: number) => Date.now() - minutes * 60_000;
+  const ids = [1, 2, 3].map(() => crypto.randomUUID().replaceAll("-", ""));
+  for (const id of ids)
+    await rows(
+      `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject,
+         fingerprint, envelope, status, cause, accepted_at, updated_at)
+       VALUES (?1, ?2, ?3, 'a', ?1, 'c', 'c', 's', 'f', '{}', 'errored', 'one', 1, ?4) RETURNING id`,
+      ...[id, tenantId, name, ago(3)],
+    );
+  onTestFinished(async () => {
+    await rows("DELETE FROM millrace_instances WHERE tenant_id = ?1 RETURNING 1", tenantId);
+    await rows("DELETE FROM millrace_pauses WHERE id GLOB ?1 RETURNING 1", `workflow/${name}/*`);
+  });
+  await rows(
+    "INSERT INTO millrace_pauses (id, tenant_id, actor, reason, since, resumed_at) VALUES (?1, '', 'tess', 'an outage', ?2, ?3) RETURNING id",
+    ...[`workflow/${name}/`, ago(2), ago(1)],
+  );
+  expect(await tripBreakers(probeEnv, own)).toBe(0);
+  await rows("UPDATE millrace_instances SET updated_at = ?2 WHERE tenant_id = ?1 RETURNING id", tenantId, ago(0.5));
+  expect(await tripBreakers(probeEnv, own)).toBe(1);
+});

@@ -22,7 +22,8 @@ interface Tripped {
 
 /**
  * Pauses a workflow for a tenant after too many instances failed with the same cause. The function counts the newest failures since the
- * last resume. A tenant's failures never pause the workflow for a different tenant. Returns the number of pauses.
+ * last resume of the workflow, for the tenant or for all tenants. A tenant's failures never pause the workflow for a different tenant.
+ * Returns the number of pauses.
  */
 export async function tripBreakers(env: EngineEnv, workflows: Catalog["workflows"]): Promise<number> {
   const breakers = workflows.flatMap(({ name, breaker }) => (breaker ? [selectTripped(name, breaker)] : []));
@@ -51,8 +52,8 @@ function selectTripped(workflow: string, { failures, within }: NonNullable<Catal
         SELECT tenant_id, cause, updated_at FROM millrace_instances INDEXED BY millrace_instances_errored_by_workflow
         WHERE status = 'errored' AND workflow = ${workflow} AND updated_at > ${now} - ${durationMs(within)} AND cause IS NOT NULL
         ORDER BY updated_at DESC LIMIT ${MAX_COUNTED}) given
-      WHERE given.updated_at > coalesce((SELECT p.resumed_at FROM millrace_pauses p
-        WHERE p.id = ${`workflow/${workflow}/`} || given.tenant_id), 0)
+      WHERE given.updated_at > coalesce((SELECT max(p.resumed_at) FROM millrace_pauses p
+        WHERE p.id IN (${pauseId("workflow", workflow, "")}, ${pauseId("workflow", workflow, "")} || given.tenant_id)), 0)
       GROUP BY given.tenant_id, given.cause HAVING count(*) >= ${failures}) told
     LEFT JOIN millrace_causes c ON c.tenant_id = told.tenant_id AND c.kind = 'instance' AND c.id = told.cause
     WHERE ${pauseOf("1", { workflow: "told.workflow", queue: "NULL", tenant: "told.tenant_id" })} IS NULL`;
