@@ -221,6 +221,30 @@ it("a deadline of the workflow counts from the due time of a delayed command", a
   expect(Date.parse(must_end_by)).toBeGreaterThan(Date.parse(due_at));
 });
 
+it("a move changes the deadline of the workflow by the same time, and is refused beyond the command's own deadline", async () => {
+  const { post, get, tenantId } = await asking();
+  const sent = { type: ProbeFollow.type, payload: { name: tenantId, step: "x" }, delay_seconds: 3600 };
+  const { body } = await post("/v1/commands", sent);
+  const shown = async () => (await get(`/v1/instances/${body.instance_id}`)).body;
+  const before = await shown();
+  for (const [verb, more] of [
+    ["move", { run_at: in_s(86_400) }],
+    ["release", {}],
+  ] as const) {
+    expect((await post(`/v1/instances/${body.instance_id}/${verb}`, { reason: "later", ...more })).status).toBe(202);
+    const { due_at, must_end_by } = await shown();
+    expect(Date.parse(must_end_by) - Date.parse(due_at)).toBe(Date.parse(before.must_end_by) - Date.parse(before.due_at));
+  }
+
+  const own = await delayed({ delay_seconds: 3600, must_end_by: "2 hours" });
+  const deadline = (await own.caller.get(`/v1/instances/${own.id}`)).body.must_end_by;
+  const why = `The command must end by ${deadline}: move it to an earlier time.`;
+  expect((await own.act("move", { run_at: in_s(7300), dry_run: true })).body.refused).toBe(why);
+  expect((await own.act("move", { run_at: in_s(7300) })).body).toMatchObject({ code: "invalid_transition", detail: why });
+  expect((await own.act("move", { run_at: in_s(7000) })).status).toBe(202);
+  expect((await own.caller.get(`/v1/instances/${own.id}`)).body.must_end_by).toBe(deadline);
+});
+
 it("bulk actions move and release the delayed commands of a filter, and no command that is due", async () => {
   const caller = await asking();
   const { tenantId } = caller;

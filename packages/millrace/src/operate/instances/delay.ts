@@ -50,8 +50,8 @@ function changed({ env, by, instance: { id, due_at } }: Call<unknown>, message: 
 }
 
 /**
- * Moves the due time of a delayed command. Refused if the command is already due, and for a due time that is in the past or too far in the
- * future.
+ * Moves the due time of a delayed command. Refused if the command is already due, and for a due time that is in the past, too far in the
+ * future, or after the command's own deadline.
  */
 export const move = instanceAct({
   verb: "move",
@@ -67,9 +67,13 @@ export const move = instanceAct({
   refused(call, message) {
     const inMs = Date.parse(call.given.run_at) - Date.now();
     const isInTime = inMs > 0 && inMs <= MAX_DUE_SECONDS * 1000;
-    return (
-      whyNotDelayed(call, message) ?? (isInTime ? null : "The new time must be within the next 365 days. To start it now, release it.")
-    );
+    const { must_end_by: end } = JSON.parse(message?.envelope ?? "{}") as Partial<Envelope>;
+    const why = whyNotDelayed(call, message);
+    if (why !== null) return why;
+    if (!isInTime) return "The new time must be within the next 365 days. To start it now, release it.";
+    return end !== undefined && Date.parse(end) <= Date.parse(call.given.run_at)
+      ? `The command must end by ${end}: move it to an earlier time.`
+      : null;
   },
   plan: async ({ given }) => ({ follows: `The command starts at ${iso(Date.parse(given.run_at))}.`, effects: [] }),
   change: (call, message) => changed(call, message, Date.parse(call.given.run_at)),

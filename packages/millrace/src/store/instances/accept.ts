@@ -113,15 +113,17 @@ export function takeIn(rows: string): Statement {
 
 /**
  * Changes the due time of a delayed command that has not started. The new due time is at most 365 days after the present. Null means that
- * the command is due now. Without a message in a queue, the keeper checks the command when it is due.
+ * the command is due now. The workflow's deadline moves too, and the command's own deadline must be later than the new due time. Without a
+ * message in a queue, the keeper checks the command when it is due.
  */
 export function moveDue({ id, tenantId }: { id: string; tenantId: string }, at: number | null): Statement {
   const due = at === null ? now : sql`${at}`;
   return sql`
     UPDATE millrace_instances SET due_at = ${due}, updated_at = ${now},
+      must_end_by = iif(envelope->>'must_end_by' IS NULL, must_end_by + ${due} - due_at, must_end_by),
       check_at = ${due} + iif(${due} > ${now} + ${MAX_DELAY_SECONDS * 1000}, 0, ${KEEPER_PATIENCE_MS})
     WHERE id = ${id} AND tenant_id = ${tenantId} AND status = 'accepted' AND undo IS NULL AND due_at > ${now}
-      AND ${due} BETWEEN ${now} AND ${now} + ${MAX_DUE_SECONDS * 1000}`;
+      AND ${due} BETWEEN ${now} AND ${now} + ${MAX_DUE_SECONDS * 1000} AND (envelope->>'must_end_by' IS NULL OR must_end_by > ${due})`;
 }
 
 /**
