@@ -46,7 +46,8 @@ const LOOKED_AT_FIRST = 2_000;
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   if (filter.overdue) return listOverdue(env, by, filter);
   if (filter.standing === "delayed" && filter.cause === undefined) return listDelayed(env, by, filter);
-  if (filter.tag !== undefined) return listTagged(env, by, filter, filter.tag);
+  const { tag } = filter;
+  const isOfTag = tag !== undefined && isFromAll(filter);
   return keysetPage(
     filter,
     ({ accepted_at, id }) => ({ at: Date.parse(accepted_at), id }),
@@ -55,20 +56,33 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
         found: (await query(env.DB, between(before, end, limit))).map(instanceIn),
         end,
       });
+      const endOf = (looked: number) =>
+        isOfTag ? endOfTagged(env, by, filter, tag, before, looked) : endOfLook(env, by, filter, before, looked);
       if (!isLookedFor(filter)) return upTo(undefined);
-      const near = await upTo(await endOfLook(env, by, filter, before, LOOKED_AT_FIRST));
+      const near = await upTo(await endOf(LOOKED_AT_FIRST));
       if (near.end === undefined || near.found.length >= limit) return near;
-      return upTo(await endOfLook(env, by, filter, before, LOOKED_AT));
+      return upTo(await endOf(LOOKED_AT));
     },
   );
 
   function between(before: Position, end: Position | undefined, limit: number): Statement {
+    if (isOfTag)
+      return sql`
+        SELECT ${INSTANCE_COLUMNS} FROM (
+          SELECT accepted_at AS tagged_at, instance_id AS tagged FROM millrace_tags
+          WHERE tenant_id = ${by.tenantId} AND tag = ${tag} AND (accepted_at, instance_id) < (${before.at}, ${before.id})
+            AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, instance_id) >= (${end?.at ?? 0}, ${end?.id ?? ""}))
+          CROSS JOIN millrace_instances ON id = tagged
+        WHERE tenant_id = ${by.tenantId} ${andEquals(fragment("status"), filter.status)}
+          ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("version"), filter.version)}
+          ${andEquals(fragment("subject"), filter.subject)}
+        ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`;
     return sql`
       SELECT ${INSTANCE_COLUMNS} FROM millrace_instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
         ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
         ${andEquals(fragment("version"), filter.version)} ${andEquals(fragment("subject"), filter.subject)}
         ${andEquals(fragment("parent"), filter.parent)} ${andStands(filter.standing)}
-        AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
+        ${andTagged(tag)} AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
         AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
       ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`;
   }
@@ -117,32 +131,6 @@ function andMeant({ status, workflow, version, subject, correlation, tag, parent
     ${andTagged(tag)} ${andStands(standing)} AND accepted_at >= ${since}`;
 }
 
-function listTagged(env: EngineEnv, by: Operator, filter: InstanceFilter, tag: string): Promise<Page<Instance>> {
-  const { cause } = filter;
-  return keysetPage(
-    filter,
-    ({ accepted_at, id }) => ({ at: Date.parse(accepted_at), id }),
-    async (before, limit) => {
-      const rows = await query(
-        env.DB,
-        sql`
-        SELECT ${INSTANCE_COLUMNS} FROM (
-          SELECT accepted_at AS tagged_at, instance_id AS tagged FROM millrace_tags
-          WHERE tenant_id = ${by.tenantId} AND tag = ${tag} AND (accepted_at, instance_id) < (${before.at}, ${before.id})
-            AND accepted_at >= ${filter.since ?? 0}) CROSS JOIN millrace_instances ON id = tagged
-        WHERE tenant_id = ${by.tenantId}
-          ${andEquals(fragment("status"), cause === undefined ? filter.status : "errored")} ${andEquals(fragment("cause"), cause)}
-          ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("version"), filter.version)}
-          ${andEquals(fragment("subject"), filter.subject)}
-          ${andEquals(fragment("correlation_id"), filter.correlation)} ${andEquals(fragment("parent"), filter.parent)}
-          ${andStands(filter.standing)}
-        ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`,
-      );
-      return rows.map(instanceIn);
-    },
-  );
-}
-
 /** The condition for a tag, for rows of `millrace_instances` that an index other than the index of tags has selected. */
 function andTagged(tag: string | undefined): Statement {
   if (tag === undefined) return sql``;
@@ -154,10 +142,33 @@ function andTagged(tag: string | undefined): Statement {
  * True if a filter has no index, so that rows are scanned by time. The status `complete` needs no index, because usually most instances are
  * complete.
  */
-function isLookedFor({ correlation, cause, parent, standing, status, workflow, version, subject }: InstanceFilter): boolean {
-  const fromAll =
-    [correlation, cause, parent, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
-  return fromAll && [workflow, version, subject].some((one) => one !== undefined);
+function isLookedFor(filter: InstanceFilter): boolean {
+  return isFromAll(filter) && [filter.workflow, filter.version, filter.subject].some((one) => one !== undefined);
+}
+
+/** True if a filter selects among all instances of the tenant or of a tag. */
+function isFromAll({ correlation, cause, parent, standing, status }: InstanceFilter): boolean {
+  return [correlation, cause, parent, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
+}
+
+/** The end of a scan of the instances with a tag. */
+async function endOfTagged(
+  { DB }: EngineEnv,
+  by: Operator,
+  { since = 0 }: InstanceFilter,
+  tag: string,
+  before: Position,
+  looked: number,
+): Promise<Position | undefined> {
+  const [end] = await query<Position>(
+    DB,
+    sql`
+      SELECT accepted_at AS at, instance_id AS id FROM millrace_tags
+      WHERE tenant_id = ${by.tenantId} AND tag = ${tag} AND accepted_at >= ${since}
+        AND (accepted_at, instance_id) < (${before.at}, ${before.id})
+      ORDER BY accepted_at DESC, instance_id DESC LIMIT 1 OFFSET ${looked - 1}`,
+  );
+  return end;
 }
 
 async function endOfLook(
