@@ -47,7 +47,7 @@ export async function processorFigures(ask: AskWorker, runtime: () => number[], 
 }
 
 /** The processor time in microseconds that these processes and their threads have used so far. */
-function takenBy(pids: readonly number[]): number | undefined {
+export function takenBy(pids: readonly number[]): number | undefined {
   try {
     const ticks = pids.map((pid) => {
       // The process name may contain any character, so only the fields after the name are split. Field 12 of these is the user time, field

@@ -8,19 +8,20 @@ import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 import { measureLanes } from "./lanes/measure.ts";
 import { coordinationFigures } from "./limits.ts";
 import { processorFigures } from "./processor.ts";
+import { doorFigures } from "./scale/door.ts";
 
 // Run with `npm run bench`. Measures the cost of the guarantees, as ratios within one run on one machine. `-- --json` prints the results as
 // one JSON object at the end.
 
 const USAGE =
-  "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. --rounds sets the repetitions of each comparison; --json prints one object last. " +
-  "lanes: compares lanes, limits and counters instead of the workflows.";
+  "Usage: npm run bench -- [lanes|scale] [--rounds 5] [--json]. --rounds sets the repetitions of each comparison; --json prints one object " +
+  "last. lanes: compares lanes, limits and counters instead of the workflows. scale: compares accepted commands with an earlier engine.";
 const { values, positionals } = readOptions(USAGE, {
   allowPositionals: true,
   options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } },
 });
 const [what = "chains", ...others] = positionals;
-if (others.length > 0 || !["chains", "lanes"].includes(what)) misused(`There is no comparison "${positionals.join(" ")}".`, USAGE);
+if (others.length > 0 || !["chains", "lanes", "scale"].includes(what)) misused(`There is no comparison "${positionals.join(" ")}".`, USAGE);
 const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
@@ -48,8 +49,10 @@ writeFileSync(secrets, "MILLRACE_KEY=bench\n");
 const result =
   what === "lanes"
     ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
-    : // Each comparison gets a new runtime, because a runtime keeps three files open for every instance that it has run.
-      { ...(await on(".", measure)), ...(await on(".", measureLean)) };
+    : what === "scale"
+      ? await doorFigures(folder, rounds)
+      : // Each comparison gets a new runtime, because a runtime keeps three files open for every instance that it has run.
+        { ...(await on(".", measure)), ...(await on(".", measureLean)) };
 if (values.json) console.log(JSON.stringify(result));
 
 /** Runs the measurements on the Worker in a folder. */

@@ -12,6 +12,14 @@ export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
 }
 
+/**
+ * The object that gathers commands, chosen by the id of a command's instance. Each two recorders have one gatherer, because fewer gatherers
+ * combine more commands in one database batch.
+ */
+export function gathererName(instanceId: string, shards: number): string {
+  return `gatherer-${Number.parseInt(instanceId.slice(0, 8), 16) % Math.ceil(shards / 2)}`;
+}
+
 /** An invalid `RECORDER_SHARDS` counts as not set, so that instances in progress continue. */
 export function shardsOf({ RECORDER_SHARDS }: EngineEnv): number {
   const shards = Number(RECORDER_SHARDS ?? DEFAULT_SHARDS);

@@ -10,7 +10,7 @@ const CALL_LIMIT_MS = 5000;
  * Returns the result of a promise that settles within a time limit. After the limit throws `unavailable`, or the error of `late`; the
  * work continues in the background.
  */
-export async function within<T>(work: Promise<T>, limitMs = CALL_LIMIT_MS, late = () => noAnswer(limitMs)): Promise<T> {
+export async function within<T>(work: Promise<T>, limitMs = CALL_LIMIT_MS, late: () => Error = () => noAnswer(limitMs)): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const over = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(late()), limitMs);

@@ -36,6 +36,7 @@ import { markDoubted, markInDoubt, markResolved, markWaiting } from "../store/in
 import { storeOutgoing } from "../store/outbox.ts";
 import { noteTold } from "../store/waits.ts";
 import { type Answer, doneEntry, type Outcome, onlyEntry, recorded, standingOf, standingSaid } from "./answer.ts";
+import { type Arrival, Gatherer, type Written } from "./gather.ts";
 import { KnownPasses } from "./passes.ts";
 import { relay } from "./relay.ts";
 
@@ -48,6 +49,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   readonly #counts = new GatheredCounts(this.env);
   readonly #commits = new GroupCommit(this.env.DB, {}, () => this.#counts.along());
   readonly #passes = new KnownPasses();
+  readonly #gatherer = new Gatherer(this.env);
   #writesCounts = false;
 
   /** True if no earlier replay of the instance can have begun a step. The recorder answers from memory, without a read of the database. */
@@ -196,6 +198,11 @@ export class Recorder extends DurableObject<EngineEnv> {
     else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", instanceId, about);
     return { mine: true, entry: doneEntry(attempt, outcome), ...committed };
+  }
+
+  /** Accepts the commands of one caller together with the commands of concurrent callers (see `Gatherer`). */
+  accept(commands: readonly Arrival[]): Promise<Written | null> {
+    return this.#gatherer.accept(commands);
   }
 
   standing(instanceId: string): Promise<Standing | undefined> {

@@ -10,15 +10,16 @@ import type { RowStatement, Statement } from "../../contract/sql.ts";
 import { checkedTenant } from "../../contract/tenant.ts";
 import { nextHop } from "../../contract/trace.ts";
 import { traceAccepted } from "../../observe/traces/accepted.ts";
+import { acceptGathered, commitCommands } from "../../recorder/gather.ts";
 import { relay } from "../../recorder/relay.ts";
-import { namedBatch } from "../../store/d1/named.ts";
-import { type AcceptedRow, areRepeats, insertAccepted, refuseRepeats } from "../../store/instances/accept.ts";
-import { type Identity, type KeyHolder, selectKnown } from "../../store/instances/keys.ts";
+import type { AcceptedRow } from "../../store/instances/accept.ts";
+import type { Identity, KeyHolder, KnownRow } from "../../store/instances/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { hideIn } from "../../topology/marks.ts";
 import { byIdentity, firstOf } from "../identity.ts";
 import { startInstances } from "../start.ts";
-import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
+import { type Acceptance, acceptance, outgoing } from "./accept.ts";
+import { beside } from "./beside.ts";
 import { type AskedEnd, asEnvelopeSays, assertToCome } from "./ends.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 
@@ -207,15 +208,10 @@ async function accept(
 
   const startedAt = Date.now();
   await crashPoint("A01 before accept commits");
-  const written = await commit(env, acceptances, { also, provided });
-  const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);
-  const heldNow = new Set((written.fresh as unknown as AcceptedRow[]).filter(({ held }) => held === 1).map(({ id }) => id));
-  const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
-  await crashPoint("A03 accept committed, not enqueued");
-
-  // Of several equal requests, also within one batch, only the first request is new. All later requests are reported as repeats.
-  const begun = new Set(firstOf(acceptances.filter((one) => fresh.has(one))));
-  await begin(env, [...begun], ({ id }) => heldNow.has(id));
+  const { known, begun } = await (also.length === 0 && provided === undefined
+    ? beside((isAlone) => writeAmongOthers(env, acceptances, isAlone))
+    : write(env, acceptances, { also, provided }));
+  const rows = new Map(known.map((row) => [row.id, row]));
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
   await crashPoint("A02 accept committed, not answered");
 
@@ -234,22 +230,55 @@ async function accept(
   });
 }
 
-/** Commits the rows of commands with the caller's statements. The function writes nothing if every command is a repeat. */
-async function commit(
+/** The rows of the commands' keys, and the commands that are new. The messages of new commands are sent. */
+interface Begun {
+  known: readonly KnownRow[];
+  begun: ReadonlySet<Acceptance>;
+}
+
+/**
+ * Writes commands through the gatherer while this isolate accepts other commands. A lone caller writes its commands itself, and so does a
+ * caller whose gatherer does not answer.
+ */
+async function writeAmongOthers(env: EngineEnv, acceptances: readonly Prepared[], isAlone: boolean): Promise<Begun> {
+  if (isAlone || acceptances.some(({ goesAhead }) => goesAhead)) return write(env, acceptances);
+  const arrivals = acceptances.map((one) => ({
+    id: one.id,
+    fingerprint: one.fingerprint,
+    row: one.row,
+    message: outgoing(env.MILLRACE_KEY, one),
+  }));
+  const gathered = await acceptGathered(env, arrivals);
+  if ("isUnclear" in gathered) return write(env, acceptances, { isRepeated: gathered.isUnclear });
+  return { known: gathered.known, begun: newOf(acceptances, gathered.fresh) };
+}
+
+/**
+ * Commits commands, then sends their messages. `isRepeated`: an earlier write of these commands has an unknown outcome, so the messages of
+ * waiting commands are sent again.
+ */
+async function write(
   env: EngineEnv,
-  acceptances: readonly Acceptance[],
-  { also, provided }: { also: readonly (Statement | RowStatement)[]; provided: Statement | undefined },
-) {
-  const ids = acceptances.map(({ id }) => id);
-  const known = selectKnown(ids);
-  const fresh = acceptanceChunks(acceptances).map((rows) => insertAccepted(rows, provided));
-  const onlyIfNew = also.length > 0 && provided === undefined ? [refuseRepeats(ids)] : [];
-  try {
-    return await namedBatch(env.DB, { onlyIfNew, also, fresh, known });
-  } catch (error) {
-    if (onlyIfNew.length === 0 || !areRepeats(error)) throw error;
-    return namedBatch(env.DB, { fresh: [], known });
-  }
+  acceptances: readonly Prepared[],
+  {
+    isRepeated = false,
+    ...conditions
+  }: { also?: readonly (Statement | RowStatement)[]; provided?: Statement | undefined; isRepeated?: boolean } = {},
+): Promise<Begun> {
+  const { fresh, known } = await commitCommands(env.DB, acceptances, conditions);
+  await crashPoint("A03 accept committed, not enqueued");
+  const begun = newOf(acceptances, fresh);
+  const held = new Set(fresh.filter((row) => row.held === 1).map(({ id }) => id));
+  const waiting = byIdentity(isRepeated ? known.filter(({ status }) => status === "accepted") : []);
+  const again = firstOf(acceptances).filter((one) => !begun.has(one) && waiting.has(one));
+  await begin(env, [...begun, ...again], (one) => held.has(one.id) || !begun.has(one));
+  return { known, begun };
+}
+
+/** Of several equal requests, also within one batch, only the first request is new. All later requests are reported as repeats. */
+function newOf(acceptances: readonly Prepared[], fresh: readonly AcceptedRow[]): Set<Prepared> {
+  const rows = byIdentity(fresh);
+  return new Set(firstOf(acceptances.filter((one) => rows.has(one))));
 }
 
 /**
@@ -347,10 +376,6 @@ function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds, runAt, 
   if (priority === "low") return { goesAhead: false, delaySeconds: checkedDelay(delay + declared.lowMs / 1000, most) };
   if (delay > 0) return refuse('"high" cannot have a delay: remove one of the two');
   return { goesAhead: true, delaySeconds: 0 };
-}
-
-interface KnownRow extends Identity, KeyHolder {
-  correlation_id: string | null;
 }
 
 /** Returns the error as the refusal of one item. If the error is a bug of the engine, the function throws the error. */

@@ -35,6 +35,11 @@ export interface KeyHolder {
   due_at: number | null;
 }
 
+/** The row of an idempotency key. */
+export interface KnownRow extends Identity, KeyHolder {
+  correlation_id: string | null;
+}
+
 /** Selects the state of each instance with one of these idempotency keys, including pruned instances. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`

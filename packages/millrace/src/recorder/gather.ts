@@ -1,0 +1,196 @@
+import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { codeOf } from "../contract/errors.ts";
+import { placed } from "../contract/location.ts";
+import { gathererName, shardsOf } from "../contract/recorder-name.ts";
+import { type RowStatement, type Statement, textChunks } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
+import { namedBatch } from "../store/d1/named.ts";
+import { type AcceptedRow, areRepeats, insertAccepted, refuseRepeats } from "../store/instances/accept.ts";
+import { type Identity, type KnownRow, selectKnown } from "../store/instances/keys.ts";
+import type { Outgoing } from "../store/outbox.ts";
+import { relay } from "./relay.ts";
+
+/** A command before its row is committed: the row as JSON, and the message that is sent after the commit. */
+export interface Arrival extends Identity {
+  readonly row: string;
+  readonly message: Outgoing;
+}
+
+/** The result of a write of commands: the rows that the write created, and the rows of all keys. */
+export interface Written {
+  fresh: AcceptedRow[];
+  known: KnownRow[];
+}
+
+interface Conditions {
+  readonly also?: readonly (Statement | RowStatement)[];
+  readonly provided?: Statement | undefined;
+}
+
+/**
+ * Commits the rows of commands with the statements in `also`. If every command is a repeat, the function writes nothing. All commands are
+ * written by one statement, or by a few statements when their rows are large.
+ */
+export async function commitCommands(
+  db: D1Database,
+  commands: readonly Pick<Arrival, "id" | "row">[],
+  { also = [], provided }: Conditions = {},
+): Promise<Written> {
+  const ids = commands.map(({ id }) => id);
+  const known = selectKnown(ids);
+  const fresh = textChunks(commands.map(({ row }) => row)).map((rows) => insertAccepted(rows, provided));
+  const onlyIfNew = also.length > 0 && provided === undefined ? [refuseRepeats(ids)] : [];
+  try {
+    return (await namedBatch(db, { onlyIfNew, also, fresh, known })) as unknown as Written;
+  } catch (error) {
+    if (onlyIfNew.length === 0 || !areRepeats(error)) throw error;
+    return (await namedBatch(db, { fresh: [], known })) as unknown as Written;
+  }
+}
+
+/** Limits of one group, and of the waiting commands. D1 accepts values of at most 2 MB. */
+const BOUNDS = { groupCommands: 200, groupCharacters: 500_000, waiting: 2000, waitingCharacters: 8_000_000 };
+
+interface Waiting {
+  readonly commands: readonly Arrival[];
+  readonly characters: number;
+  readonly settle: (written: Written | null) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+/**
+ * Commits the commands of concurrent callers in one D1 batch, and sends the messages of these commands together. While a batch is in
+ * progress, commands are collected for the next batch. The commands are only in memory before their commit: a caller whose gatherer ends
+ * repeats the write itself.
+ */
+export class Gatherer {
+  readonly #env: EngineEnv;
+  #waiting: Waiting[] = [];
+  #waitingCommands = 0;
+  #waitingCharacters = 0;
+  #busy = false;
+
+  constructor(env: EngineEnv) {
+    this.#env = env;
+  }
+
+  /**
+   * Resolves after the commands are committed and their messages are sent. Null: the commands were not gathered, because too many commands
+   * wait or D1 refused the group; the caller writes the commands itself. Errors: `unavailable` if the database fails.
+   */
+  accept(commands: readonly Arrival[]): Promise<Written | null> {
+    const characters = commands.reduce((sum, { row }) => sum + row.length, 0);
+    if (this.#waitingCommands >= BOUNDS.waiting || this.#waitingCharacters + characters > BOUNDS.waitingCharacters)
+      return Promise.resolve(null);
+    return new Promise((settle, fail) => {
+      this.#waiting.push({ commands, characters, settle, fail });
+      this.#waitingCommands += commands.length;
+      this.#waitingCharacters += characters;
+      if (!this.#busy) void this.#drain();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    this.#busy = true;
+    try {
+      while (this.#waiting.length > 0) await this.#commit(this.#takeGroup());
+    } finally {
+      this.#busy = false;
+    }
+  }
+
+  #takeGroup(): Waiting[] {
+    let commands = 0;
+    let characters = 0;
+    let size = 0;
+    for (const one of this.#waiting) {
+      const isFull = commands + one.commands.length > BOUNDS.groupCommands || characters + one.characters > BOUNDS.groupCharacters;
+      if (size > 0 && isFull) break;
+      commands += one.commands.length;
+      characters += one.characters;
+      size++;
+    }
+    this.#waitingCommands -= commands;
+    this.#waitingCharacters -= characters;
+    return this.#waiting.splice(0, size);
+  }
+
+  /** Commits a group. The messages of the group are sent during the commit of the next group. */
+  async #commit(group: readonly Waiting[]): Promise<void> {
+    try {
+      await crashPoint("A11 commands gathered, not committed");
+      const written = await commitCommands(
+        this.#env.DB,
+        group.flatMap(({ commands }) => commands),
+      );
+      void this.#send(group, written);
+    } catch (error) {
+      for (const { settle, fail } of group) codeOf(error) === "unavailable" ? fail(error) : settle(null);
+    }
+  }
+
+  async #send(group: readonly Waiting[], { fresh, known }: Written): Promise<void> {
+    try {
+      await crashPoint("A12 gathered commands committed, not enqueued");
+      const created = new Map(fresh.map((row) => [row.id, row]));
+      const rows = new Map(known.map((row) => [row.id, row]));
+      const messages: Outgoing[] = [];
+      const answers = group.map(({ commands }) => {
+        const own: Written = { fresh: [], known: [...new Set(commands.map(({ id }) => id))].flatMap((id) => rows.get(id) ?? []) };
+        for (const { id, fingerprint, message } of commands) {
+          const row = created.get(id);
+          if (row?.fingerprint !== fingerprint) continue;
+          // Of several equal commands, only the first command is new.
+          created.delete(id);
+          own.fresh.push(row);
+          messages.push(row.held === 1 ? unproven(message) : message);
+        }
+        return own;
+      });
+      await relay(this.#env, messages);
+      await crashPoint("A13 gathered commands enqueued, not answered");
+      for (const [index, { settle }] of group.entries()) settle(answers[index] ?? null);
+    } catch (error) {
+      for (const { fail } of group) fail(error);
+    }
+  }
+}
+
+/** The message of a command whose workflow or queue is paused. Without a proof, the consumer checks the row. */
+function unproven(message: Outgoing): Outgoing {
+  const { acceptance: _, ...envelope } = JSON.parse(message.body);
+  return { ...message, body: JSON.stringify(envelope) };
+}
+
+interface Gathering {
+  accept(commands: readonly Arrival[]): Promise<Written | null>;
+}
+
+/** Time limit of a gathered write. After this time the caller writes its commands itself. */
+const ANSWER_WITHIN_MS = 10_000;
+
+/** How long the callers of this isolate write their commands themselves after a gatherer did not answer. */
+const AVOIDED_MS = 1000;
+
+const gatherer = { avoidedUntil: 0 };
+
+/**
+ * Accepts commands together with the commands of other callers. Null: the caller must write the commands itself. `isUnclear` is then true
+ * if the gatherer may have committed the commands without sending their messages. Errors: `unavailable` if the database fails.
+ */
+export async function acceptGathered(env: EngineEnv, commands: readonly Arrival[]): Promise<Written | { isUnclear: boolean }> {
+  if (Date.now() < gatherer.avoidedUntil) return { isUnclear: false };
+  const objects = objectBinding(env, "RECORDER");
+  const id = objects.idFromName(gathererName(commands[0]?.id ?? "", shardsOf(env)));
+  try {
+    const object = objects.get(id, placed(env)) as unknown as Gathering;
+    return (
+      (await within(object.accept(commands), ANSWER_WITHIN_MS, () => new Error("The gatherer did not answer."))) ?? { isUnclear: false }
+    );
+  } catch (error) {
+    if (codeOf(error) === "unavailable") throw error;
+    gatherer.avoidedUntil = Date.now() + AVOIDED_MS;
+    return { isUnclear: true };
+  }
+}

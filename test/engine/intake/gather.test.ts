@@ -1,0 +1,176 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { type Accepted, MillraceError } from "millrace";
+import { afterEach, describe, expect, it } from "vitest";
+import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
+import { Gatherer } from "../../../packages/millrace/src/recorder/gather.ts";
+import { deathAt } from "../../../packages/millrace/src/testing/crashes.ts";
+import { app } from "../../probe/worker.ts";
+import { dieAt, fresh, happened, keeperRound, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
+
+const charge = [{ do: "keyed", name: "charge" }] as const;
+const gatherer = () => probeEnv.RECORDER.getByName("gatherer-0");
+const prototype = Object.getPrototypeOf(env.DB) as D1Database;
+const { batch } = prototype;
+
+afterEach(() => {
+  prototype.batch = batch;
+});
+
+/** Counts the D1 batches that insert commands. */
+function countWrites(): { count: number } {
+  const writes = { count: 0 };
+  prototype.batch = function <T>(this: D1Database, statements: D1PreparedStatement[]) {
+    if (statements.some((one) => JSON.stringify(one).includes("INTO millrace_instances"))) writes.count++;
+    return batch.call(this, statements) as Promise<D1Result<T>[]>;
+  };
+  return writes;
+}
+
+const startAll = (names: readonly string[]) => Promise.all(names.map((name) => start(name, [...charge])));
+const names = (count: number) => Array.from({ length: count }, () => fresh());
+
+async function eachRanOnce(all: readonly string[], accepted: readonly { instanceId: string }[]): Promise<void> {
+  for (const { instanceId } of accepted) expect(await reaches(instanceId, "complete")).toBe("complete");
+  for (const name of all) expect(await happened(`${name}/charge`)).toHaveLength(1);
+}
+
+describe("Concurrent commands", () => {
+  it("A04 thirty concurrent commands need at most five D1 batches, and each command runs once", async () => {
+    const all = names(30);
+    const writes = countWrites();
+    const accepted = await startAll(all);
+    expect(writes.count).toBeGreaterThan(0);
+    expect(writes.count).toBeLessThanOrEqual(5);
+    expect(accepted.map(({ replayed, status }) => ({ replayed, status }))).toEqual(
+      all.map(() => ({ replayed: false, status: "accepted" })),
+    );
+    await eachRanOnce(all, accepted);
+  });
+
+  it("A06 of concurrent requests with one key one is new; a request with another payload is refused alone", async () => {
+    const name = fresh();
+    const [others, same, [conflict]] = await Promise.all([
+      startAll(names(5)),
+      startAll(Array.from({ length: 10 }, () => name)),
+      Promise.allSettled([start(name, [{ do: "keyed", name: "other" }])]),
+    ]);
+    expect(others.every(({ replayed }) => !replayed)).toBe(true);
+    expect(same.filter(({ replayed }) => !replayed)).toHaveLength(1);
+    expect(conflict).toMatchObject({ status: "rejected", reason: { code: "idempotency_key_reused" } });
+    await eachRanOnce([name], same);
+  });
+
+  it("A07 concurrent requests of two tenants with one key become two instances", async () => {
+    const name = fresh();
+    const asked = { type: "probe.requested", payload: { name, steps: [...charge] } };
+    const answers = await Promise.all(
+      ["acme", "globex", "acme", "globex"].map((tenantId) => acceptCommands(probeEnv, app, { tenantId, source: "test" }, [asked])),
+    );
+    const accepted = answers.flat().filter((one): one is Accepted => !(one instanceof MillraceError));
+    expect(new Set(accepted.map(({ instanceId }) => instanceId)).size).toBe(2);
+    expect(accepted.map(({ replayed }) => replayed)).toEqual([false, false, true, true]);
+    for (const { instanceId } of accepted) expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("concurrent commands of a paused workflow are accepted and held, and each runs once after the resume", async () => {
+    const by = { tenantId: fresh("tenant"), actor: "tess", scopes: ["operate"] as never };
+    const work = { kind: "workflow", name: "probe", allTenants: false } as const;
+    await pauseWork(probeEnv, app, by, work, { reason: "closed", pausesRunning: false });
+    const all = names(6);
+    const answers = await Promise.all(
+      all.map((name) =>
+        acceptCommands(probeEnv, app, { ...by, source: "test" }, [{ type: "probe.requested", payload: { name, steps: [...charge] } }]),
+      ),
+    );
+    const accepted = answers.flat().filter((one): one is Accepted => !(one instanceof MillraceError));
+    expect(accepted).toHaveLength(all.length);
+    await keeperRound();
+    for (const { instanceId } of accepted) expect(await statusOf(instanceId)).toBe("accepted");
+    await resumeWork(probeEnv, app, by, work, "open");
+    await keeperRound();
+    await eachRanOnce(all, accepted);
+  });
+
+  it("a command whose statement D1 refuses is refused alone", async () => {
+    const all = names(5);
+    prototype.batch = function <T>(this: D1Database, statements: D1PreparedStatement[]) {
+      if (JSON.stringify(statements).includes("poison")) throw new Error("D1_ERROR: malformed JSON: SQLITE_ERROR");
+      return batch.call(this, statements) as Promise<D1Result<T>[]>;
+    };
+    const [accepted, [poisoned]] = await Promise.all([startAll(all), Promise.allSettled([start(`poison-${fresh()}`, [...charge])])]);
+    expect(poisoned?.status).toBe("rejected");
+    await eachRanOnce(all, accepted);
+  });
+
+  it("callers get `unavailable` when the database fails, and their repeats are accepted", async () => {
+    const all = names(5);
+    prototype.batch = async () => {
+      throw new Error("D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
+    };
+    const failed = await Promise.allSettled(all.map((name) => start(name, [...charge])));
+    expect(failed.map((one) => one.status === "rejected" && one.reason.code)).toEqual(all.map(() => "unavailable"));
+    prototype.batch = batch;
+    await eachRanOnce(all, await startAll(all));
+  });
+
+  it("commands beyond the bounds of a gatherer are not gathered", async () => {
+    const never = { batch: () => new Promise(() => {}), prepare: () => ({ bind: () => ({}) }) };
+    const full = new Gatherer({ ...probeEnv, DB: never as unknown as D1Database });
+    const message = { id: "m", queue: "probe-commands", delaySeconds: 0, body: "{}" };
+    const arrivals = Array.from({ length: 1000 }, (_, nth) => ({ id: String(nth), fingerprint: "f", row: "{}", message }));
+    for (let time = 0; time < 3; time++) void full.accept(arrivals);
+    expect(await full.accept(arrivals)).toBeNull();
+  });
+});
+
+const POINTS = [
+  "A11 commands gathered, not committed",
+  "A12 gathered commands committed, not enqueued",
+  "A13 gathered commands enqueued, not answered",
+] as const;
+
+describe("A gatherer that ends", () => {
+  // After a failure, the callers of an isolate avoid the gatherer for a second.
+  afterEach(() => scheduler.wait(1100));
+
+  it.each(POINTS)("A01 A02 A03 if a gatherer dies at %s, its callers write their commands, and each command runs once", async (point) => {
+    const all = names(6);
+    const death = dieAt(point);
+    const accepted = await startAll(all);
+    expect(death.died()).toBe(true);
+    await eachRanOnce(all, accepted);
+  });
+
+  it.each(POINTS)(
+    "A01 A02 A03 if a gatherer is killed at %s, its callers write their commands, and each command runs once",
+    async (point) => {
+      const all = names(6);
+      const held = pauseAt(point);
+      const accepting = startAll(all);
+      expect(await until(async () => held.reached(), Boolean)).toBe(true);
+      await runInDurableObject(gatherer(), (_, state) => state.abort("It died.")).catch(() => undefined);
+      const accepted = await accepting;
+      held.release();
+      await eachRanOnce(all, accepted);
+    },
+  );
+
+  it("A03 the keeper starts gathered commands if the gatherer and its callers die after the commit", async () => {
+    const all = names(4);
+    globalThis.millraceCrashPoint = (point) => {
+      if (point.startsWith("A12") || point.startsWith("A03")) throw deathAt(point);
+    };
+    const answers = await Promise.allSettled(all.map((name) => start(name, [...charge])));
+    globalThis.millraceCrashPoint = undefined;
+    expect(answers.map(({ status }) => status)).toEqual(all.map(() => "rejected"));
+    await keeperRound();
+    const found = await rows<{ instanceId: string }>(
+      "SELECT id AS instanceId FROM millrace_instances WHERE subject IN (SELECT value FROM json_each(?1))",
+      JSON.stringify(all),
+    );
+    expect(found).toHaveLength(all.length);
+    await eachRanOnce(all, found);
+  });
+});
