@@ -6,20 +6,17 @@ interface Api {
 }
 
 /**
- * Commands accepted per second by `POST /v1/commands`, with a separate request for each command. The commands are not processed, because no
- * queue receives them.
+ * Commands accepted per second by `POST /v1/commands`, with a separate request for each command. The commands are not processed, because their
+ * queue has no consumer.
  */
 export async function acceptRate(api: Api, { headers }: Request, env: EngineEnv, ctx: ExecutionContext, count: number, series: string) {
-  const alone = Object.assign(Object.create(env), env, {
-    BENCH_COMMANDS: { sendBatch: async () => undefined },
-    REQUESTS_PER_TOKEN: 0,
-  }) as EngineEnv;
+  const unlimited = { ...env, REQUESTS_PER_TOKEN: 0 } as EngineEnv;
   const authorization = headers.get("authorization") ?? "";
   let next = 0;
   return rate(count, async () => {
-    const body = JSON.stringify({ type: "bench.empty", payload: { id: `${series}-${next++}` } });
+    const body = JSON.stringify({ type: "bench.unread", payload: { id: `${series}-${next++}` } });
     const asked = { method: "POST", headers: { authorization, "content-type": "application/json" }, body };
-    const answer = await api.fetch(new Request("https://bench/v1/commands", asked), alone, ctx);
+    const answer = await api.fetch(new Request("https://bench/v1/commands", asked), unlimited, ctx);
     if (answer.status !== 202) throw new Error(`A command was answered with ${answer.status}: ${await answer.text()}`);
   });
 }

@@ -7,7 +7,7 @@ import { confirmedProjection, engineProjection, plainProjection } from "./projec
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, engineRuns, rawLatency, rawRuns } from "./runs.ts";
 import { shownCost } from "./shown-cost.ts";
-import { benching, empty, guarded, lean, RunGuarded, RunLean } from "./workflows.ts";
+import { benching, empty, guarded, lean, RunGuarded, RunLean, unread, unreading } from "./workflows.ts";
 
 export { Counter, RateLimit } from "millrace/worker";
 export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
@@ -15,10 +15,11 @@ export { Raw } from "./workflows.ts";
 export { Recorder };
 export class Keeper extends keeper({}) {}
 
-const app = catalog({ consumers: [benching] });
+const app = catalog({ consumers: [benching, unreading] });
 export class Guarded extends entrypoint(guarded, app) {}
 export class Lean extends entrypoint(lean, app) {}
 export class Empty extends entrypoint(empty, app) {}
+export class Unread extends entrypoint(unread, app) {}
 
 const consume = dispatch(app);
 const api = engineRoutes(app, { console: false });

@@ -3,12 +3,16 @@ import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow,
 import * as z from "zod";
 
 const benchCommands = defineQueue({ name: "bench-commands" });
+/** A queue without a consumer in `wrangler.jsonc`. */
+const benchUnread = defineQueue({ name: "bench-unread" });
 
 const payload = z.object({ id: z.string() });
-const message = (type: string) => defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue: benchCommands });
+const message = (type: string, queue = benchCommands) =>
+  defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue });
 export const RunGuarded = message("bench.guarded");
 export const RunLean = message("bench.lean");
 const RunEmpty = message("bench.empty");
+const RunUnread = message("bench.unread", benchUnread);
 
 /** The end time of each instance, by instance id. The times are comparable, because the engine and the raw workflows run in one process. */
 export const ended = new Map<string, number>();
@@ -51,3 +55,6 @@ export const lean = defineWorkflow({ name: "lean", on: RunLean, steps: "lean", r
 export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });
 
 export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, lean, empty] });
+
+export const unread = defineWorkflow({ name: "unread", on: RunUnread, run: async () => undefined });
+export const unreading = defineConsumer({ queue: benchUnread, starts: [unread] });

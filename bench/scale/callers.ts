@@ -10,7 +10,7 @@ export interface Round {
   p50Ms: number;
 }
 
-// A Worker whose callers send commands to a measured Worker by a service binding, each caller one command after another.
+// A Worker that sends commands to a measured Worker by a service binding. Each caller sends one command after another.
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
     const { searchParams } = new URL(request.url);

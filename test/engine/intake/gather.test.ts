@@ -93,7 +93,7 @@ describe("Concurrent commands", () => {
     await eachRanOnce(all, accepted);
   });
 
-  it("a command whose statement D1 refuses is refused alone", async () => {
+  it("a command with a statement that D1 refuses is refused alone", async () => {
     const all = names(5);
     prototype.batch = function <T>(this: D1Database, statements: D1PreparedStatement[]) {
       if (JSON.stringify(statements).includes("poison")) throw new Error("D1_ERROR: malformed JSON: SQLITE_ERROR");
@@ -120,7 +120,7 @@ describe("Concurrent commands", () => {
     const full = new Gatherer({ ...probeEnv, DB: never as unknown as D1Database });
     const message = { id: "m", queue: "probe-commands", delaySeconds: 0, body: "{}" };
     const arrivals = Array.from({ length: 1000 }, (_, nth) => ({ id: String(nth), fingerprint: "f", row: "{}", message }));
-    for (let time = 0; time < 3; time++) void full.accept(arrivals);
+    for (let time = 0; time < 3; time++) full.accept(arrivals).catch(() => undefined);
     expect(await full.accept(arrivals)).toBeNull();
   });
 });
@@ -135,7 +135,7 @@ describe("A gatherer that ends", () => {
   // After a failure, the callers of an isolate avoid the gatherer for a second.
   afterEach(() => scheduler.wait(1100));
 
-  it.each(POINTS)("A01 A02 A03 if a gatherer dies at %s, its callers write their commands, and each command runs once", async (point) => {
+  it.each(POINTS)("A11 A12 A13 if a gatherer dies at %s, its callers write their commands, and each command runs once", async (point) => {
     const all = names(6);
     const death = dieAt(point);
     const accepted = await startAll(all);
@@ -144,7 +144,7 @@ describe("A gatherer that ends", () => {
   });
 
   it.each(POINTS)(
-    "A01 A02 A03 if a gatherer is killed at %s, its callers write their commands, and each command runs once",
+    "A11 A12 A13 if a gatherer is killed at %s, its callers write their commands, and each command runs once",
     async (point) => {
       const all = names(6);
       const held = pauseAt(point);
@@ -157,7 +157,7 @@ describe("A gatherer that ends", () => {
     },
   );
 
-  it("A03 the keeper starts gathered commands if the gatherer and its callers die after the commit", async () => {
+  it("A03 A12 the keeper starts gathered commands if the gatherer and its callers die after the commit", async () => {
     const all = names(4);
     globalThis.millraceCrashPoint = (point) => {
       if (point.startsWith("A12") || point.startsWith("A03")) throw deathAt(point);

@@ -6,7 +6,7 @@ import type { Attempt } from "../../../packages/millrace/src/store/inbox/entry.t
 import { fresh, probeEnv, rows } from "../harness.ts";
 
 const OUTCOME = { outputRef: null, statements: [], messages: [], error: null };
-const withShards = (shards: string) => Object.assign(Object.create(probeEnv), probeEnv, { RECORDER_SHARDS: shards }) as typeof probeEnv;
+const withShards = (shards: string) => ({ ...probeEnv, RECORDER_SHARDS: shards }) as typeof probeEnv;
 
 function attempt(instanceId: string, token: string): Attempt {
   const key = { instanceId, step: "act", item: "", generation: 1 };

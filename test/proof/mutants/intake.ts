@@ -15,6 +15,12 @@ export const INTAKE = mutantsOf("intake", {
     put: "row !== undefined ||",
     killedBy: "random",
   },
+  "each of several gathered requests with one key is answered as new": {
+    file: "packages/millrace/src/recorder/gather.ts",
+    find: "          created.delete(id);\n",
+    put: "",
+    killedBy: "test/engine/intake/gather.test.ts",
+  },
   "another payload on the queue is dropped without an error": {
     file: REUSED,
     find: "const reused = others.filter(({ one }) => !same.has(one));",

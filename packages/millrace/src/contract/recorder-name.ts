@@ -12,12 +12,12 @@ export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
 }
 
-/**
- * The object that gathers commands, chosen by the id of a command's instance. Each two recorders have one gatherer, because fewer gatherers
- * combine more commands in one database batch.
- */
+/** Number of recorders for each gatherer, because fewer gatherers combine more commands in one database batch. */
+const SHARDS_OF_GATHERER = 8;
+
+/** The object that gathers commands, chosen by the id of a command's instance. Every gatherer gives correct results. */
 export function gathererName(instanceId: string, shards: number): string {
-  return `gatherer-${Number.parseInt(instanceId.slice(0, 8), 16) % Math.ceil(shards / 2)}`;
+  return `gatherer-${Number.parseInt(instanceId.slice(0, 8), 16) % Math.ceil(shards / SHARDS_OF_GATHERER)}`;
 }
 
 /** An invalid `RECORDER_SHARDS` counts as not set, so that instances in progress continue. */

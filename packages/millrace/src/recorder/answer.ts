@@ -12,7 +12,7 @@ export interface Outcome {
   messages: readonly Outgoing[];
   /** Tags to add to the instance. */
   tags?: readonly string[];
-  /** The error of an effect that happened but whose output cannot be stored; null for other effects. */
+  /** The error of an effect that happened and has an output that cannot be stored; null for other effects. */
   error: string | null;
 }
 

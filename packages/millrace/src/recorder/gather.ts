@@ -61,8 +61,8 @@ interface Waiting {
 
 /**
  * Commits the commands of concurrent callers in one D1 batch, and sends the messages of these commands together. While a batch is in
- * progress, commands are collected for the next batch. The commands are only in memory before their commit: a caller whose gatherer ends
- * repeats the write itself.
+ * progress, commands are collected for the next batch. The commands are only in memory before their commit. If a gatherer ends, its callers
+ * repeat the writes.
  */
 export class Gatherer {
   readonly #env: EngineEnv;
@@ -157,7 +157,7 @@ export class Gatherer {
   }
 }
 
-/** The message of a command whose workflow or queue is paused. Without a proof, the consumer checks the row. */
+/** The message of a held command. Without a proof, the consumer checks the row, because the command's workflow or queue is paused. */
 function unproven(message: Outgoing): Outgoing {
   const { acceptance: _, ...envelope } = JSON.parse(message.body);
   return { ...message, body: JSON.stringify(envelope) };

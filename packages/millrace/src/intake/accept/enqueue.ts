@@ -237,8 +237,8 @@ interface Begun {
 }
 
 /**
- * Writes commands through the gatherer while this isolate accepts other commands. A lone caller writes its commands itself, and so does a
- * caller whose gatherer does not answer.
+ * Writes commands through the gatherer while this isolate accepts other commands. A lone caller writes its commands itself. So do
+ * the callers of a gatherer that does not answer.
  */
 async function writeAmongOthers(env: EngineEnv, acceptances: readonly Prepared[], isAlone: boolean): Promise<Begun> {
   if (isAlone || acceptances.some(({ goesAhead }) => goesAhead)) return write(env, acceptances);
