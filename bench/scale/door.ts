@@ -127,7 +127,7 @@ async function compare(ask: (asked: Asked) => Promise<Round & { processorUs: num
     door_transactions_per_100: round(burst.figure("now", "transactionsPer100")),
     door_ratio: round(fast.ratio("perSecond")),
     door_ratio_slow_d1: round(slow.ratio("perSecond")),
-    door_alone_p50_ratio: round(alone.ratio("p50Ms")),
+    door_alone_ratio: round(alone.ratio("perSecond")),
     door_processor_ratio: round(fast.ratio("processorUs")),
   };
   const perSecond = ({ figure }: Awaited<ReturnType<typeof both>>) => [
@@ -142,12 +142,7 @@ async function compare(ask: (asked: Asked) => Promise<Round & { processorUs: num
   );
   say(`${CALLERS} callers`, ...perSecond(fast), figures.door_ratio);
   say(`${CALLERS} callers, ${SLOW_MS} ms added to each D1 batch`, ...perSecond(slow), figures.door_ratio_slow_d1);
-  say(
-    "one caller, p50",
-    `${alone.figure("before", "p50Ms")} ms before`,
-    `${alone.figure("now", "p50Ms")} ms now`,
-    figures.door_alone_p50_ratio,
-  );
+  say("one caller", ...perSecond(alone), figures.door_alone_ratio);
   say(
     `processor time of a command, ${CALLERS} callers`,
     `${fast.figure("before", "processorUs").toFixed(0)} µs before`,
