@@ -144,6 +144,8 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   const at = new Date(Date.now() + 3_600_000);
   at.setMilliseconds(0);
   const local = new Date(at.getTime() + 9 * 3_600_000).toISOString().slice(0, 19);
+  await dialog.getByLabel("Start at (Asia/Tokyo)").fill("");
+  await dialog.getByText("Enter a date and a time.").waitFor();
   await dialog.getByLabel("Start at (Asia/Tokyo)").fill(local);
   await dialog.getByText(`The command starts at ${local.replace("T", " ")}.`).waitFor();
   await dialog.getByLabel("Reason").fill("earlier");

@@ -18,7 +18,6 @@ type Query<In> = In extends { query: infer Query } ? Query : Record<string, neve
 export type Answer<At extends Path, How extends Method<At> = "$get" & Method<At>> = Good<Of<At, How>["out"]>;
 export type Item<At extends Path> = Answer<At> extends { items: (infer One)[] } ? One : never;
 
-/** The result of a request. If the API refuses the request, the problem is returned, not thrown. */
 export type Result<T> = { ok: true; data: T } | { ok: false; problem: Problem };
 
 interface Sent {
@@ -29,7 +28,6 @@ interface Sent {
   signal?: AbortSignal;
 }
 
-/** Reads a route, such as `get("/v1/instances/:id", { param: { id } })`. */
 export function get<At extends Path>(
   path: At,
   sent: Omit<Sent, "body" | "key"> & { query?: Partial<Query<Of<At, "$get" & Method<At>>["in"]>> } = {},

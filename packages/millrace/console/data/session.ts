@@ -10,7 +10,6 @@ export interface Caller {
   at: string;
 }
 
-/** The state of the sign-in. The token is also kept in the tab's session storage, so that a reload of the page can use it. */
 export interface Session {
   /** In the states `in` and `again`, the screens are shown. In the state `again`, a dialog also asks for a token. */
   state: "asking" | "out" | "in" | "again";

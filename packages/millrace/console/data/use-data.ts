@@ -1,12 +1,11 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { get, type Result } from "./api.ts";
+import { get, type Item, type Result } from "./api.ts";
 import { useCell } from "./cell.ts";
 import { caughtUp, fallBehind, hear, heardNow, isPaused, type LiveEvent, live } from "./live.ts";
 import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
 
 export interface Data<T> {
-  /** The loaded data. The data is kept during a reload, and if the reload fails. */
   data: T | undefined;
   problem: Problem | undefined;
   isLoading: boolean;
@@ -15,9 +14,7 @@ export interface Data<T> {
   soon: () => void;
 }
 
-/** The delay before a reload, so that a burst of events causes only one request. */
 const LOOK_EVERY_MS = 700;
-/** The delay before a request with a retryable failure is repeated. */
 export const AGAIN_MS = 5000;
 
 /**
@@ -230,4 +227,17 @@ export function useCatalog() {
     [],
     () => false,
   );
+}
+
+/** The longest list of causes that the API returns at once. */
+const MOST_CAUSES = "200";
+
+/** A cause of failed instances or of dead letters, as far as items with this cause are left. */
+export function useCause<At extends "/v1/instances/causes" | "/v1/dead-letters/causes">(at: At, id: string): Item<At> | undefined {
+  const { data } = useData<{ items: Item<At>[] } | undefined>(
+    async () => (id ? (get(at, { query: { limit: MOST_CAUSES } as object }) as never) : { ok: true, data: undefined }),
+    [at, id],
+    ({ kind }) => kind !== "doubt" && kind !== "approval",
+  );
+  return data?.items.find((one) => (one as { id: string }).id === id);
 }

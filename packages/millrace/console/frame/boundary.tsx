@@ -11,7 +11,6 @@ interface Failed {
   at?: Place | undefined;
 }
 
-/** Catches a rendering error, so that only one screen fails. */
 export class Boundary extends Component<Props, Failed> {
   override componentDidCatch(error: unknown): void {
     console.error(error);

@@ -3,7 +3,6 @@ import { timeNow } from "../data/clock.ts";
 import { Button } from "../parts/page.tsx";
 import { setFilters, usePlace } from "./router.tsx";
 
-/** A filter of a list. The URL's query contains the value of the filter under the filter's name. */
 export interface Filter {
   label: string;
   options?: Readonly<Record<string, string>>;

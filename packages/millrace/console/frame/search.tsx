@@ -8,7 +8,6 @@ import { go, hrefOf, Link, usePlace } from "./router.tsx";
 type Found = Answer<"/v1/search">["items"][number];
 
 const LOOK_BEHIND_MS = 200;
-/** The minimum length of a prefix that the API searches. */
 const SHORTEST = 3;
 
 const SCREEN_OF: Readonly<Record<string, (name: string) => string>> = {

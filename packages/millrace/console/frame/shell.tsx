@@ -97,13 +97,7 @@ export function Shell() {
   );
 }
 
-const WORDS = {
-  connecting: "connecting",
-  live: "live",
-  paused: "paused",
-  hidden: "resting",
-  off: "no connection",
-} as const;
+const WORDS = { connecting: "connecting", live: "live", paused: "paused", hidden: "resting", off: "no connection" } as const;
 
 function turnLive(): void {
   pause(!isPaused());

@@ -5,7 +5,6 @@ import { look, session, signOut, tryAgain } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Button, ProblemNote } from "../parts/page.tsx";
 
-/** A form that asks for a token. The token is removed from the field after the user submits the form. */
 function TokenForm({ field }: { field: RefObject<HTMLInputElement> }) {
   const [isAsking, setAsking] = useState(false);
   const { why } = useCell(session);

@@ -110,10 +110,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     isUnderWay.current = false;
     const href = result.ok ? leadsTo?.(result.data) : undefined;
     if (!isShown.current) {
-      tell({
-        said: result.ok ? `${title}: done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`,
-        href: href ?? from,
-      });
+      tell({ said: result.ok ? `${title}: done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`, href: href ?? from });
       return result.ok ? done?.(result.data) : undefined;
     }
     setActing(false);
@@ -234,7 +231,6 @@ interface FieldProps {
   placeholder?: string;
 }
 
-/** A field of a dialog for one line of text. */
 export function TextField({ label, value, set, most, placeholder }: FieldProps) {
   return (
     <label class="field">
@@ -254,7 +250,6 @@ interface CheckProps {
   disabled?: boolean;
 }
 
-/** A checkbox of a dialog. */
 export function Check({ label, isSet, set, disabled }: CheckProps) {
   return (
     <label class="check">

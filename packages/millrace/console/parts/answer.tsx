@@ -7,7 +7,7 @@ import { Act } from "./act.tsx";
 import { type Doubt, earlierOutput } from "./earlier-output.ts";
 import { Json } from "./json.tsx";
 import { Button } from "./page.tsx";
-import { Moment } from "./text.tsx";
+import { Moment, Name } from "./text.tsx";
 
 type Done = { action_id: string };
 
@@ -34,11 +34,7 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
       verb={TO_QUESTIONS[verb]}
       show={() => (
         <>
-          <p>
-            <strong>
-              <bdi>{question}</bdi>
-            </strong>
-          </p>
+          <p>{<Name of={question} />}</p>
           {details != null && <Json value={details} label="Details of the question" />}
           <p>The instance continues as {verb === "approve" ? "approved" : "rejected"}. A question is answered only once.</p>
           {otherwise && due && (

@@ -113,30 +113,38 @@ export function Pages({ screen, title, pages, at, open = {} }: PagesProps) {
   return (
     <>
       <h1>{heading}</h1>
-      <ul class="pages" aria-label={title}>
-        {Object.entries(pages).map(([page, [label]]) => (
-          <li key={page}>
-            <Link to={hrefOf(screen, page)} aria-current={page === name ? "page" : undefined}>
-              {label}
-              {open[page] && <strong> {open[page]}</strong>}
-            </Link>
-          </li>
-        ))}
-      </ul>
+      <Views
+        label={title}
+        current={heading}
+        views={Object.fromEntries(Object.entries(pages).map(([page, [label]]) => [label, hrefOf(screen, page)]))}
+        open={Object.fromEntries(Object.entries(pages).map(([page, [label]]) => [label, open[page] ?? ""]))}
+      />
       <Page key={name} />
     </>
   );
 }
 
-export function Views({ label, views, current }: { label: string; views: Readonly<Record<string, string>>; current: string }) {
+interface ViewsProps {
+  label: string;
+  /** The URL of each view, by its title. */
+  views: Readonly<Record<string, string>>;
+  current: string;
+  open?: Readonly<Record<string, string>>;
+}
+
+/** The links to the views of a screen, with the number of open items of each. */
+export function Views({ label, views, current, open = {} }: ViewsProps) {
   return (
-    <nav aria-label={label}>
+    <ul class="pages" aria-label={label}>
       {Object.entries(views).map(([title, to]) => (
-        <Link key={title} to={to} aria-current={title === current ? "page" : undefined}>
-          {title}
-        </Link>
+        <li key={title}>
+          <Link to={to} aria-current={title === current ? "page" : undefined}>
+            {title}
+            {open[title] && <strong> {open[title]}</strong>}
+          </Link>
+        </li>
       ))}
-    </nav>
+    </ul>
   );
 }
 
@@ -161,7 +169,15 @@ export function Facts({ of }: { of: readonly ComponentChildren[] }) {
   return <p class="facts">{of.map((one, nth) => one && <span key={nth}>{one}</span>)}</p>;
 }
 
-/** A link to the explanation of an error code. */
+/** A link whose text may be cut, with the whole text as a tooltip. */
+export function LinkTo({ to, of, title = of }: { to: string; of: string; title?: string }) {
+  return (
+    <Link to={to} title={title}>
+      <bdi>{of}</bdi>
+    </Link>
+  );
+}
+
 export function Code({ code }: { code: string }) {
   return (
     <a href={`/problems#${code}`} target="_blank" rel="noreferrer">
@@ -175,7 +191,6 @@ interface ItemsProps<Row> extends Omit<ListProps<Row>, "children"> {
   list?: { current: HTMLUListElement | null };
 }
 
-/** A list whose rows have several lines. */
 export function Items<Row>({ children, list, ...rest }: ItemsProps<Row>) {
   return (
     <List {...rest}>
@@ -216,7 +231,6 @@ export function Item({ mark, title, notes = [], acts, children }: ItemProps) {
   );
 }
 
-/** Shows the problem of a read, or that the read has not ended. */
 export function Reading({ problem }: { problem: Problem | undefined }) {
   return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Reading …</p>;
 }

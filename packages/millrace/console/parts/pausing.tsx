@@ -3,10 +3,10 @@ import { get, type Item, post, type Result } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
-import { Act } from "./act.tsx";
-import { useTold } from "./page.tsx";
+import { Act, Check } from "./act.tsx";
+import { Button, useTold } from "./page.tsx";
 import { Status } from "./status.tsx";
-import { Ago } from "./text.tsx";
+import { Ago, Text } from "./text.tsx";
 
 type Paused = NonNullable<Item<"/v1/workflows">["paused"]>;
 
@@ -62,9 +62,9 @@ export function Pausing({ kind, name, workflows }: Work) {
       )}
       {may("operate") && (
         <p class="acts">
-          <button type="button" class={own ? "main" : undefined} onClick={() => ask(own ? "resume" : "pause")}>
+          <Button class={own ? "main" : undefined} press={() => ask(own ? "resume" : "pause")}>
             {own ? "Resume" : "Pause"}
-          </button>
+          </Button>
         </p>
       )}
       {line}
@@ -78,7 +78,8 @@ function Why({ paused: { by, reason, since, cause, queue, all_tenants }, waiting
     <div class="cause" data-tone="grey">
       <p>
         {queue === null ? "Paused" : <>Its queue {<Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link>} is paused</>}
-        {all_tenants && " for all tenants"} by <bdi>{by}</bdi> <Ago at={since} />: <bdi>{reason}</bdi>
+        {all_tenants && " for all tenants"} by <bdi>{by}</bdi> <Ago at={since} />
+        <Text before=": " of={reason} />
       </p>
       <p class="beside quiet">
         Commands are accepted, and start after the resume. {waiting.toLocaleString()} {waiting === 1 ? "instance waits" : "instances wait"}.{" "}
@@ -106,10 +107,7 @@ interface PauseActProps extends Pick<Work, "kind" | "name"> {
 function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
   const [isForAll, setForAll] = useState(paused?.all_tenants ?? false);
   const [isOfRunning, setOfRunning] = useState(false);
-  const fields = {
-    ...(isForAll && { all_tenants: true }),
-    ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }),
-  };
+  const fields = { ...(isForAll && { all_tenants: true }), ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }) };
   const ask = (more: object) => post(`/v1/${kind}s/:name/${verb}`, { param: { name }, body: { ...fields, ...more } });
   const word = verb === "pause" ? "Pause" : "Resume";
   return (
@@ -133,15 +131,15 @@ function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
       close={close}
     >
       {verb === "pause" && (
-        <label class="check">
-          <input type="checkbox" checked={isOfRunning && !isForAll} disabled={isForAll} onChange={() => setOfRunning(!isOfRunning)} /> Also
-          pause the running instances, by a bulk action
-        </label>
-      )}
-      {verb === "pause" && may("observe") && (
-        <label class="check">
-          <input type="checkbox" checked={isForAll} onChange={() => setForAll(!isForAll)} /> For all tenants
-        </label>
+        <>
+          <Check
+            label="Also pause the running instances, by a bulk action"
+            isSet={isOfRunning && !isForAll}
+            set={setOfRunning}
+            disabled={isForAll}
+          />
+          {may("observe") && <Check label="For all tenants" isSet={isForAll} set={setForAll} />}
+        </>
       )}
       {verb === "resume" && isForAll && <p>The pause is for all tenants.</p>}
     </Act>

@@ -1,6 +1,6 @@
 import type { Item } from "../data/api.ts";
 import { timeNow } from "../data/clock.ts";
-import { Ago } from "./text.tsx";
+import { Ago, Quiet } from "./text.tsx";
 
 /** Each tone has its own shape, so that statuses differ not only in color. The shapes are drawn on a grid of 12 by 12. */
 const SHAPES = {
@@ -104,29 +104,31 @@ const STOPPED = new Set(["errored", "skipped"]);
 const NEXT: Readonly<Record<string, string>> = { delayed: "due", retrying: "again", waiting: "ends", sleeping: "wakes" };
 
 export function InstanceStatus({ instance }: { instance: Instance }) {
+  return (
+    <>
+      <Status word={standing(instance)} />
+      <span class="notes">
+        <StatusNotes instance={instance} />
+      </span>
+    </>
+  );
+}
+
+/** Further words about the status of an instance: the next time, the undo, a pause, the deadline. */
+export function StatusNotes({ instance }: { instance: Instance }) {
   const word = standing(instance);
   const { status, retrying, sleeping, waiting_for: waits, held, undo, overdue, due_at } = instance;
   const next: Readonly<Record<string, string | null | undefined>> = {
     ...{ delayed: due_at, retrying: retrying?.next_at, waiting: waits[0]?.until, sleeping: sleeping?.until },
   };
   const until = next[word];
+  const undone = undo && (undo === "done" ? "undone" : STOPPED.has(status) ? "undo failed" : "being undone");
   return (
     <>
-      <Status word={word} />
-      {until && (
-        <span class="quiet">
-          {" "}
-          {NEXT[word]} <Ago at={until} />
-        </span>
-      )}
-      {undo && <span class="quiet"> {undo === "done" ? "undone" : STOPPED.has(status) ? "undo failed" : "being undone"}</span>}
-      {held && (
-        <span class="quiet" title={held}>
-          {" "}
-          held
-        </span>
-      )}
-      {overdue && <span class="quiet"> overdue</span>}
+      {until && [" ", <Quiet key="until" of={<Ago label={NEXT[word]} at={until} />} />]}
+      {undone && [" ", <Quiet key="undo" of={undone} />]}
+      {held && [" ", <Quiet key="held" of="held" why={held} />]}
+      {overdue && [" ", <Quiet key="overdue" of="overdue" />]}
     </>
   );
 }

@@ -7,7 +7,6 @@ import { remembered } from "../frame/remembered.ts";
 /** The time zone of all shown times. When the user changes the time zone, the frame renders the screen again. */
 export const zone = remembered<"local" | "utc">("zone", "local");
 
-/** The name of the browser's time zone, such as `Europe/Berlin`. */
 export const LOCAL_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 export const timeZone = () => (zone.get() === "utc" ? "UTC" : LOCAL_ZONE);
@@ -17,7 +16,6 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Formats a duration with at most two units, such as `4 m 12 s` or `850 ms`. */
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < 10 * SECOND) return `${Number((ms / SECOND).toFixed(1))} s`;
@@ -87,7 +85,7 @@ export function Text({ of, before, after }: { of: unknown; before?: string; afte
   );
 }
 
-export function Quiet({ of, why }: { of: string | number; why?: string }) {
+export function Quiet({ of, why }: { of: ComponentChildren; why?: string }) {
   return (
     <span class="quiet" title={why}>
       {of}
@@ -95,7 +93,6 @@ export function Quiet({ of, why }: { of: string | number; why?: string }) {
   );
 }
 
-/** A name in bold type. */
 export function Name({ of }: { of: string }) {
   return (
     <strong>

@@ -2,7 +2,7 @@ import { get } from "../../data/api.ts";
 import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, Views } from "../../parts/page.tsx";
+import { Empty, LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago } from "../../parts/text.tsx";
@@ -21,11 +21,7 @@ const COLUMNS: readonly Column<Bulk>[] = [
     head: "Action",
     width: "200px",
     narrow: "1fr",
-    cell: ({ id, verb, matched }) => (
-      <Link to={hrefOf("actions", id)} title={titleOf(verb, counted(verb, matched))}>
-        {titleOf(verb, counted(verb, matched))}
-      </Link>
-    ),
+    cell: ({ id, verb, matched }) => <LinkTo to={hrefOf("actions", id)} of={titleOf(verb, counted(verb, matched))} />,
   },
   {
     head: "Progress",
@@ -56,12 +52,7 @@ function Below({ of: { actor, reason, matched, left, failed } }: { of: Bulk }) {
   return (
     <>
       {matched - left} of {matched}
-      {failed > 0 && (
-        <>
-          , <span class="actions-failed">{failed} failed</span>
-        </>
-      )}{" "}
-      · <bdi>{actor}</bdi>: <bdi title={reason}>{reason}</bdi>
+      {failed > 0 && <span class="actions-failed">, {failed} failed</span>} · <bdi>{actor}</bdi>: <bdi title={reason}>{reason}</bdi>
     </>
   );
 }
@@ -82,17 +73,19 @@ export function Actions() {
         label="Bulk actions"
         pages={pages}
         noun={["bulk action", "bulk actions"]}
-        empty={state ? <Filtered state={state} /> : <None />}
+        empty={
+          state ? (
+            <Empty>{`No bulk action is ${state}. Clear shows all. Bulk actions are kept for 90 days after they end.`}</Empty>
+          ) : (
+            <None />
+          )
+        }
         columns={COLUMNS}
         below={(bulk) => <Below of={bulk} />}
         hrefOf={({ id }) => hrefOf("actions", id)}
       />
     </>
   );
-}
-
-function Filtered({ state }: { state: string }) {
-  return <Empty>No bulk action is {state}. Clear shows all. Bulk actions are kept for 90 days after they end.</Empty>;
 }
 
 function None() {

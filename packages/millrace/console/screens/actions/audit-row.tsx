@@ -71,25 +71,27 @@ function Whole({ action }: { action: Action }) {
   );
 }
 
-function Change({ before, after }: { before: Record<string, unknown>; after: Record<string, unknown> }) {
-  const names = Object.keys({ ...before, ...after });
-  const cells = (of: Record<string, unknown>, name: string) =>
-    name in of ? <code>{textOf(of[name])}</code> : <span class="quiet">–</span>;
+type Fields = Readonly<Record<string, unknown>>;
+
+function Change({ before, after }: { before: Fields; after: Fields }) {
+  const said = (of: Fields, name: string) => (name in of ? <code>{textOf(of[name])}</code> : <Quiet of="–" />);
   return (
     <table class="actions-change" aria-label="Before and after">
       <thead>
         <tr>
-          <th scope="col">Field</th>
-          <th scope="col">Before</th>
-          <th scope="col">After</th>
+          {["Field", "Before", "After"].map((head) => (
+            <th key={head} scope="col">
+              {head}
+            </th>
+          ))}
         </tr>
       </thead>
       <tbody>
-        {names.map((name) => (
+        {Object.keys({ ...before, ...after }).map((name) => (
           <tr key={name} data-changed={JSON.stringify(before[name]) !== JSON.stringify(after[name]) || undefined}>
             <td>{name.replaceAll("_", " ")}</td>
-            <td>{cells(before, name)}</td>
-            <td>{cells(after, name)}</td>
+            <td>{said(before, name)}</td>
+            <td>{said(after, name)}</td>
           </tr>
         ))}
       </tbody>

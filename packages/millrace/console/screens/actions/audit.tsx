@@ -2,7 +2,7 @@ import { get } from "../../data/api.ts";
 import { usePages } from "../../data/use-data.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
-import { Empty, Views } from "../../parts/page.tsx";
+import { Empty, LinkTo, Views } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, exact } from "../../parts/text.tsx";
@@ -25,16 +25,7 @@ const rowOf = ({ at, id }: Action) => `${Date.parse(at)}.${id}`;
 
 const COLUMNS: readonly Column<Action>[] = [
   { head: "When", width: "232px", cell: ({ at }) => [exact(at), " ", <Ago key="ago" at={at} />], isMinor: true },
-  {
-    head: "Actor",
-    width: "104px",
-    isMinor: true,
-    cell: ({ actor }) => (
-      <Link to={hrefOf("audit", { actor })} title={actor}>
-        <bdi>{actor}</bdi>
-      </Link>
-    ),
-  },
+  { head: "Actor", width: "104px", isMinor: true, cell: ({ actor }) => <LinkTo to={hrefOf("audit", { actor })} of={actor} /> },
   {
     head: "Verb",
     width: "120px",
@@ -66,11 +57,8 @@ function Target({ of: { verb, target, about, detail } }: { of: Action }) {
         {begun(String(detail?.verb ?? "act"))}: <bdi>{briefScope((detail?.filter ?? null) as Record<string, unknown> | null)}</bdi>
       </Link>
     );
-  return (
-    <Link to={hrefOf("audit", { target })} title={[about, target].filter(Boolean).join(", ")}>
-      <bdi>{about ?? shortened(target)}</bdi>
-    </Link>
-  );
+  const title = [about, target].filter(Boolean).join(", ");
+  return <LinkTo to={hrefOf("audit", { target })} of={about ?? shortened(target)} title={title} />;
 }
 
 /**

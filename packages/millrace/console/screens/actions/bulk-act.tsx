@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { type Answer, post, type Result } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
+import { Act, Check } from "../../parts/act.tsx";
 import { Button } from "../../parts/page.tsx";
 import { shortId } from "../../parts/text.tsx";
 import "./actions.css";
@@ -33,12 +33,7 @@ function paceOf({ rate, ramp, failing, settle }: Pace) {
   const whole = stages.every((size) => Number.isInteger(size) && size > 0) && /^\d+$/.test(settle) && Number(settle) <= 600;
   const within = Number(rate) >= 0.1 && Number(rate) <= 100 && /^[\d.]+$/.test(failing) && Number(failing) <= 100;
   if (!whole || !within || stages.length > 20) return undefined;
-  return {
-    ramp: stages,
-    rate_per_second: Number(rate),
-    stop_at_error_rate: Number(failing) / 100,
-    settle_within_seconds: Number(settle),
-  };
+  return { ramp: stages, rate_per_second: Number(rate), stop_at_error_rate: Number(failing) / 100, settle_within_seconds: Number(settle) };
 }
 
 /**
@@ -89,11 +84,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
           ))}
         </fieldset>
       )}
-      {TAKES_BACK.has(verb) && (
-        <label class="check actions-back">
-          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Undo their effects
-        </label>
-      )}
+      {TAKES_BACK.has(verb) && <Check label="Undo their effects" isSet={undo} set={setUndo} />}
       <details class="actions-pace">
         <summary>
           {pace
@@ -198,13 +189,8 @@ export function InstancesButton({ filters, isOffered }: { filters: Readonly<Reco
         <Button press={open}>
           {begun(eitherOf.format(verbs.map(choiceOf)))} all that are {status.replaceAll("_", " ")} …
         </Button>
-      )}
-      {isOffered && status === "in_doubt" && (
-        <>
-          {" "}
-          <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>
-        </>
-      )}
+      )}{" "}
+      {isOffered && status === "in_doubt" && <Link to={hrefOf("to-do", "unknown-outcomes")}>Decide the unknown outcomes</Link>}
       {meant && <BulkAct verbs={verbs} meant={meant} close={() => mean(undefined)} />}
     </p>
   );

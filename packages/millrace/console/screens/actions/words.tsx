@@ -1,5 +1,5 @@
-import { get, type Item } from "../../data/api.ts";
-import { useData } from "../../data/use-data.ts";
+import type { Item } from "../../data/api.ts";
+import { useCause } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
 import { shortId } from "../../parts/text.tsx";
 
@@ -19,10 +19,7 @@ export function titleOf(verb: string, things: string): string {
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
 
-const CHOICES: Readonly<Record<string, string>> = {
-  reject: "they did not happen: run them",
-  retry_anyway: "unknown: run them again",
-};
+const CHOICES: Readonly<Record<string, string>> = { reject: "they did not happen: run them", retry_anyway: "unknown: run them again" };
 
 export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");
 
@@ -127,46 +124,27 @@ function inWords({ verb, matched, done, skipped, failed, left }: Bulk): string {
   return `Of ${counted(verb, matched)}: ${done} ${resultOf(verb, "done")}, ${skipped} not needed, ${failed} failed, ${left} to do`;
 }
 
-const MOST_CAUSES = "200";
-
 /**
  * Shows a bulk action's filter as text. For a cause of failures, the text contains the cause's message, or the cause's id if the message is
  * unknown.
  */
 export function Scope({ verb, filter }: { verb: string; filter: Bulk["filter"] }) {
   const { cause, ...others } = filter ?? {};
-  const said = useCause(verb, typeof cause === "string" ? cause : "");
+  const said = useCauseOf(verb, typeof cause === "string" ? cause : "");
   const rest = scopeOf(filter && (said ? others : filter));
   return (
     <bdi>
-      {said && (
-        <>
-          <strong>{said}</strong>
-          {Object.keys(others).length > 0 && " · "}
-        </>
-      )}
+      {said && <strong>{said}</strong>}
+      {said && Object.keys(others).length > 0 && " · "}
       {(!said || Object.keys(others).length > 0) && rest}
     </bdi>
   );
 }
 
-function useCause(verb: string, cause: string): string | undefined {
-  const { data } = useData(
-    async () => {
-      if (cause === "") return { ok: true as const, data: undefined };
-      if (nounOf(verb)[0] === "dead letter") {
-        const found = await get("/v1/dead-letters/causes", { query: { limit: MOST_CAUSES } });
-        if (!found.ok) return found;
-        const one = found.data.items.find(({ id }) => id === cause);
-        return { ok: true as const, data: one && `${one.queue}, ${one.reason.replaceAll("_", " ")}: ${one.message}` };
-      }
-      const found = await get("/v1/instances/causes", { query: { limit: MOST_CAUSES } });
-      if (!found.ok) return found;
-      const one = found.data.items.find(({ id }) => id === cause);
-      return { ok: true as const, data: one && `${one.workflow}, ${one.step ?? one.code}: ${one.message}` };
-    },
-    [cause],
-    () => false,
-  );
-  return data;
+function useCauseOf(verb: string, id: string): string | undefined {
+  const isOfLetters = nounOf(verb)[0] === "dead letter";
+  const letters = useCause("/v1/dead-letters/causes", isOfLetters ? id : "");
+  const failures = useCause("/v1/instances/causes", isOfLetters ? "" : id);
+  if (letters) return `${letters.queue}, ${letters.reason.replaceAll("_", " ")}: ${letters.message}`;
+  return failures && `${failures.workflow}, ${failures.step ?? failures.code}: ${failures.message}`;
 }

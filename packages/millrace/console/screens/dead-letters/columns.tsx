@@ -1,7 +1,8 @@
 import type { Item } from "../../data/api.ts";
 import type { LiveEvent } from "../../data/live.ts";
 import { may } from "../../data/session.ts";
-import { hrefOf, Link } from "../../frame/router.tsx";
+import { hrefOf } from "../../frame/router.tsx";
+import { LinkTo } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import type { Column } from "../../parts/table.tsx";
 import { Ago, shortId } from "../../parts/text.tsx";
@@ -19,11 +20,7 @@ export const CAUSE_COLUMNS: readonly Column<Cause>[] = [
   {
     head: "Error",
     width: "2.6fr",
-    cell: ({ id, message, step }) => (
-      <Link to={hrefOf("dead-letters", { cause: id })} title={message}>
-        <bdi>{[step, message].filter(Boolean).join(": ")}</bdi>
-      </Link>
-    ),
+    cell: ({ id, message, step }) => <LinkTo to={hrefOf("dead-letters", { cause: id })} of={[step, message].filter(Boolean).join(": ")} />,
   },
   { head: "Type", width: "1.2fr", isMinor: true, cell: ({ message_type: type }) => <bdi>{type ?? "none"}</bdi> },
   { head: "Reason", width: "1fr", isMinor: true, cell: ({ reason }) => reason.replaceAll("_", " ") },
@@ -44,15 +41,7 @@ export const LETTER_COLUMNS: readonly Column<Letter>[] = [
     narrow: "80px",
     cell: ({ state, escalation }) => (escalation && state === "open" ? <Status word="escalated" tone="violet" /> : <Status word={state} />),
   },
-  {
-    head: "Key",
-    width: "1.2fr",
-    cell: (one) => (
-      <Link to={hrefOf("dead-letters", one.id)} title={nameOf(one)}>
-        <bdi>{nameOf(one)}</bdi>
-      </Link>
-    ),
-  },
+  { head: "Key", width: "1.2fr", cell: (one) => <LinkTo to={hrefOf("dead-letters", one.id)} of={nameOf(one)} /> },
   {
     head: "Last error",
     width: "2.4fr",

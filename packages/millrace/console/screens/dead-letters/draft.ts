@@ -20,7 +20,6 @@ export interface Draft {
   canBeSent: boolean;
 }
 
-/** A dry run starts when the user has not typed for this time. */
 const REST_MS = 300;
 
 /** The editable message of a dead letter. Each pause in typing repeats the dry run of the replay. */
@@ -57,7 +56,6 @@ export function useDraft(letter: Detail): Draft {
   };
 }
 
-/** Executes the dry run of a replay. The audit does not record dry runs. */
 export function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
   const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
   return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, usePages } from "../../data/use-data.ts";
+import { useCause, usePages } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty } from "../../parts/page.tsx";
 import { Ago } from "../../parts/text.tsx";
@@ -66,8 +66,7 @@ export function Letters({ filters }: { filters: Filters }) {
 }
 
 function Cause({ id }: { id: string }) {
-  const { data } = useData(() => get("/v1/dead-letters/causes", { query: { limit: "200" } as object }), [id], isAboutLetters);
-  const cause = data?.items.find((one) => one.id === id);
+  const cause = useCause("/v1/dead-letters/causes", id);
   if (!cause) return null;
   const { count, message, message_type: type, step, reason, queue, first_at: first, last_at: last } = cause;
   return (

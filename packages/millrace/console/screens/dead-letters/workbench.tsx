@@ -96,7 +96,6 @@ function Editor({ at, draft: { text, edit, reset, isChanged }, isOpen, send }: E
   );
 }
 
-/** A button that reveals redacted values. The API records each reveal in the audit. */
 function Withheld({ draft, reveal }: { draft: Draft; reveal: (() => void) | undefined }) {
   if (!reveal) return <p class="quiet">All fields are shown. The audit records that you saw them.</p>;
   if (!draft.text.includes("[redacted]")) return null;

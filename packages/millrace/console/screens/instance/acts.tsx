@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks";
-import { get, send } from "../../data/api.ts";
+import { send } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
+import { useCatalog } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
-import { Act } from "../../parts/act.tsx";
+import { Act, Check } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
+import { Button } from "../../parts/page.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
 import { isDelayed } from "../../parts/status.tsx";
 import { exact, instant, timeZone } from "../../parts/text.tsx";
@@ -45,7 +46,6 @@ export const WORDS: Readonly<Record<Verb, string>> = {
   move: "Move",
 };
 
-/** The label of the dialog's button, for verbs such as cancel, which alone could also mean to close the dialog. */
 const DOES: Readonly<Partial<Record<Verb, string>>> = {
   undo: "Undo the instance",
   cancel: "Cancel the instance",
@@ -55,7 +55,6 @@ const DOES: Readonly<Partial<Record<Verb, string>>> = {
   move: "Move to another time",
 };
 
-/** Warnings of actions that cannot be undone. */
 const FINAL: Readonly<Partial<Record<Verb, string>>> = {
   undo: "A started undo cannot be stopped. A retry afterwards runs all steps again.",
   close: "A closed instance cannot be reopened.",
@@ -100,14 +99,13 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
   return (
     <p class="acts">
       {verbsFor(instance).map((verb, index) => (
-        <button
+        <Button
           key={verb}
-          type="button"
           class={index === 0 && FORWARD.has(verb) && instance.status !== "terminated" ? "main" : undefined}
-          onClick={() => ask({ verb, step: instance.error?.step })}
+          press={() => ask({ verb, step: instance.error?.step })}
         >
           {WORDS[verb]}
-        </button>
+        </Button>
       ))}
     </p>
   );
@@ -127,6 +125,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
   const [time, setTime] = useState(() => exact(instance.due_at ?? timeNow()));
+  const at = instant(time);
   const wait = instance.waiting_for.find(({ event_type }) => event_type !== null);
   const inUndo = hasUndoFailed(instance);
   // A step of an undo has no output.
@@ -137,7 +136,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
   const fields = {
     ...(verb === "retry" && step && { from: step }),
     ...(verb === "cancel" && { undo }),
-    ...(verb === "move" && { run_at: new Date(instant(time)).toISOString() }),
+    ...(verb === "move" && !Number.isNaN(at) && { run_at: new Date(at).toISOString() }),
     ...(verb === "skip" && { ...(step && stepOf(step)), ...(!(inUndo && isEmpty) && { output: said }) }),
     ...(verb === "signal" && { payload: said }),
   };
@@ -164,7 +163,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       done={() => done(WORDS[verb])}
       {...(KEYED.has(verb) && { on: `${instance.id} ${wait?.event_type}` })}
       close={close}
-      isReady={verb === "move" ? !Number.isNaN(instant(time)) : !takesJson || said.wrong === undefined}
+      isReady={verb === "move" ? !Number.isNaN(at) : !takesJson || said.wrong === undefined}
       depends={[text, undo, time]}
     >
       {verb === "move" && (
@@ -173,11 +172,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
           <input type="datetime-local" step="1" value={time.replace(" ", "T")} onInput={(event) => setTime(event.currentTarget.value)} />
         </label>
       )}
-      {verb === "cancel" && !isDelayed(instance) && (
-        <label class="check">
-          <input type="checkbox" checked={undo} onChange={() => setUndo(!undo)} /> Undo its effects
-        </label>
-      )}
+      {verb === "cancel" && !isDelayed(instance) && <Check label="Undo its effects" isSet={undo} set={setUndo} />}
       {takesOutput && (
         <JsonField
           label={
@@ -203,24 +198,13 @@ const GOES_ON: ReadonlySet<string> = new Set(["retry", "restart", "skip"]);
  * run has not executed.
  */
 function Behind({ workflow, plan: { effects } }: { workflow: string; plan: Plan }) {
-  const { data } = useData(
-    () => get("/v1/catalog"),
-    [],
-    () => false,
-  );
+  const { data } = useCatalog();
   const known = new Set(effects.map(({ step }) => step));
   const others = data?.workflows.find(({ name }) => name === workflow)?.steps.filter(({ name }) => !known.has(name)) ?? [];
   if (others.length === 0) return null;
   return (
     <p>
-      Steps that other runs of {workflow} also took:{" "}
-      {others.map(({ name, class: kind }, index) => (
-        <span key={name}>
-          {index > 0 && ", "}
-          <strong>{name}</strong> <span class="quiet">{kind}</span>
-        </span>
-      ))}
-      .
+      Steps that other runs of {workflow} also took: {others.map(({ name, class: kind }) => `${name} (${kind})`).join(", ")}.
     </p>
   );
 }

@@ -3,7 +3,7 @@ import { Json } from "../../parts/json.tsx";
 import { Button } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/text.tsx";
-import { type Detail, type Effect, type Message, UNDO_STEP } from "./whole.ts";
+import { type Detail, type Effect, labelOf, type Message, UNDO_STEP } from "./whole.ts";
 
 const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run again" };
 
@@ -22,15 +22,12 @@ export function Effects({ effects, correct }: EffectsProps) {
       <h2>Effects</h2>
       <ul class="things">
         {effects.map((effect) => {
-          const { key, step, item, state, generation, error, updated_at: at, output, output_ref: ref, input } = effect;
+          const { key, step, state, generation, error, updated_at: at, output, output_ref: ref, input } = effect;
           return (
             <li key={key}>
               <details>
                 <summary>
-                  <bdi>
-                    {step}
-                    {item && ` [${item}]`}
-                  </bdi>
+                  <bdi>{labelOf(effect)}</bdi>
                   <Status word={effect.skipped ? "skipped" : (WORDS[state] ?? state)} />
                   <span class="quiet">
                     {effect.class}

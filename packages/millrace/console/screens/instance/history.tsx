@@ -1,7 +1,7 @@
 import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Moment } from "../../parts/text.tsx";
+import { Moment, Name } from "../../parts/text.tsx";
 import { type Action, labelOf, MOST_ACTIONS, type Run, type Whole } from "./whole.ts";
 
 const SAID: Readonly<Record<string, string>> = {
@@ -75,16 +75,13 @@ export function History({ whole, runs, explained }: HistoryProps) {
             </span>
             <div>
               <p>
-                <strong>
-                  <bdi>{action.actor}</bdi>
-                </strong>{" "}
-                <bdi>{sentenceOf(action, whole)}</bdi>
-                {action.detail?.bulk != null && (
-                  <>
-                    {" "}
-                    in <Link to={hrefOf("actions", String(action.detail.bulk))}>a bulk action</Link>
-                  </>
-                )}
+                <Name of={action.actor} /> <bdi>{sentenceOf(action, whole)}</bdi>
+                {action.detail?.bulk != null && [
+                  " in ",
+                  <Link key="bulk" to={hrefOf("actions", String(action.detail.bulk))}>
+                    a bulk action
+                  </Link>,
+                ]}
                 : <bdi>{action.reason}</bdi>
               </p>
               {action.result !== "applied" && <p class="quiet">{whyNot(action, explained)}</p>}

@@ -3,12 +3,12 @@ import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
 import { clock } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
-import { useData, usePages } from "../../data/use-data.ts";
+import { useCause, useData, usePages } from "../../data/use-data.ts";
 import { FilterBar, SINCE, sinceOf, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, List, useTold } from "../../parts/page.tsx";
-import { InstanceStatus, Status } from "../../parts/status.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
+import { Button, Empty, LinkTo, useTold } from "../../parts/page.tsx";
+import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
 import { InstancesButton } from "../actions/bulk-act.tsx";
 import { AskAct, DELAYED_VERBS, type Verb, WORDS } from "../instance/acts.tsx";
@@ -60,9 +60,7 @@ function step({ error, retrying, sleeping, waiting_for: [wait], step }: Instance
 function about({ id, subject, tags }: Instance) {
   return (
     <>
-      <Link to={hrefOf("instances", id)} title={subject}>
-        <bdi>{subject}</bdi>
-      </Link>
+      <LinkTo to={hrefOf("instances", id)} of={subject} />
       {tags.map((tag) => (
         <bdi key={tag} class="tag">
           {tag}
@@ -98,7 +96,7 @@ export function Instances() {
   const isActable = filters.standing === "delayed" && may("operate");
   const columns = useMemo(() => (isActable ? delayedColumns((instance, verb) => ask({ instance, verb })) : COLUMNS), [isActable]);
   const isFiltered = since !== undefined || Object.keys(filters).length > 0;
-  const cause = useCause(filters.cause);
+  const cause = useCause("/v1/instances/causes", filters.cause ?? "");
   // The filter shows the message of a cause instead of the cause's id.
   const shown = { ...FILTERS, cause: { ...FILTERS.cause, options: filters.cause ? { [filters.cause]: cause ? said(cause) : "one" } : {} } };
   return (
@@ -109,22 +107,20 @@ export function Instances() {
       {!filters.cause && !filters.parent && !filters.overdue && !filters.standing && <ByStatus filters={{ since, ...filters }} />}
       <InstancesButton filters={{ since, ...filters }} isOffered={!filters.parent && (pages.rows?.length ?? 0) > 0} />
       {isActable && line}
-      <List pages={pages} noun={["instance", "instances"]} empty={isFiltered ? <Filtered isShort={pages.more !== undefined} /> : <None />}>
-        {(rows) => (
-          <Table
-            label="Instances"
-            rows={rows}
-            columns={columns}
-            below={(one) => (
-              <>
-                {one.workflow} <Duration of={one} before="· " />
-              </>
-            )}
-            nameOf={({ id }) => id}
-            hrefOf={({ id }) => hrefOf("instances", id)}
-          />
+      <TableList
+        label="Instances"
+        pages={pages}
+        noun={["instance", "instances"]}
+        empty={isFiltered ? <Empty>{pages.more ? FURTHER : "No instance matches these filters. Clear shows all."}</Empty> : <None />}
+        columns={columns}
+        below={(one) => (
+          <>
+            {one.workflow} <Duration of={one} before="· " />
+            <StatusNotes instance={one} />
+          </>
         )}
-      </List>
+        hrefOf={({ id }) => hrefOf("instances", id)}
+      />
       {asked && <AskAct {...asked} asked={asked} done={(word) => told(`${word}: accepted.`)} close={() => ask(undefined)} />}
     </>
   );
@@ -141,9 +137,9 @@ function delayedColumns(ask: (instance: Instance, verb: Verb) => void): Column<I
       isMinor: true,
       cell: (one) =>
         DELAYED_VERBS.map((verb) => (
-          <button key={verb} type="button" class="plain" aria-label={`${WORDS[verb]}: ${one.subject}`} onClick={() => ask(one, verb)}>
+          <Button key={verb} class="plain" label={`${WORDS[verb]}: ${one.subject}`} press={() => ask(one, verb)}>
             {WORDS[verb]}
-          </button>
+          </Button>
         )),
     },
   ];
@@ -194,20 +190,6 @@ type Cause = Item<"/v1/instances/causes">;
 
 const said = ({ step, code, message }: Cause) => `${step ?? code}: ${message}`;
 
-/**
- * The cause of failures by which the list is filtered. Undefined if the list has no filter by cause, or if no failures with this cause are
- * left.
- */
-function useCause(id: string | undefined): Cause | undefined {
-  const { data } = useData(
-    async () =>
-      id ? get("/v1/instances/causes", { query: { limit: "200" } }) : { ok: true as const, data: { items: [], next_cursor: null } },
-    [id],
-    ({ kind }) => kind === "instance" || kind === "skipped",
-  );
-  return data?.items.find((one) => one.id === id);
-}
-
 function OfCause({ cause }: { cause: Cause }) {
   const { count, workflow, code, first_at: first, last_at: last } = cause;
   return (
@@ -223,15 +205,7 @@ function OfCause({ cause }: { cause: Cause }) {
   );
 }
 
-function Filtered({ isShort }: { isShort: boolean }) {
-  return (
-    <Empty>
-      {isShort
-        ? "None of the newest 50,000 instances matches these filters. Older instances exist."
-        : "No instance matches these filters. Clear shows all."}
-    </Empty>
-  );
-}
+const FURTHER = "None of the newest 50,000 instances matches these filters. Older instances exist.";
 
 function None() {
   return (

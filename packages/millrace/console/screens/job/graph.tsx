@@ -56,7 +56,6 @@ interface Place {
   y: number;
 }
 
-/** Draws the edge to an effect. The edge shows the latency as text, and the effect's status as color and dashes. */
 function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   const [x, y] = [from.x + WIDE, from.y + HIGH / 2 + SHARP];
   const end = to.y + HIGH / 2 + SHARP;
@@ -75,7 +74,6 @@ function Edge({ from, to, child }: { from: Place; to: Place; child: Knot }) {
   );
 }
 
-/** Draws a box for an instance or a dead letter. A message has no box and is drawn on the edge to its effect. */
 function Thing({ knot, x, y }: { knot: Knot } & Place) {
   const [name, said] = [nameOf(knot), saying(knot)];
   const tone = worstOf(knot);

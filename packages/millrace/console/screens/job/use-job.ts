@@ -13,11 +13,9 @@ export interface ReadJob {
   elsewhere: Page["elsewhere"];
 }
 
-/** Maximum number of nodes of a job that the API returns per page. */
 const PAGE = "200";
 
 interface Job extends Data<ReadJob> {
-  /** Loads another page of the job. Undefined if all pages are loaded. */
   more: (() => void) | undefined;
 }
 

@@ -190,7 +190,6 @@ const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).
 
 const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
 
-/** Reads the number of deliveries and the number of dead letters, and joins them by message type and queue. */
 async function readCounts(minutes: number): Promise<Result<Counted>> {
   const [counted, letters] = await Promise.all([
     get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),

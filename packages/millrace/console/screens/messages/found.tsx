@@ -127,7 +127,6 @@ const HOLDERS: readonly Column<Holder>[] = [
   },
 ];
 
-/** Shows the messages that hold an idempotency key, with their times, and the refused messages with the same key. */
 function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {
   const known = new Set(holders.map(({ fingerprint }) => fingerprint));
   return (

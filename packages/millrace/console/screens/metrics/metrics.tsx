@@ -23,10 +23,7 @@ const FILTERS = {
   },
 } as const;
 
-const SPANS = {
-  minute: { ms: 60_000, count: 60 },
-  hour: { ms: 3_600_000, count: 48 },
-} as const;
+const SPANS = { minute: { ms: 60_000, count: 60 }, hour: { ms: 3_600_000, count: 48 } } as const;
 
 /** Maximum number of workflows that are shown. The filter can show other workflows. */
 const MOST_SHOWN = 8;
@@ -103,7 +100,6 @@ function None({ workflow }: { workflow: string | undefined }) {
   );
 }
 
-/** The periods from the oldest period to the current period. */
 function windowOf({ at }: Answer<"/v1/workflows/by-time">, span: keyof typeof SPANS): Window {
   const { ms, count } = SPANS[span];
   const last = Math.floor(Date.parse(at) / ms) * ms;

@@ -3,7 +3,6 @@ import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { toneOf } from "../../parts/status.tsx";
 import { duration } from "../../parts/text.tsx";
 
-/** The periods of a plot. */
 export interface Window {
   /** The start times of the periods, the oldest first. */
   times: readonly number[];
@@ -16,7 +15,6 @@ interface Shared {
   /** The index of the period whose values are shown. */
   chosen: number | undefined;
   choose: (at: number | undefined) => void;
-  /** Describes the values of a period in words. */
   said: (at: number) => string;
 }
 
@@ -24,7 +22,6 @@ const HEIGHT = 168;
 const TOP = 8;
 const LEFT = 56;
 const GROUND = HEIGHT - 24;
-/** The width of a label on the time axis. */
 const LABEL = 88;
 
 /** The smallest number that is 1, 2 or 5 times a power of ten and not less than the value. */
@@ -149,7 +146,6 @@ interface BarsProps extends Shared {
   counts: readonly Readonly<Record<string, number>>[];
 }
 
-/** Draws a stacked bar of counts for each period. */
 export function Bars({ statuses, counts, ...shared }: BarsProps) {
   const id = useId();
   // The maximum of the axis is even, so that the middle of the axis is an integer.

@@ -12,7 +12,6 @@ const MINUTE_MS = 60_000;
 
 const FAILED = new Set(["errored", "dead"]);
 
-/** Counts the instances for each of the last 60 minutes, by the minute of their acceptance. The oldest minute comes first. */
 function byMinute(instances: readonly Instance[], now: number): { all: number; failed: number }[] {
   const minutes = Array.from({ length: MINUTES }, () => ({ all: 0, failed: 0 }));
   for (const { accepted_at, status } of instances) {

@@ -9,9 +9,9 @@ import { needed } from "../../frame/needed.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";
-import { ProblemNote } from "../../parts/page.tsx";
+import { ProblemNote, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Ago, withoutIds } from "../../parts/text.tsx";
+import { Ago, Text, withoutIds } from "../../parts/text.tsx";
 import { counted, titleOf } from "../actions/words.tsx";
 import { LastHour, readHour } from "./hour.tsx";
 import "./now.css";
@@ -32,13 +32,12 @@ export function Now() {
       <div class="now">
         <section aria-labelledby="needs">
           <h2 id="needs">Needs attention</h2>
-          {problem && <ProblemNote problem={problem} />}
-          {data ? <NeedsList needs={data} again={again} /> : !problem && <p class="quiet">Reading …</p>}
+          {(problem || !data) && <Reading problem={problem} />}
+          {data && <NeedsList needs={data} again={again} />}
         </section>
         <section aria-labelledby="hour">
           <h2 id="hour">Last hour</h2>
-          {unread && !hour && <ProblemNote problem={unread} />}
-          {hour ? <LastHour instances={hour.instances} /> : !unread && <p class="quiet">Reading …</p>}
+          {hour ? <LastHour instances={hour.instances} /> : <Reading problem={unread} />}
         </section>
       </div>
     </>
@@ -161,7 +160,6 @@ function NeedsList({ needs, again }: { needs: Needs; again: () => void }) {
 
 const of = <Row,>(one: Result<{ items: Row[] }>) => (one.ok ? one.data.items : []);
 
-/** Shows lanes that stopped for the same reason as one row. If the group has only one lane, the row shows the lane's key. */
 function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why, failed } }: { group: Item<"/v1/lanes/causes"> }) {
   const to = hrefOf("queues", keys === 1 ? { lane, key } : { lane, state, cause: cause ?? undefined });
   const reason = failed === null ? `: ${withoutIds(why ?? "")}` : ` ${keys === 1 ? "is" : "are"} blocked by one failure: ${failed}`;
@@ -169,13 +167,7 @@ function LaneNeed({ group: { lane, state, cause, keys, waiting, since, key, why,
   const note = waiting === 0 ? "no message waits, recorded" : `${behind}, the oldest sent`;
   return (
     <Need mark={state} count={keys} to={to} last={since} note={note}>
-      {keys === 1 ? (
-        <>
-          Lane {lane}, <bdi>{key}</bdi>
-        </>
-      ) : (
-        `${keys.toLocaleString()} keys of lane ${lane}`
-      )}
+      {keys === 1 ? <Text before={`Lane ${lane}, `} of={key} /> : `${keys.toLocaleString()} keys of lane ${lane}`}
       <bdi>{reason}</bdi>
     </Need>
   );
@@ -190,7 +182,6 @@ interface KindProps<Row> {
   children: (row: Row) => ComponentChildren;
 }
 
-/** Shows the items of one kind, below a link to the list of all items of this kind. */
 function Kind<Row>({ word, title, to, rows, children }: KindProps<Row>) {
   if (rows.length === 0) return null;
   return (
@@ -243,12 +234,8 @@ function Need({ mark, count, to, first, last, note = "last", acts, children }: N
           </Link>
         </p>
         <p class="quiet">
-          {first && first !== last && (
-            <>
-              first <Ago at={first} />,{" "}
-            </>
-          )}
-          {note} <Ago at={last} />
+          {first && first !== last && [<Ago key="first" label="first" at={first} />, ", "]}
+          <Ago label={note} at={last} />
         </p>
       </div>
       {acts && <div class="acts">{acts}</div>}
@@ -256,7 +243,6 @@ function Need({ mark, count, to, first, last, note = "last", acts, children }: N
   );
 }
 
-/** Shows the first steps on a development machine: the user sends a command, sees the instance fail, and retries the instance. */
 function FirstMinute() {
   const { data } = useCatalog();
   const first = data?.first_command;

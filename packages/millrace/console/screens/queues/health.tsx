@@ -24,11 +24,7 @@ const OF_SOURCES: Readonly<Record<string, string>> = {
   dead_letters_open: "dead letters",
 };
 
-const SOURCES: Readonly<Record<string, string>> = {
-  counts: "counts",
-  d1: "the database",
-  platform: "the platform",
-};
+const SOURCES: Readonly<Record<string, string>> = { counts: "counts", d1: "the database", platform: "the platform" };
 
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 

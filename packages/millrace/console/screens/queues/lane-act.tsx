@@ -8,7 +8,6 @@ import { wordFor } from "./lanes.tsx";
 
 export type Standing = Answer<"/v1/lanes/:lane/:key">;
 
-/** An action on a lane, or on the instance for which the lane waits. */
 export interface Steering {
   verb: "pause" | "resume" | "retry-head" | "skip-head" | "retry";
   word: string;
@@ -25,10 +24,8 @@ export interface Steering {
 const MOST_LETTERS = 20;
 
 const PAUSE: Steering = {
-  verb: "pause",
-  word: "Pause",
+  ...{ verb: "pause", word: "Pause", said: "The lane is paused." },
   follows: "The lane starts no further message. Running instances continue.",
-  said: "The lane is paused.",
 };
 
 function shortKey(key: string): string {
@@ -46,11 +43,8 @@ export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
   const stays = state === "held" ? " The lane remains held until it is resumed, even if the retry succeeds." : "";
   if (failed)
     found.push({
-      verb: "retry",
-      word: "Retry the instance",
+      ...{ verb: "retry", word: "Retry the instance", said: "The instance is retried.", id: failed.instance_id },
       follows: `The instance keeps its place in the lane, and the order is kept.${stays}`,
-      said: "The instance is retried.",
-      id: failed.instance_id,
     });
   if (failed)
     found.push({
@@ -58,8 +52,7 @@ export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
       word: "Skip this instance",
       follows:
         "The order is no longer kept: the next message starts although this instance failed. A later retry of the instance runs in parallel.",
-      said: "The lane continues without it.",
-      id: failed.instance_id,
+      ...{ said: "The lane continues without it.", id: failed.instance_id },
     });
   if (state === "paused" || (state === "held" && !failed))
     found.push({
@@ -70,20 +63,15 @@ export function steeringsFor({ state, head, ahead }: Standing): Steering[] {
     });
   if (head && !failed && state !== "waiting" && state !== "moving")
     found.push({
-      verb: "retry-head",
-      word: "Retry the next message now",
+      ...{ verb: "retry-head", word: "Retry the next message now", said: "The next message is being tried.", id: head.id },
       follows: "The next message is tried immediately, without its delay.",
-      said: "The next message is being tried.",
-      id: head.id,
     });
   if (head)
     found.push({
       verb: "skip-head",
       word: `Drop the next message (${shortKey(head.idempotency_key ?? shortId(head.id))})`,
       follows: "The message leaves the lane and becomes a dead letter. It can be corrected and replayed to the end of the lane.",
-      said: "The message is a dead letter.",
-      id: head.id,
-      isDanger: true,
+      ...{ said: "The message is a dead letter.", id: head.id, isDanger: true },
     });
   return state === "paused" ? found : [...found, PAUSE];
 }

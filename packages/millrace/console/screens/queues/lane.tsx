@@ -80,7 +80,6 @@ export function Lane({ lane, name }: { lane: string; name: string }) {
   );
 }
 
-/** Shows the reason why a lane stopped, with the key of the lane. */
 function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   const failed = ahead.find((one) => one.failed !== null);
   if (!failed || state === "paused") return <bdi>{withoutIds(why ?? "")}</bdi>;
@@ -91,7 +90,6 @@ function Why({ of: { state, why, ahead, key } }: { of: Standing }) {
   );
 }
 
-/** Shows the instances of a lane that have started and have not ended. */
 function Ahead({ of: { ahead } }: { of: Standing }) {
   return (
     <section aria-label="Current instance">

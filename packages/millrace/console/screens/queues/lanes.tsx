@@ -1,5 +1,5 @@
 import { get, type Item } from "../../data/api.ts";
-import { useData, usePages, useRegularly } from "../../data/use-data.ts";
+import { useCause, usePages, useRegularly } from "../../data/use-data.ts";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
@@ -10,11 +10,7 @@ type Noted = Item<"/v1/lanes">;
 const COLUMNS: readonly Column<Noted>[] = [
   { head: "State", width: "104px", narrow: "88px", cell: (one) => <Status word={wordFor(one)} /> },
   { head: "Lane", width: "1fr", cell: ({ lane }) => lane },
-  {
-    head: "Key",
-    width: "1.4fr",
-    cell: ({ key }) => <Name of={key} />,
-  },
+  { head: "Key", width: "1.4fr", cell: ({ key }) => <Name of={key} /> },
   { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
   { head: "Waiting", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
@@ -83,12 +79,7 @@ export function Lanes({ filters = {} }: { filters?: Filters }) {
 }
 
 function OfCause({ id }: { id: string }) {
-  const { data } = useData(
-    () => get("/v1/instances/causes", { query: { limit: "200" } }),
-    [id],
-    ({ kind }) => kind === "instance" || kind === "skipped",
-  );
-  const cause = data?.items.find((one) => one.id === id);
+  const cause = useCause("/v1/instances/causes", id);
   return (
     <>
       {cause && (

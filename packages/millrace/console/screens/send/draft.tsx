@@ -151,7 +151,6 @@ function Where({ message: { kind, type, performer, queue } }: { message: Message
   );
 }
 
-/** The default of the key of a message, by its kind. */
 const KEYS = {
   event: "identifies the event: a repeat with the same key has no effect",
   command: "default: derived from the content, as shown",

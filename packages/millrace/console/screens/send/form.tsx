@@ -4,7 +4,6 @@ import { JsonField } from "../../parts/answer.tsx";
 import { Button } from "../../parts/page.tsx";
 import { controlFor, exampleOf, isNullable, itemsOf, opened, type Schema, wordsOf } from "./schema.ts";
 
-/** The issues of the fields of a message. The keys are the paths of the fields, as the API writes them. */
 export interface Told {
   issues: ReadonlyMap<string, string>;
   /** True if the form also shows the issues of fields that the user has not edited. */
@@ -21,7 +20,6 @@ interface FieldProps {
   told: Told;
 }
 
-/** Shows the fields that the schema of an object declares. Other properties of the object are shown as JSON. */
 export function Fields({ schema, value, set, path, told }: Omit<FieldProps, "name" | "isRequired">) {
   const { properties = {}, required = [] } = opened(schema);
   const held = (typeof value === "object" && value !== null && !Array.isArray(value) ? value : {}) as Record<string, unknown>;

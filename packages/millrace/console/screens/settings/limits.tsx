@@ -18,7 +18,6 @@ function allowed({ limit, refill, period_seconds }: Rule): string {
   return refill === null ? `${limit} in any ${period}` : `${limit} at once, ${refill} more every ${period}`;
 }
 
-/** Shows the limits that the tenant has used, and how much of each limit is currently used. */
 export function Limits() {
   const pages = usePages((cursor) => get("/v1/limits", { query: { cursor } }), [], { nameOf: ({ name }) => name, isAbout: () => false });
   useRegularly(pages.again);

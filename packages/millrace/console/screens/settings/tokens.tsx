@@ -84,12 +84,7 @@ function columns(ask: (token: Token) => void): readonly Column<Token>[] {
       isMinor: true,
       cell: ({ last_used_at: at }) => (at ? <Ago at={at} /> : <span class="quiet">never</span>),
     },
-    {
-      head: "Expires",
-      width: "104px",
-      narrow: "88px",
-      cell: (one) => (one.expires_at === null ? "never" : <Ago at={one.expires_at} />),
-    },
+    { head: "Expires", width: "104px", narrow: "88px", cell: (one) => (one.expires_at === null ? "never" : <Ago at={one.expires_at} />) },
     {
       head: "Action",
       width: "96px",

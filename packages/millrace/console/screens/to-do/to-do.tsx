@@ -31,7 +31,6 @@ async function readOpen(): Promise<Result<Record<string, string>>> {
   return { ok: true, data: { questions: said(questions), "unknown-outcomes": said(outcomes), alerts: said(alerts) } };
 }
 
-/** The screen with the items that an operator must handle: questions, unknown outcomes and alerts. */
 export function ToDo({ param }: ScreenProps) {
   const { data, again } = useData(readOpen, [], ({ kind }) => ["approval", "doubt", "action"].includes(kind));
   useRegularly(again);
