@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import { ALERT_RULES } from "../../packages/millrace/src/alerts/rules.ts";
 
 it("each screen of the console is checked with axe-core, in both themes and at both widths", () => {
   const screens = readFileSync("packages/millrace/console/screens/index.ts", "utf8");
@@ -13,4 +14,9 @@ it("each screen of the console is checked with axe-core, in both themes and at b
   expect(names.size).toBeGreaterThan(10);
   const isOf = (name: string) => (look: string) => look === name || look.startsWith(`${name}-`);
   expect([...names.values()].filter((name) => !looks.some(isOf(name.replace("-page", ""))))).toEqual([]);
+});
+
+it("the console has a sentence for each alert rule of the engine", () => {
+  const words = readFileSync("packages/millrace/console/parts/alert-words.ts", "utf8");
+  expect(ALERT_RULES.map(({ name }) => name).filter((name) => !words.includes(`  ${name}: {`))).toEqual([]);
 });

@@ -20,6 +20,7 @@ const toQuestions = () => hrefOf("to-do", "questions");
 const RULES: Readonly<Record<string, Rule>> = {
   dead_letter_arrived: { says: "Dead letters arrived", isOfArrivals: true, to: toLetters },
   dead_letter_escalated: { says: "A dead letter is escalated", to: ({ dead_letter: id }) => hrefOf("dead-letters", ...(id ? [id] : [])) },
+  breaker_tripped: { says: "A breaker paused a workflow", to: ({ workflow }) => hrefOf("catalog", `workflow ${workflow}`) },
   instances_errored: { says: "Instances failed", isOfArrivals: true, to: toInstances("errored") },
   errored_depth: { says: "Failed instances need an operator", to: toInstances("errored") },
   dlq_depth: { says: "Dead letters need an operator", to: toLetters },

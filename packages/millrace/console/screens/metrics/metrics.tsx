@@ -133,7 +133,7 @@ function OfWorkflow({ name, periods, window }: { name: string; periods: readonly
   return (
     <section class="of-workflow" aria-label={name}>
       <h2>
-        <Link to={hrefOf("catalog", name)}>{name}</Link>
+        <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link>
       </h2>
       <div class="plots">
         <figure>
