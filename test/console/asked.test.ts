@@ -228,7 +228,7 @@ it("a retry's preview lists the next steps of other instances, which a dry run o
   const page = await ada.open(`instances/${await errored()}`);
   await page.getByRole("button", { name: "Retry", exact: true }).click();
   const said = page.getByRole("dialog").getByText("other runs of publish-article also took:");
-  await said.getByText("mark rejected", { exact: true }).waitFor();
-  expect(await said.getByText("put page").count()).toBe(0);
+  await said.filter({ hasText: "mark rejected (" }).waitFor();
+  expect(await said.textContent()).not.toContain("put page");
   await expectFit(page, "instance-retry-behind");
 });

@@ -19,3 +19,6 @@ export function takeAway(notice: Notice): void {
 
 // Notices are removed at a sign-out, because the next sign-in may be for another tenant.
 session.listen(({ state }) => state === "out" && notices.set([]));
+
+/** The number of items that need an operator, which the tab's title shows. The number is 0 on a screen that does not count such items. */
+export const needed = cell(0);

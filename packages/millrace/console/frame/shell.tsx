@@ -1,18 +1,17 @@
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { useCell } from "../data/cell.ts";
 import { clock } from "../data/clock.ts";
 import { isPaused, live, pause } from "../data/live.ts";
-import { notices, takeAway } from "../data/notices.ts";
+import { needed, notices, takeAway } from "../data/notices.ts";
 import { session, signOut } from "../data/session.ts";
 import { Dialog } from "../parts/dialog.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { LOCAL_ZONE, timeZone, zone } from "../parts/text.tsx";
 import { SCREENS, screenAt } from "../screens/index.ts";
-import { Boundary } from "./boundary.tsx";
 import { isSheetShown, singleKeys, useKeys } from "./keys.ts";
-import { needed } from "./needed.ts";
 import { remembered } from "./remembered.ts";
-import { go, hrefOf, Link, usePlace } from "./router.tsx";
+import { go, hrefOf, Link, type Place, usePlace } from "./router.tsx";
 import { Search } from "./search.tsx";
 import { SignInAgain } from "./sign-in.tsx";
 
@@ -211,4 +210,45 @@ function KeySheet() {
       </label>
     </Dialog>
   );
+}
+
+interface Props {
+  at: Place;
+  children: ComponentChildren;
+}
+
+interface Failed {
+  error?: unknown;
+  at?: Place | undefined;
+}
+
+class Boundary extends Component<Props, Failed> {
+  override componentDidCatch(error: unknown): void {
+    console.error(error);
+    this.setState({ error, at: this.props.at });
+  }
+
+  override render() {
+    const { error, at } = this.state;
+    if (at !== this.props.at) return this.props.children;
+    return (
+      <>
+        <h1>This screen cannot be shown</h1>
+        <div class="problem" role="alert">
+          <p>
+            <strong>The data has an unexpected form.</strong> Nothing was changed. Text that you typed here is lost. The other screens work.
+          </p>
+          <p>
+            If this happens again, reload the page: the engine may be newer than the page. <bdi>{String(error)}</bdi>
+          </p>
+        </div>
+        <p class="acts">
+          <button type="button" class="main" onClick={() => this.setState({ at: undefined })}>
+            Try again
+          </button>
+          <Link to="/console">To Now</Link>
+        </p>
+      </>
+    );
+  }
 }

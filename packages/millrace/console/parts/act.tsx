@@ -5,7 +5,6 @@ import { useCell } from "../data/cell.ts";
 import { tell } from "../data/notices.ts";
 import type { Problem } from "../data/problem.ts";
 import { session } from "../data/session.ts";
-import { noteAnswered, noteSent, type Sent, sentBefore } from "../data/unanswered.ts";
 import { AGAIN_MS, useShown } from "../data/use-data.ts";
 import { go } from "../frame/router.tsx";
 import { Dialog } from "./dialog.tsx";
@@ -254,6 +253,40 @@ export function Check({ label, isSet, set, disabled }: CheckProps) {
   return (
     <label class="check">
       <input type="checkbox" checked={isSet} disabled={disabled} onChange={() => set(!isSet)} /> <span>{label}</span>
+    </label>
+  );
+}
+
+/** An action whose request got no response. If the user repeats the action in another dialog, the same idempotency key is sent. */
+export interface Sent {
+  key: string;
+  reason: string;
+}
+
+const unanswered = new Map<string, Sent>();
+
+function sentBefore(act: string): Sent | undefined {
+  return unanswered.get(act);
+}
+
+function noteSent(act: string, reason: string, before = unanswered.get(act)): Sent {
+  const sent = before ?? { key: crypto.randomUUID(), reason };
+  unanswered.set(act, sent);
+  return sent;
+}
+
+function noteAnswered(act: string): void {
+  unanswered.delete(act);
+}
+
+session.listen(({ state }) => state === "out" && unanswered.clear());
+
+/** A field for a time in the time zone of the page; `value` is the text of the field. */
+export function TimeField({ label, value, set }: Pick<FieldProps, "label" | "value" | "set">) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input type="datetime-local" step="1" value={value.replace(" ", "T")} onInput={(event) => set(event.currentTarget.value)} />
     </label>
   );
 }

@@ -4,7 +4,7 @@ import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
-import { Act, Check } from "../../parts/act.tsx";
+import { Act, Check, TimeField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
 import { Button } from "../../parts/page.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
@@ -166,12 +166,7 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
       isReady={verb === "move" ? !Number.isNaN(at) : !takesJson || said.wrong === undefined}
       depends={[text, undo, time]}
     >
-      {verb === "move" && (
-        <label class="field">
-          Start at ({timeZone()}), within the next 12 hours
-          <input type="datetime-local" step="1" value={time.replace(" ", "T")} onInput={(event) => setTime(event.currentTarget.value)} />
-        </label>
-      )}
+      {verb === "move" && <TimeField label={`Start at (${timeZone()}), within the next 12 hours`} value={time} set={setTime} />}
       {verb === "cancel" && !isDelayed(instance) && <Check label="Undo its effects" isSet={undo} set={setUndo} />}
       {takesOutput && (
         <JsonField

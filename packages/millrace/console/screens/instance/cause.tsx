@@ -1,8 +1,7 @@
 import type { Explained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
-import type { Doubt } from "../../parts/earlier-output.ts";
+import { type Doubt, DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } from "../../parts/answer.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";

@@ -1,11 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+import { needed } from "../../data/notices.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, useRegularly } from "../../data/use-data.ts";
 import { sinceOf } from "../../frame/filters.tsx";
 import { useWalk } from "../../frame/keys.ts";
-import { needed } from "../../frame/needed.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { ruleOf } from "../../parts/alert-words.ts";
 import { AnswerQuestion, type Question, TO_QUESTIONS } from "../../parts/answer.tsx";

@@ -94,9 +94,9 @@ export interface Request {
  * The request that sends a message. If the key of the message is invalid in a header, the message is sent in a batch, whose body can
  * contain the key.
  */
-export function requestOf({ kind, type, payload, key, job }: Message & { job: string }): Request {
+export function requestOf({ kind, type, payload, key, job, runAt }: Message & { job: string; runAt: string | undefined }): Request {
   const path = kind === "command" ? "/v1/commands" : "/v1/events";
-  const item = { type, ...(job && { correlation_id: job }), payload };
+  const item = { type, ...(job && { correlation_id: job }), ...(runAt && { run_at: runAt }), payload };
   if (/^[ -~]*$/.test(key)) return { path, ...(key && { key }), body: item };
   return { path: `${path}/batch`, body: { [`${kind}s`]: [{ ...item, idempotency_key: key }] } };
 }

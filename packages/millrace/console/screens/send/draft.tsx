@@ -6,10 +6,10 @@ import { may } from "../../data/session.ts";
 import { useShown } from "../../data/use-data.ts";
 import { jsonText, wrongIn } from "../../data/written.ts";
 import { go, hrefOf, Link } from "../../frame/router.tsx";
-import { TextField } from "../../parts/act.tsx";
+import { TextField, TimeField } from "../../parts/act.tsx";
 import { JsonText } from "../../parts/json.tsx";
 import { ProblemNote } from "../../parts/page.tsx";
-import { Quiet } from "../../parts/text.tsx";
+import { instant, Quiet, timeZone } from "../../parts/text.tsx";
 import { answerIn, Before, curlOf, issuesOf, requestOf, Says, useCheck } from "./before.tsx";
 import { exampleOf, hasExample, type Schema } from "./schema.ts";
 
@@ -31,6 +31,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
   const [payload, setPayload] = useState(example);
   const [key, setKey] = useState("");
   const [job, setJob] = useState("");
+  const [time, setTime] = useState("");
   const [isAll, tellAll] = useState(false);
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isSending, setSending] = useState(false);
@@ -40,7 +41,7 @@ export function Draft({ message, first, isJson }: DraftProps) {
   const said = { kind, type, payload, key: key.trim() };
   const found = useCheck(said, lacks === undefined);
   const wrong = wrongIn(payload, "payload");
-  const request = requestOf({ ...said, job: job.trim() });
+  const request = requestOf({ ...said, job: job.trim(), runAt: time === "" ? undefined : new Date(instant(time)).toISOString() });
   const asSent = jsonText(request.body, "  ");
   const shown = useRef(asSent);
   shown.current = asSent;
@@ -86,9 +87,12 @@ export function Draft({ message, first, isJson }: DraftProps) {
           told={{ issues: new Map(issuesOf(found).map(({ path, message: one }) => [path, one])), isAll }}
         />
         <details class="send-more" open={kind === "event"}>
-          <summary>Key and job</summary>
+          <summary>{kind === "command" ? "Key, job and time" : "Key and job"}</summary>
           <TextField label={["Key ", <Quiet key="hint" of={KEYS[kind]} />]} most={500} value={key} set={setKey} />
           <TextField label={["Job ", <Quiet key="hint" of="default: a new one" />]} most={200} value={job} set={setJob} />
+          {kind === "command" && (
+            <TimeField label={`Start at (${timeZone()}), within the next 12 hours; default: now`} value={time} set={setTime} />
+          )}
         </details>
       </section>
       <section aria-label="Check" class="send-before">
