@@ -141,7 +141,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
     .toMatchObject([/in 2 h/, /in 3 h/, /in 5 h/, /in 7 h/].map((due) => expect.stringMatching(due)));
   await expectFit(page, "instances-delayed");
 
-  await rows.nth(1).getByRole("button", { name: "Cancel" }).click();
+  await rows.nth(1).getByRole("button", { name: "Cancel" }).first().click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("The instance starts no further step").waitFor();
   await dialog.getByLabel("Reason").fill("not wanted");
@@ -149,7 +149,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await expect.poll(() => rows.count()).toBe(3);
   expect((await ada.ask<{ status: string }>("GET", `/v1/instances/${cancelled.instance_id}?wait=30`)).status).toBe("terminated");
 
-  await rows.nth(1).getByRole("button", { name: "Move" }).click();
+  await rows.nth(1).getByRole("button", { name: "Move" }).first().click();
   const at = new Date(Date.now() + 3_600_000);
   at.setMilliseconds(0);
   const local = localOf(at.getTime());
@@ -166,7 +166,7 @@ it("delayed commands are listed by due time; each is moved, started now or cance
   await page.getByText(/^delayed$/).waitFor();
   await page.getByText(local.replace("T", " ")).waitFor();
   await page.goBack();
-  await rows.nth(1).getByRole("button", { name: "Start now" }).click();
+  await rows.nth(1).getByRole("button", { name: "Start now" }).first().click();
   await dialog.getByText("The command starts now, in its queue.").waitFor();
   await dialog.getByLabel("Reason").fill("now");
   await page.keyboard.press("Control+Enter");

@@ -39,6 +39,15 @@ export function post<At extends Path>(path: At, sent: Sent): Promise<Result<Answ
   return send("POST", path, sent) as Promise<Result<Answer<At, "$post" & Method<At>>>>;
 }
 
+type Data<Asked> = { [Name in keyof Asked]: Asked[Name] extends Promise<Result<infer T>> ? T : never };
+
+/** Awaits several requests. The result is the data of each, or the first problem. */
+export async function together<Asked extends Record<string, Promise<Result<unknown>>>>(asked: Asked): Promise<Result<Data<Asked>>> {
+  const found = await Promise.all(Object.entries(asked).map(async ([name, one]) => [name, await one] as const));
+  for (const [, one] of found) if (!one.ok) return one;
+  return { ok: true, data: Object.fromEntries(found.map(([name, one]) => [name, one.ok && one.data])) as Data<Asked> };
+}
+
 /** The timeout of a request, which is needed because a lost connection may cause no error. */
 const ANSWER_WITHIN_MS = 30_000;
 

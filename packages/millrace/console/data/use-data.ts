@@ -17,12 +17,16 @@ export interface Data<T> {
 const LOOK_EVERY_MS = 700;
 export const AGAIN_MS = 5000;
 
+/** The events after which data is reloaded, as their kinds or as a function. */
+type About = readonly string[] | ((event: LiveEvent) => boolean);
+
 /**
  * Loads data immediately, when `depends` changes, after a relevant event, when the page becomes visible, and after a sign-in. While live
  * updates are paused, only the user's actions load the data. Loads do not overlap: after a change during a load, the next load starts when
  * the current load has ended.
  */
-export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], isAbout: (event: LiveEvent) => boolean): Data<T> {
+export function useData<T>(load: () => Promise<Result<T>>, depends: readonly unknown[], about: About = []): Data<T> {
+  const isAbout = typeof about === "function" ? about : ({ kind }: LiveEvent) => about.includes(kind);
   const [held, hold] = useState<{ data?: T | undefined; problem?: Problem | undefined; isLoading: boolean }>({ isLoading: true });
   const nth = useCell(session, (one) => one.nth);
   const latest = useRef({
@@ -222,11 +226,7 @@ export function useShown(): { readonly current: boolean } {
 
 /** Loads the catalog when a screen is opened. The catalog is not loaded again after an event. */
 export function useCatalog() {
-  return useData(
-    () => get("/v1/catalog"),
-    [],
-    () => false,
-  );
+  return useData(() => get("/v1/catalog"), []);
 }
 
 /** The longest list of causes that the API returns at once. */

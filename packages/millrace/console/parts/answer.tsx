@@ -138,11 +138,7 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
 }
 
 function Example({ doubt, take }: { doubt: Doubt; take: (text: string) => void }) {
-  const { data } = useData(
-    () => earlierOutput(doubt),
-    [doubt.key],
-    () => false,
-  );
+  const { data } = useData(() => earlierOutput(doubt), [doubt.key]);
   if (!data) return null;
   const { output, instance } = data;
   if (instance === undefined)

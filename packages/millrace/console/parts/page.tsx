@@ -169,7 +169,7 @@ export function Facts({ of }: { of: readonly ComponentChildren[] }) {
   return <p class="facts">{of.map((one, nth) => one && <span key={nth}>{one}</span>)}</p>;
 }
 
-/** A link whose text may be cut, with the whole text as a tooltip. */
+/** A link with a text that a narrow column cuts. The tooltip has the whole text. */
 export function LinkTo({ to, of, title = of }: { to: string; of: string; title?: string }) {
   return (
     <Link to={to} title={title}>

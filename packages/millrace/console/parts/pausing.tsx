@@ -74,6 +74,7 @@ export function Pausing({ kind, name, workflows }: Work) {
 }
 
 function Why({ paused: { by, reason, since, cause, queue, all_tenants }, waiting }: { paused: Paused; waiting: number }) {
+  const waits = `${waiting.toLocaleString()} ${waiting === 1 ? "instance waits" : "instances wait"}.`;
   return (
     <div class="cause" data-tone="grey">
       <p>
@@ -82,7 +83,7 @@ function Why({ paused: { by, reason, since, cause, queue, all_tenants }, waiting
         <Text before=": " of={reason} />
       </p>
       <p class="beside quiet">
-        Commands are accepted, and start after the resume. {waiting.toLocaleString()} {waiting === 1 ? "instance waits" : "instances wait"}.{" "}
+        Commands are accepted, and start after the resume. {waits}{" "}
         {cause && <Link to={hrefOf("instances", { status: "errored", cause })}>The failures that paused it</Link>}
       </p>
     </div>

@@ -192,7 +192,7 @@ function useWindow(body: { readonly current: HTMLElement | null }, count: number
 
 type TableListProps<Row extends object> = Omit<TableProps<Row>, "rows" | "nameOf"> & Omit<ListProps<Row>, "children">;
 
-/** A list whose rows are the rows of a table. */
+/** A list that shows its rows in a table. */
 export function TableList<Row extends object>({ pages, noun, empty, ...table }: TableListProps<Row>) {
   return (
     <List pages={pages} noun={noun} empty={empty}>

@@ -73,7 +73,7 @@ export function Ago({ at, label }: { at: string; label?: string | undefined }) {
   return label === undefined ? time : <span>{[label, " ", time]}</span>;
 }
 
-/** A text of an unknown direction, with other texts beside it. Nothing if the text is empty. */
+/** A text of an unknown direction, with other texts beside it. An empty text is left out, with the texts beside it. */
 export function Text({ of, before, after }: { of: unknown; before?: string; after?: string }) {
   if (of === null || of === undefined || of === "") return null;
   return (

@@ -10,11 +10,7 @@ import { type Action, begun, textOf } from "./words.tsx";
 
 /** Shows one row of the audit, which the URL identifies by its position. The link works until the audit deletes the row. */
 export function AuditRow({ row, close }: { row: string; close: string }) {
-  const { data, problem } = useData(
-    () => get("/v1/audit", { query: { cursor: `${row}_`, limit: "1" } }),
-    [row],
-    () => false,
-  );
+  const { data, problem } = useData(() => get("/v1/audit", { query: { cursor: `${row}_`, limit: "1" } }), [row]);
   const action = data?.items.find(({ id }) => row.endsWith(`.${id}`));
   return (
     <Dialog title={action ? `${begun(action.verb)}, by ${action.actor}` : "An action"} close={() => go(close)}>

@@ -29,11 +29,7 @@ export function Catalog() {
 }
 
 function All({ catalog }: { catalog: Whole }) {
-  const { data: states } = useData(
-    () => get("/v1/workflows", {}),
-    [],
-    ({ kind }) => kind === "action",
-  );
+  const { data: states } = useData(() => get("/v1/workflows", {}), [], ["action"]);
   return (
     <>
       <Picture catalog={catalog} />

@@ -1,4 +1,4 @@
-import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
 import type { Explained } from "../../data/explained.ts";
 
 export type Detail = Answer<"/v1/instances/:id">;
@@ -37,34 +37,19 @@ export const MOST_CHILDREN = 50;
 export async function wholeInstance(id: string, reveal: boolean): Promise<Result<Whole>> {
   const param = { id };
   const revealed = reveal ? { reveal: "true" as const } : {};
-  const [instance, steps, effects, messages, actions, questions, children] = await Promise.all([
-    get("/v1/instances/:id", { param, query: revealed }),
-    get("/v1/instances/:id/steps", { param }),
-    get("/v1/instances/:id/effects", { param, query: revealed }),
-    get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } }),
-    get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } }),
-    get("/v1/approvals", { query: { instance: id } }),
-    get("/v1/instances", { query: { parent: id, limit: String(MOST_CHILDREN) } }),
-  ]);
-  if (!instance.ok) return instance;
-  if (!steps.ok) return steps;
-  if (!effects.ok) return effects;
-  if (!messages.ok) return messages;
-  if (!actions.ok) return actions;
-  if (!questions.ok) return questions;
-  if (!children.ok) return children;
-  return {
-    ok: true,
-    data: {
-      instance: instance.data,
-      steps: steps.data.items,
-      effects: effects.data.items,
-      messages: messages.data.items,
-      actions: actions.data.items,
-      questions: questions.data.items,
-      children: children.data.items,
-    },
-  };
+  const found = await together({
+    instance: get("/v1/instances/:id", { param, query: revealed }),
+    steps: get("/v1/instances/:id/steps", { param }),
+    effects: get("/v1/instances/:id/effects", { param, query: revealed }),
+    messages: get("/v1/instances/:id/events", { param, query: { payload: "true", ...revealed } }),
+    actions: get("/v1/audit", { query: { instance: id, limit: String(MOST_ACTIONS) } }),
+    questions: get("/v1/approvals", { query: { instance: id } }),
+    children: get("/v1/instances", { query: { parent: id, limit: String(MOST_CHILDREN) } }),
+  });
+  if (!found.ok) return found;
+  const { instance, steps, effects, messages, actions, questions, children } = found.data;
+  const lists = { steps: steps.items, effects: effects.items, messages: messages.items, actions: actions.items };
+  return { ok: true, data: { instance, ...lists, questions: questions.items, children: children.items } };
 }
 
 /** A run that an operator's action started. Each retry, restart, undo and cancel starts the next run. */

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { get, type Item } from "../../data/api.ts";
 import { useCell } from "../../data/cell.ts";
@@ -94,7 +95,13 @@ export function Instances() {
   const [asked, ask] = useState<{ instance: Instance; verb: Verb } | undefined>();
   const { told, line } = useTold(pages.again);
   const isActable = filters.standing === "delayed" && may("operate");
-  const columns = useMemo(() => (isActable ? delayedColumns((instance, verb) => ask({ instance, verb })) : COLUMNS), [isActable]);
+  const acts = (instance: Instance) =>
+    DELAYED_VERBS.map((verb) => (
+      <Button key={verb} class="plain" label={`${WORDS[verb]}: ${instance.subject}`} press={() => ask({ instance, verb })}>
+        {WORDS[verb]}
+      </Button>
+    ));
+  const columns = useMemo(() => (isActable ? delayedColumns(acts) : COLUMNS), [isActable]);
   const isFiltered = since !== undefined || Object.keys(filters).length > 0;
   const cause = useCause("/v1/instances/causes", filters.cause ?? "");
   // The filter shows the message of a cause instead of the cause's id.
@@ -113,12 +120,16 @@ export function Instances() {
         noun={["instance", "instances"]}
         empty={isFiltered ? <Empty>{pages.more ? FURTHER : "No instance matches these filters. Clear shows all."}</Empty> : <None />}
         columns={columns}
-        below={(one) => (
-          <>
-            {one.workflow} <Duration of={one} before="· " />
-            <StatusNotes instance={one} />
-          </>
-        )}
+        below={(one) =>
+          isActable ? (
+            acts(one)
+          ) : (
+            <>
+              {one.workflow} <Duration of={one} before="· " />
+              <StatusNotes instance={one} />
+            </>
+          )
+        }
         hrefOf={({ id }) => hrefOf("instances", id)}
       />
       {asked && <AskAct {...asked} asked={asked} done={(word) => told(`${word}: accepted.`)} close={() => ask(undefined)} />}
@@ -126,22 +137,12 @@ export function Instances() {
   );
 }
 
-/** The list of delayed commands in the order of their due times, with the actions for each command. */
-function delayedColumns(ask: (instance: Instance, verb: Verb) => void): Column<Instance>[] {
+/** The columns of delayed commands. A narrow window shows the actions below each row. */
+function delayedColumns(acts: (instance: Instance) => ComponentChildren): Column<Instance>[] {
   return [
     ...COLUMNS.filter(({ head }) => !["Step", "Duration", "Status", "Accepted"].includes(head)),
     { head: "Due", width: "232px", isNumber: true, cell: ({ due_at }) => due_at && <Moment at={due_at} /> },
-    {
-      head: "Action",
-      width: "224px",
-      isMinor: true,
-      cell: (one) =>
-        DELAYED_VERBS.map((verb) => (
-          <Button key={verb} class="plain" label={`${WORDS[verb]}: ${one.subject}`} press={() => ask(one, verb)}>
-            {WORDS[verb]}
-          </Button>
-        )),
-    },
+    { head: "Action", width: "224px", isMinor: true, cell: acts },
   ];
 }
 
@@ -157,7 +158,7 @@ function ByStatus({ filters }: { filters: Readonly<Record<string, string | undef
   const { data } = useData(
     () => get("/v1/instances/counts", { query: { workflow, subject, correlation, tag, since: sinceOf(since) } as object }),
     [workflow, subject, correlation, tag, since],
-    ({ kind }) => kind === "instance" || kind === "skipped",
+    ["instance", "skipped"],
   );
   const found = data?.items.filter(({ count }) => count > 0) ?? [];
   if (!data || (found.length === 0 && !current)) return null;

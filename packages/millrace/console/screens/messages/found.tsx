@@ -27,11 +27,7 @@ async function look(q: string): Promise<Result<Known>> {
 }
 
 export function Found({ q }: { q: string }) {
-  const { data, problem } = useData(
-    () => look(q),
-    [q],
-    ({ kind }) => kind === "instance" || kind === "dead_letter",
-  );
+  const { data, problem } = useData(() => look(q), [q], ["instance", "dead_letter"]);
   if (!data) return problem ? <ProblemNote problem={problem} /> : <p class="quiet">Looking …</p>;
   const { search, key } = data;
   return (

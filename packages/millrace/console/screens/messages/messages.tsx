@@ -3,7 +3,7 @@ import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { Empty, NeedsObserve, ProblemNote, Reading } from "../../parts/page.tsx";
 import { Found } from "./found.tsx";
 import "./messages.css";
-import { type Answer, get, type Item, type Result } from "../../data/api.ts";
+import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
@@ -214,13 +214,13 @@ const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).
 const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
 
 async function readCounts(minutes: number): Promise<Result<Counted>> {
-  const [counted, letters] = await Promise.all([
-    get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),
-    get("/v1/messages/dead-letters"),
-  ]);
-  if (!counted.ok) return counted;
-  if (!letters.ok) return letters;
-  return { ok: true, data: { at: counted.data.at, types: byType(counted.data.items, letters.data.items) } };
+  const found = await together({
+    counted: get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),
+    letters: get("/v1/messages/dead-letters"),
+  });
+  if (!found.ok) return found;
+  const { counted, letters } = found.data;
+  return { ok: true, data: { at: counted.at, types: byType(counted.items, letters.items) } };
 }
 
 function byType(minutes: readonly Minute[], letters: Answer<"/v1/messages/dead-letters">["items"]): TypeCounts[] {

@@ -49,11 +49,7 @@ export function Metrics() {
 }
 
 function Workflows({ span, workflow }: { span: keyof typeof SPANS; workflow: string | undefined }) {
-  const { data, problem, again } = useData(
-    () => get("/v1/workflows/by-time", { query: { span } }),
-    [span],
-    () => false,
-  );
+  const { data, problem, again } = useData(() => get("/v1/workflows/by-time", { query: { span } }), [span]);
   useRegularly(again);
   if (!data) return <Reading problem={problem} />;
   const of = Object.entries(Object.groupBy(data.items, (one) => one.workflow))

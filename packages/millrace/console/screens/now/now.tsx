@@ -20,11 +20,7 @@ export function Now() {
   const { data, problem, again } = useData(readNeeds, [], () => true);
   // The data is also reloaded regularly, because a change of an alert causes no event.
   useRegularly(again);
-  const { data: hour, problem: unread } = useData(
-    () => readHour(sinceOf("1h") ?? ""),
-    [],
-    ({ kind }) => kind === "instance" || kind === "skipped",
-  );
+  const { data: hour, problem: unread } = useData(() => readHour(sinceOf("1h") ?? ""), [], ["instance", "skipped"]);
   return (
     <>
       <h1>Now</h1>

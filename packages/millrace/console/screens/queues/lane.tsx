@@ -116,11 +116,7 @@ function Ahead({ of: { ahead } }: { of: Standing }) {
 
 /** A link to the instance with the payload of a message, if the message has started one. */
 function Payload({ name }: { name: string }) {
-  const { data } = useData(
-    () => get("/v1/keys/:key", { param: { key: name } }),
-    [name],
-    () => false,
-  );
+  const { data } = useData(() => get("/v1/keys/:key", { param: { key: name } }), [name]);
   const holder = data?.holders.find(({ kind }) => kind === "instance");
   return holder ? <Link to={hrefOf("instances", holder.id)}>the instance of {holder.name} that it started</Link> : <>not stored yet</>;
 }

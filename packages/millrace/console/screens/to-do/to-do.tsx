@@ -32,7 +32,7 @@ async function readOpen(): Promise<Result<Record<string, string>>> {
 }
 
 export function ToDo({ param }: ScreenProps) {
-  const { data, again } = useData(readOpen, [], ({ kind }) => ["approval", "doubt", "action"].includes(kind));
+  const { data, again } = useData(readOpen, [], ["approval", "doubt", "action"]);
   useRegularly(again);
   return <Pages screen="to-do" title="To do" pages={PAGES} at={param} {...(data && { open: data })} />;
 }
