@@ -107,7 +107,10 @@ export const envelopeSchema = z
      */
     path: z.array(name(63)).max(MAX_PATH).optional(),
     /** The instance whose step started the command's instance as a child. The engine sets this field; producers omit it. */
-    parent: z.string().length(32).optional(),
+    parent: z
+      .string()
+      .regex(/^[0-9a-f]{32}$/)
+      .optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
     tracestate: z.string().max(512).optional(),
   })

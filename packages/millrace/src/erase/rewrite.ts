@@ -32,7 +32,10 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   {
     table: "millrace_instances",
     key: ["id"],
-    texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught", "lost", "progress"],
+    texts: [
+      ...["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught", "lost", "progress"],
+      ...["parent_step", "result"],
+    ],
     order: ["accepted_at", "id"],
   },
   {
