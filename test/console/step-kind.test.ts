@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { kindOf } from "../../packages/millrace/console/screens/instance/whole.ts";
+import { kindOf } from "../../packages/millrace/console/screens/instance/step.ts";
 
 const step = { type: "do" as const, own: null, mode: "platform" as const, kept: false, event_type: null, effects: [] };
 const wait = { ...step, type: "waitForEvent" as const };

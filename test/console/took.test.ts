@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { tookOf } from "../../packages/millrace/console/screens/instance/whole.ts";
+import { tookOf } from "../../packages/millrace/console/screens/instance/step.ts";
 
 const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
 const wait = (from: number, to: number | null) => ({

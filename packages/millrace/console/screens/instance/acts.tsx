@@ -10,7 +10,8 @@ import { Button } from "../../parts/page.tsx";
 import { EffectPlan, type Plan, RefusedPlan } from "../../parts/plan.tsx";
 import { isDelayed } from "../../parts/status.tsx";
 import { exact, instant, timeZone } from "../../parts/text.tsx";
-import { type Detail, hasUndoFailed, stepOf, UNDO_STEP } from "./whole.ts";
+import { stepOf } from "./step.ts";
+import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
 export type Verb =
   | "retry"

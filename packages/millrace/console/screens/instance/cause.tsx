@@ -5,7 +5,8 @@ import { type Doubt, DoubtAnswers, type DoubtVerb, type Follows, TO_QUESTIONS } 
 import { Json } from "../../parts/json.tsx";
 import { Code } from "../../parts/page.tsx";
 import { Ago, Moment, Text } from "../../parts/text.tsx";
-import { type Detail, type Effect, hasUndoFailed, labelOf, type Question, UNDO_STEP } from "./whole.ts";
+import { labelOf } from "./step.ts";
+import { type Detail, type Effect, hasUndoFailed, type Question, UNDO_STEP } from "./whole.ts";
 
 interface CauseProps {
   instance: Detail;

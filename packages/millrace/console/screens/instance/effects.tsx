@@ -3,7 +3,8 @@ import { Json } from "../../parts/json.tsx";
 import { Button } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago } from "../../parts/text.tsx";
-import { type Detail, type Effect, labelOf, type Message, UNDO_STEP } from "./whole.ts";
+import { labelOf } from "./step.ts";
+import { type Detail, type Effect, type Message, UNDO_STEP } from "./whole.ts";
 
 const WORDS: Readonly<Record<string, string>> = { superseded: "undone, or run again" };
 

@@ -2,7 +2,8 @@ import type { Explained } from "../../data/explained.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Moment, Name } from "../../parts/text.tsx";
-import { type Action, labelOf, MOST_ACTIONS, type Run, type Whole } from "./whole.ts";
+import { labelOf } from "./step.ts";
+import { type Action, MOST_ACTIONS, type Run, type Whole } from "./whole.ts";
 
 const SAID: Readonly<Record<string, string>> = {
   retry: "retried it",

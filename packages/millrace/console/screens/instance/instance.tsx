@@ -16,6 +16,7 @@ import { Cause, OpenDoubt, OpenQuestion } from "./cause.tsx";
 import { Cost, Effects, Messages } from "./effects.tsx";
 import { History } from "./history.tsx";
 import "./instance.css";
+import { tookOf } from "./step.ts";
 import { ShownProgress, Timeline } from "./timeline.tsx";
 import {
   type Detail,
@@ -26,7 +27,6 @@ import {
   type Run,
   runsOf,
   type Step,
-  tookOf,
   type Whole,
   wholeInstance,
 } from "./whole.ts";

@@ -5,7 +5,8 @@ import { useKeys } from "../../frame/keys.ts";
 import { Status } from "../../parts/status.tsx";
 import { Ago, clockTime, duration } from "../../parts/text.tsx";
 import { Until } from "./cause.tsx";
-import { kindOf, type Step, type Whole } from "./whole.ts";
+import { kindOf } from "./step.ts";
+import type { Step, Whole } from "./whole.ts";
 
 interface Span {
   kind: "attempt" | "failed" | "pause" | "wait";
