@@ -56,12 +56,10 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
         found: (await query(env.DB, between(before, end, limit))).map(instanceIn),
         end,
       });
-      const endOf = (looked: number) =>
-        isOfTag ? endOfTagged(env, by, filter, tag, before, looked) : endOfLook(env, by, filter, before, looked);
       if (!isLookedFor(filter)) return upTo(undefined);
-      const near = await upTo(await endOf(LOOKED_AT_FIRST));
+      const near = await upTo(await endOfLook(env, by, filter, before, LOOKED_AT_FIRST));
       if (near.end === undefined || near.found.length >= limit) return near;
-      return upTo(await endOf(LOOKED_AT));
+      return upTo(await endOfLook(env, by, filter, before, LOOKED_AT));
     },
   );
 
@@ -151,39 +149,26 @@ function isFromAll({ correlation, cause, parent, standing, status }: InstanceFil
   return [correlation, cause, parent, standing].every((one) => one === undefined) && (status === undefined || status === "complete");
 }
 
-/** The end of a scan of the instances with a tag. */
-async function endOfTagged(
+/** The end of the scan of a page, for a filter without an index. */
+async function endOfLook(
   { DB }: EngineEnv,
   by: Operator,
-  { since = 0 }: InstanceFilter,
-  tag: string,
+  { since = 0, tag }: InstanceFilter,
   before: Position,
   looked: number,
 ): Promise<Position | undefined> {
   const [end] = await query<Position>(
     DB,
-    sql`
+    tag === undefined
+      ? sql`
+      SELECT accepted_at AS at, id FROM millrace_instances INDEXED BY millrace_instances_by_time
+      WHERE tenant_id = ${by.tenantId} AND accepted_at >= ${since} AND (accepted_at, id) < (${before.at}, ${before.id})
+      ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${looked - 1}`
+      : sql`
       SELECT accepted_at AS at, instance_id AS id FROM millrace_tags
       WHERE tenant_id = ${by.tenantId} AND tag = ${tag} AND accepted_at >= ${since}
         AND (accepted_at, instance_id) < (${before.at}, ${before.id})
       ORDER BY accepted_at DESC, instance_id DESC LIMIT 1 OFFSET ${looked - 1}`,
-  );
-  return end;
-}
-
-async function endOfLook(
-  { DB }: EngineEnv,
-  by: Operator,
-  { since = 0 }: InstanceFilter,
-  before: Position,
-  looked: number,
-): Promise<Position | undefined> {
-  const [end] = await query<Position>(
-    DB,
-    sql`
-      SELECT accepted_at AS at, id FROM millrace_instances INDEXED BY millrace_instances_by_time
-      WHERE tenant_id = ${by.tenantId} AND accepted_at >= ${since} AND (accepted_at, id) < (${before.at}, ${before.id})
-      ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${looked - 1}`,
   );
   return end;
 }
