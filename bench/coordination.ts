@@ -1,4 +1,7 @@
-import { type CounterEnv, counterOf, type LimitEnv, limitOf } from "millrace";
+import { counterOf } from "millrace/counters";
+import { limitOf } from "millrace/limits";
+import type { CounterEnv } from "../packages/millrace/src/counters/client.ts";
+import type { LimitEnv } from "../packages/millrace/src/limits/client.ts";
 
 /** Number of callers that wait for a response concurrently. */
 const IN_FLIGHT = 200;

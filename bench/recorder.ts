@@ -1,4 +1,4 @@
-import { digest, type EngineEnv, query, sql } from "millrace";
+import { type EngineEnv, ids, query, sql } from "millrace";
 import { recorderOf } from "../packages/millrace/src/recorder/client.ts";
 import type { Attempt } from "../packages/millrace/src/store/inbox/entry.ts";
 
@@ -11,7 +11,7 @@ const IN_FLIGHT = 500;
  */
 export async function recorderRate(env: EngineEnv, count: number, shards: number, series: string): Promise<number> {
   const sharded = Object.assign(Object.create(env), env, { RECORDER_SHARDS: shards }) as EngineEnv;
-  const attempts = Array.from({ length: count }, (_, index) => attemptOf(digest("bench", series, String(index)), series));
+  const attempts = Array.from({ length: count }, (_, index) => attemptOf(ids.digest("bench", series, String(index)), series));
   const waiting = attempts.values();
   const start = performance.now();
   await Promise.all(

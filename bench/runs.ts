@@ -1,8 +1,10 @@
-import { atomically, type CounterEnv, type EngineEnv, type LimitEnv, MillraceError, newTrace, rowChunks } from "millrace";
-import { address, type Catalog } from "millrace/worker";
+import { atomically, type EngineEnv, MillraceError, sql, traces } from "millrace";
+import { type Catalog, outbox } from "millrace/worker";
+import type { CounterEnv } from "../packages/millrace/src/counters/client.ts";
 import { acceptance } from "../packages/millrace/src/intake/accept/accept.ts";
 import { acceptCommands } from "../packages/millrace/src/intake/accept/enqueue.ts";
 import { startInstances } from "../packages/millrace/src/intake/start.ts";
+import type { LimitEnv } from "../packages/millrace/src/limits/client.ts";
 import { insertAccepted } from "../packages/millrace/src/store/instances/accept.ts";
 import { ended, type RunLean } from "./workflows.ts";
 
@@ -33,17 +35,24 @@ export async function engineRuns(env: BenchEnv, count: number, series: string, c
   const ids = names(count, series);
   const accepted = await Promise.all(
     ids.map(async (id) => {
-      const to = { tenantId: "bench", source: "bench", correlationId: series, causationId: "bench", traceparent: newTrace(), owner: id };
+      const to = {
+        tenantId: "bench",
+        source: "bench",
+        correlationId: series,
+        causationId: "bench",
+        traceparent: traces.begin(),
+        owner: id,
+      };
       return acceptance(
         { name: command.type.slice("bench.".length) },
-        await address(env.PAYLOADS, command.from({ id }), to),
+        await outbox.address(env.PAYLOADS, command.from({ id }), to),
         "bench-commands",
       );
     }),
   );
   await atomically(
     env.DB,
-    rowChunks(accepted).map((rows) => insertAccepted(rows)),
+    sql.rows(accepted).map((rows) => insertAccepted(rows)),
   );
   const start = Date.now();
   for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100), "first");

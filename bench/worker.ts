@@ -9,7 +9,8 @@ import { type BenchEnv, engineLatency, engineRuns, rawLatency, rawRuns } from ".
 import { shownCost } from "./shown-cost.ts";
 import { benching, empty, guarded, lean, RunGuarded, RunLean, unread, unreading } from "./workflows.ts";
 
-export { Counter, RateLimit } from "millrace/worker";
+export { Counter } from "millrace/counters";
+export { RateLimit } from "millrace/limits";
 export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
 export { Raw } from "./workflows.ts";
 export { Recorder };

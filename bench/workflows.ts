@@ -1,6 +1,7 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
-import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow, type EffectCall, sql, type WorkflowCall } from "millrace";
+import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "millrace";
 import * as z from "zod";
+import type { WorkflowCall } from "../packages/millrace/src/workflow/workflow.ts";
 
 const benchCommands = defineQueue({ name: "bench-commands" });
 /** A queue without a consumer in `wrangler.jsonc`. */

@@ -1,5 +1,4 @@
-import { bulkAction } from "millrace";
-import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "millrace/worker";
+import { armKeeper, bulkAction, dispatch, entrypoint, keeper, keeperOf } from "millrace/worker";
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
 import { brandAgent } from "./systems/brand/brand-agent.ts";
@@ -28,7 +27,10 @@ import { syncContacts } from "./workflows/sync-contacts.ts";
 import { takeCrmChange } from "./workflows/take-crm-change.ts";
 import { unpublishArticle } from "./workflows/unpublish-article.ts";
 
-export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
+export { Counter } from "millrace/counters";
+export { RateLimit } from "millrace/limits";
+export { Lock } from "millrace/locks";
+export { Recorder } from "millrace/worker";
 export { EmbeddedCrm, EmbeddedCrmStore } from "./embedded/crm.ts";
 export { EmbeddedLedger } from "./embedded/ledger.ts";
 export { EmbeddedUpstreams } from "./embedded/upstreams.ts";

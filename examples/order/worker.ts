@@ -1,4 +1,4 @@
-import { type Done, defineStep, defineWorkflow, type EffectCall, millrace, notRetryable } from "millrace";
+import { defineStep, defineWorkflow, type EffectCall, millrace, notRetryable } from "millrace";
 import * as z from "zod";
 
 interface Made {
@@ -17,7 +17,7 @@ async function post(path: string, body: object, { env, key, fetch }: EffectCall<
 /** The undo of a step gets the input and the output of the step. */
 const undoAt = (path: string) => ({
   effect: "keyed" as const,
-  run: (call: EffectCall<Done<object, Made>>) => post(path, { id: call.input.output.id }, call),
+  run: (call: EffectCall<{ input: object; output: Made }>) => post(path, { id: call.input.output.id }, call),
 });
 
 const charge = defineStep({

@@ -1,17 +1,6 @@
-import {
-  defineCommand,
-  defineConsumer,
-  defineLaneQueue,
-  defineStep,
-  defineWorkflow,
-  type EffectCall,
-  type LimitEnv,
-  limitOf,
-  millrace,
-  notRetryable,
-  retryAfter,
-} from "millrace";
-import { engineLanes } from "millrace/worker";
+import { defineCommand, defineConsumer, defineStep, defineWorkflow, type EffectCall, millrace, notRetryable, retryAfter } from "millrace";
+import { defineLaneQueue, engineLanes } from "millrace/lanes";
+import { limitOf } from "millrace/limits";
 import * as z from "zod";
 
 const letter = z.object({ reader: z.string().min(1), number: z.int().min(1) });
@@ -26,7 +15,7 @@ const send = defineStep({
   effect: "keyed",
   async run({ input, key, env, fetch }: EffectCall<Letter>) {
     const { MAILER_URL } = env as unknown as { MAILER_URL: string };
-    const limit = limitOf(env as LimitEnv, "mailer", [{ limit: 5, periodMs: 1_000 }]);
+    const limit = limitOf(env, "mailer", [{ limit: 5, periodMs: 1_000 }]);
     await limit.take();
     const sent = { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify(input) };
     const answer = await fetch(`${MAILER_URL}/letters`, sent);

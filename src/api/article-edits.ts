@@ -1,5 +1,5 @@
 import { atomically, MillraceError } from "millrace";
-import { answers, BODY_REFUSALS, createRoute, HttpRefusal, invalidRequest, jsonBody, needs, Routes, readBody } from "millrace/http";
+import { answers, bodies, createRoute, HttpRefusal, needs, Routes } from "millrace/http";
 import { auditLate, type Token } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -74,11 +74,11 @@ const edit = createRoute({
     headers: z.object({
       "if-match": z.string().optional().meta({ description: "The revision of the article that the edit is based on.", example: '"1"' }),
     }),
-    body: jsonBody(editSchema),
+    body: bodies.json(editSchema),
   },
   responses: {
     200: answers("The edit", EditedSchema),
-    ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition", "revision_conflict"),
+    ...problems(...bodies.refusals, "article_not_found", "invalid_transition", "revision_conflict"),
   },
 });
 
@@ -93,13 +93,13 @@ export function articleEdits(catalog: Catalog) {
       });
     })
     .openapi(edit, async ({ env, req, var: { caller }, json }) => {
-      const asked = await readBody(req, editSchema, { maxBytes: MAX_BODY_BYTES });
+      const asked = await bodies.read(req, editSchema, { maxBytes: MAX_BODY_BYTES });
       const { revision: said, update, reason, key_points: keyPoints, ...texts } = asked;
       const based = said ?? revisionIn(req.header("if-match"));
-      if (based === undefined) throw invalidRequest([{ path: "revision", message: "is missing: name the revision that you have read" }]);
+      if (based === undefined) throw bodies.invalid([{ path: "revision", message: "is missing: name the revision that you have read" }]);
       const change = { ...texts, ...(keyPoints && { keyPoints }) };
       if (Object.keys(change).length === 0)
-        throw invalidRequest([{ path: "", message: "changes nothing: pass title, description, body or key_points" }]);
+        throw bodies.invalid([{ path: "", message: "changes nothing: pass title, description, body or key_points" }]);
       const article = await owned(env, caller, req.valid("param").id);
       if (article.revision !== based) throw changed(article, based);
       if (article.status === "rejected" || (article.status === "published" && !update)) throw await refused(env, caller, article, reason);

@@ -1,21 +1,5 @@
-import { atomically, codeOf, instanceId, MillraceError } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  HttpRefusal,
-  iso,
-  isoOrNull,
-  jsonBody,
-  needs,
-  page,
-  pageOf,
-  pageQuery,
-  Routes,
-  readBody,
-  reasoned,
-  timestamp,
-} from "millrace/http";
+import { atomically, errors, ids, MillraceError } from "millrace";
+import { answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
 import { approvals, auditLate, type Instance, instances, type Token } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -47,8 +31,8 @@ const ArticleSchema = z
     model: z.string(),
     input_tokens: z.int(),
     output_tokens: z.int(),
-    created_at: timestamp,
-    published_at: timestamp.nullable().meta({ description: "The first time." }),
+    created_at: times.timestamp,
+    published_at: times.timestamp.nullable().meta({ description: "The first time." }),
   })
   .meta({ id: "Article" });
 
@@ -77,7 +61,7 @@ const PostSchema = z
     uri: z.string().nullable().meta({ description: "The post's name on its platform." }),
     url: z.string().nullable().meta({ description: "The post's public web page." }),
     status: z.enum(["posted", ...UNDER_WAY]).meta({ description: underWay }),
-    posted_at: timestamp.nullable(),
+    posted_at: times.timestamp.nullable(),
     instance,
   })
   .meta({ id: "ArticlePost" });
@@ -94,7 +78,9 @@ const ArticleDetailSchema = ArticleSchema.extend({
 
 const id = z.object({ id: z.string() });
 
-const targeted = reasoned.extend({ site: targetName.optional().meta({ description: "The site. Default: all sites of the brand." }) });
+const targeted = bodies.reasoned.extend({
+  site: targetName.optional().meta({ description: "The site. Default: all sites of the brand." }),
+});
 
 const MovedSchema = z.object({
   action_id: z.string(),
@@ -112,9 +98,9 @@ const list = createRoute({
   summary: "List articles, newest first",
   description: "Returns the articles of your tenant with their state.",
   ...needs("read"),
-  request: { query: z.strictObject({ brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pageQuery }) },
+  request: { query: z.strictObject({ brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pages.query }) },
   responses: {
-    200: answers("A page of articles", pageOf(ArticleSchema)),
+    200: answers("A page of articles", pages.schema(ArticleSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -140,10 +126,10 @@ const unpublish = createRoute({
   description:
     "Removes the article's page from a site, or from all sites: undoes the instance that published it there. If that instance was pruned, a `content.unpublish` command removes the page. The article's entries in index and feed are removed too. Social posts about the article remain.",
   ...needs("operate"),
-  request: { params: id, body: jsonBody(targeted) },
+  request: { params: id, body: bodies.json(targeted) },
   responses: {
     202: answers("The page will be removed", MovedSchema),
-    ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "article_not_found", "invalid_transition"),
   },
 });
 
@@ -156,17 +142,17 @@ const publish = createRoute({
   description:
     "Publishes an article on a site, or on all sites of its brand where it has no page: retries the failed or undone instance for the site. If the page was removed without an undo of that instance, a command publishes the page. A new article is published by its chain of workflows or by the approval.",
   ...needs("operate"),
-  request: { params: id, body: jsonBody(targeted) },
+  request: { params: id, body: bodies.json(targeted) },
   responses: {
     202: answers("The page will be published", MovedSchema),
-    ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "article_not_found", "instance_not_found", "invalid_transition"),
   },
 });
 
 export function articles(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) =>
-      json(page(await listArticles(env.DB, caller.tenantId, req.valid("query")), articleView), 200),
+      json(pages.of(await listArticles(env.DB, caller.tenantId, req.valid("query")), articleView), 200),
     )
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const article = await owned(env, caller, req.valid("param").id);
@@ -193,7 +179,7 @@ export function articles(catalog: Catalog) {
         uri: post?.uri ?? null,
         url: post?.url ?? null,
         status: post ? ("posted" as const) : underWayAs(instance),
-        posted_at: isoOrNull(post?.postedAt ?? null),
+        posted_at: times.isoOrNull(post?.postedAt ?? null),
         instance,
       }));
       const instances = { generate, publish, social: accounts[0]?.instance ?? null };
@@ -201,14 +187,14 @@ export function articles(catalog: Catalog) {
       return json({ ...articleView(article), ...detail }, 200);
     })
     .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
-      const { reason, site } = await readBody(req, targeted);
+      const { reason, site } = await bodies.read(req, targeted);
       const article = await ownedAs(env, caller, req.valid("param").id, "unpublish", reason, site);
       const { sites } = await whereIs(env.DB, caller.tenantId, article);
       const up = sites.filter((one) => one.page?.status === "published" && (site === undefined || one.site.name === site));
       return json(await moved(up, (one) => takeDown(env, catalog, caller, article, one, reason)), 202);
     })
     .openapi(publish, async ({ env, req, var: { caller }, json }) => {
-      const { reason, site } = await readBody(req, targeted);
+      const { reason, site } = await bodies.read(req, targeted);
       const article = await ownedAs(env, caller, req.valid("param").id, "publish", reason, site);
       const { sites } = await whereIs(env.DB, caller.tenantId, article);
       const down = sites.filter((one) => one.page?.status !== "published" && (site === undefined || one.site.name === site));
@@ -338,7 +324,7 @@ async function isMissing(env: Env, caller: Token, article: ArticleRow, name: str
 /** Finds the instance that publishes an article on a site; undefined if that instance never existed or was pruned. */
 function instanceOf(env: Env, caller: Token, id: string): Promise<Instance | undefined> {
   return instances.get(env, caller, id).catch((error) => {
-    if (codeOf(error) !== "instance_not_found") throw error;
+    if (errors.codeOf(error) !== "instance_not_found") throw error;
     return undefined;
   });
 }
@@ -362,14 +348,14 @@ function underWayAs(instance: { status: string } | null): (typeof UNDER_WAY)[num
 const FAILED: ReadonlySet<string> = new Set(["errored", "terminated", "dead"]);
 
 /** Returns the id of the instance that publishes an article. The id of the article is the key of the instance's command. */
-const publishInstance = ({ tenantId }: Token, articleId: string): string => instanceId(tenantId, "publish-article", articleId);
+const publishInstance = ({ tenantId }: Token, articleId: string): string => ids.instance(tenantId, "publish-article", articleId);
 
 /** Returns an instance's id and status; null if the instance does not exist. */
 async function statusOf(env: ApiEnv["Bindings"], caller: Token, id: string): Promise<z.infer<typeof instance>> {
   try {
     return { id, status: (await instances.get(env, caller, id)).status };
   } catch (error) {
-    if (codeOf(error) === "instance_not_found") return null;
+    if (errors.codeOf(error) === "instance_not_found") return null;
     throw error;
   }
 }
@@ -392,7 +378,7 @@ function articleView(row: ArticleRow): z.infer<typeof ArticleSchema> {
     model: row.model,
     input_tokens: row.inputTokens,
     output_tokens: row.outputTokens,
-    created_at: iso(row.createdAt),
-    published_at: isoOrNull(row.publishedAt),
+    created_at: times.iso(row.createdAt),
+    published_at: times.isoOrNull(row.publishedAt),
   };
 }

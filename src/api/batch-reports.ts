@@ -1,17 +1,6 @@
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
-import {
-  answerEvents,
-  createRoute,
-  type Followed,
-  heardLast,
-  mayStillRead,
-  needs,
-  Routes,
-  streamed,
-  streamHeaders,
-  streamQuery,
-} from "millrace/http";
+import { callers, createRoute, needs, Routes, streams } from "millrace/http";
 import * as z from "zod";
 import { type Batch, findBatch } from "../systems/batches/batch.ts";
 import { countFollower, FOLLOWED, hasEnded, seenAs } from "../systems/batches/follow.ts";
@@ -60,9 +49,9 @@ const stream = createRoute({
   description:
     "The stream sends the events `progress` on every change, then `end`, each with the batch as data. With `Last-Event-ID` the stream continues after that event. The stream ends after at most a minute, or when the token becomes invalid: reconnect if it ends without `end`. A request with the id of the `end` event is answered with 204.",
   ...needs("read"),
-  request: { params: batchParams, query: z.strictObject(streamQuery), headers: streamHeaders },
+  request: { params: batchParams, query: z.strictObject(streams.query), headers: streams.headers },
   responses: {
-    200: streamed("Events"),
+    200: streams.documented("Events"),
     204: { description: "`Last-Event-ID` is the id of the `end` event" },
     ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload"),
   },
@@ -93,21 +82,21 @@ export function batchReports() {
     })
     .openapi(stream, async (context) => {
       const batch = await batchOf(context, context.req.valid("param").id);
-      const seen = heardLast(context);
+      const seen = streams.heardLast(context);
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
       // A HEAD request asks only for the headers, so it is not counted as a follower.
       if (context.req.method !== "HEAD") await countFollower(context.env, batch.tenantId);
-      return answerEvents(context, () => followBatch(context, batch, seen));
+      return streams.answer(context, () => followBatch(context, batch, seen));
     });
 }
 
 /** Sends the changes of a batch after the state that the follower has seen, until the batch ends or is removed. */
-function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | undefined): Followed {
+function followBatch(context: Context<ApiEnv>, first: Batch, seen: string | undefined): ReturnType<Parameters<typeof streams.answer>[1]> {
   let [next, last]: [Batch | undefined, string | undefined] = [first, seen];
   return {
     ...FOLLOWED,
     // While a batch is followed, the token is checked for revocation and expiry, with the same cache as other routes.
-    mayRead: () => mayStillRead(context),
+    mayRead: () => callers.mayStillRead(context),
     async look() {
       const batch = next ?? (await findBatch(context.env.DB, first.tenantId, first.batchId));
       next = undefined;

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { beginning, byteLength, type Issue, issuesOf, MillraceError } from "millrace";
-import { HttpRefusal, idempotencyKey, invalidRequest, mediaTypeOf, notTaken, parseWith, readBody } from "millrace/http";
+import { errors, type Issue, MillraceError, texts } from "millrace";
+import { bodies, HttpRefusal, idempotency } from "millrace/http";
 import * as z from "zod";
 import type { BatchRequest } from "../systems/batches/accept.ts";
 import { type Batch, OPERATIONS } from "../systems/batches/batch.ts";
@@ -34,7 +34,7 @@ const manifest = z.strictObject({
     .string()
     .min(1)
     .max(500)
-    .refine((key) => byteLength(key) <= MAX_KEY_BYTES, `must have at most ${MAX_KEY_BYTES} bytes`)
+    .refine((key) => texts.byteLength(key) <= MAX_KEY_BYTES, `must have at most ${MAX_KEY_BYTES} bytes`)
     .meta({ description: "The path of the file in the bucket, below `files/{tenant}/`." }),
   format,
 });
@@ -88,16 +88,16 @@ export const documentedSchema = z.strictObject({
 export async function readBatchRequest(
   context: Context<ApiEnv>,
 ): Promise<{ request: BatchRequest; file: StoredFile | null; uploaded: boolean }> {
-  const sent = mediaTypeOf(context.req);
+  const sent = bodies.mediaTypeOf(context.req);
   const uploadedAs = UPLOADS[sent];
   if (!uploadedAs && sent !== "application/json") {
-    throw notTaken(sent, ...Object.keys(UPLOADS), "application/json");
+    throw bodies.notTaken(sent, ...Object.keys(UPLOADS), "application/json");
   }
   return uploadedAs ? readUpload(context, uploadedAs) : readJsonRequest(context);
 }
 
 async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
-  const { operation, dataset, batch_id: batchId, formulas } = parseWith(uploadSchema, named(context, context.req.query()));
+  const { operation, dataset, batch_id: batchId, formulas } = bodies.parse(uploadSchema, named(context, context.req.query()));
   const length = lengthOf(context.req.header("content-length"));
   const { tenantId } = context.var.caller;
   await countUpload(context.env.DB, tenantId, length);
@@ -106,7 +106,10 @@ async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
 }
 
 async function readJsonRequest(context: Context<ApiEnv>) {
-  const asked = parseWith(requestSchema, named(context, await readBody(context.req, z.looseObject({}), { maxBytes: MAX_ITEMS_BYTES })));
+  const asked = bodies.parse(
+    requestSchema,
+    named(context, await bodies.read(context.req, z.looseObject({}), { maxBytes: MAX_ITEMS_BYTES })),
+  );
   const { operation, dataset, batch_id: batchId, formulas } = asked;
   if (asked.operation === "export")
     return { request: { operation, dataset, batchId, format: asked.format, formulas }, file: null, uploaded: false };
@@ -119,7 +122,7 @@ async function readJsonRequest(context: Context<ApiEnv>) {
   if (!file) {
     throw new HttpRefusal(
       "file_not_found",
-      `There is no file ${beginning(key, 200)} below files/${context.var.caller.tenantId}/. Put it there first.`,
+      `There is no file ${texts.beginning(key, 200)} below files/${context.var.caller.tenantId}/. Put it there first.`,
     );
   }
   if (file.size > MAX_FILE_BYTES) throw tooLarge();
@@ -132,13 +135,13 @@ async function storeItems(context: Context<ApiEnv>, dataset: string, batchId: st
   const lines = items.map((item) => `${JSON.stringify(item)}\n`);
   const issues = items.flatMap((item, index): Issue[] => {
     const place = `items.${index}`;
-    if (byteLength(lines[index] ?? "") > MAX_ROW_BYTES) return [{ path: place, message: `is larger than ${MAX_ROW_BYTES} bytes` }];
+    if (texts.byteLength(lines[index] ?? "") > MAX_ROW_BYTES) return [{ path: place, message: `is larger than ${MAX_ROW_BYTES} bytes` }];
     const { error } = schema?.safeParse(item) ?? {};
-    return error ? issuesOf(error).map(({ path, message }) => ({ path: path ? `${place}.${path}` : place, message })) : [];
+    return error ? errors.issuesOf(error).map(({ path, message }) => ({ path: path ? `${place}.${path}` : place, message })) : [];
   });
-  if (issues.length > 0) throw invalidRequest(issues.slice(0, MAX_ISSUES));
+  if (issues.length > 0) throw bodies.invalid(issues.slice(0, MAX_ISSUES));
   const text = lines.join("");
-  const length = byteLength(text);
+  const length = texts.byteLength(text);
   const { tenantId } = context.var.caller;
   await countUpload(context.env.DB, tenantId, length);
   return storeUpload(context.env.PAYLOADS, tenantId, batchId, new Blob([text]).stream(), length);
@@ -149,12 +152,12 @@ async function storeItems(context: Context<ApiEnv>, dataset: string, batchId: st
  * key is not a valid id, or differs from the request's id.
  */
 function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record<string, unknown> {
-  const key = idempotencyKey(req.header("idempotency-key"));
+  const key = idempotency.key(req.header("idempotency-key"));
   if (key === undefined) return asked;
   const message = name.safeParse(key).error?.issues[0]?.message;
-  if (message) throw invalidRequest([{ path: "Idempotency-Key", message: `${message}: it is the batch's id` }]);
+  if (message) throw bodies.invalid([{ path: "Idempotency-Key", message: `${message}: it is the batch's id` }]);
   if (asked.batch_id === undefined || asked.batch_id === key) return { ...asked, batch_id: key };
-  throw invalidRequest([{ path: "Idempotency-Key", message: "differs from `batch_id`: send only one of them" }]);
+  throw bodies.invalid([{ path: "Idempotency-Key", message: "differs from `batch_id`: send only one of them" }]);
 }
 
 /** R2 needs a stream's length in advance. */

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { beginning } from "millrace";
-import { HttpRefusal, iso, isoOrNull, timestamp } from "millrace/http";
+import { texts } from "millrace";
+import { HttpRefusal, times } from "millrace/http";
 import * as z from "zod";
 import { type Batch, findBatch, OPERATIONS, STATES } from "../systems/batches/batch.ts";
 import { asOf } from "../systems/batches/export.ts";
@@ -28,7 +28,7 @@ export const BatchSchema = z
       per_second: z.number(),
     }),
     findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),
-    as_of: timestamp.nullable().meta({
+    as_of: times.timestamp.nullable().meta({
       description:
         "For an export of facts, its time: the export contains all facts that their ledgers had recorded by then. The time is null for other batches.",
     }),
@@ -36,10 +36,10 @@ export const BatchSchema = z
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     cancel_reason: z.string().nullable(),
     parent_batch_id: z.string().nullable().meta({ description: "The earlier batch, if this batch imports its failed rows again." }),
-    created_at: timestamp,
-    started_at: timestamp.nullable(),
-    updated_at: timestamp,
-    ended_at: timestamp.nullable(),
+    created_at: times.timestamp,
+    started_at: times.timestamp.nullable(),
+    updated_at: times.timestamp,
+    ended_at: times.timestamp.nullable(),
   })
   .meta({ id: "Batch" });
 
@@ -53,7 +53,7 @@ export async function batchOf(context: Context<ApiEnv>, id: string): Promise<Bat
 }
 
 export function noSuchBatch(id: string): HttpRefusal {
-  return new HttpRefusal("batch_not_found", `There is no batch ${beginning(id, 64)}. List them with GET /v1/batches.`);
+  return new HttpRefusal("batch_not_found", `There is no batch ${texts.beginning(id, 64)}. List them with GET /v1/batches.`);
 }
 
 export function batchView(batch: Batch): z.infer<typeof BatchSchema> {
@@ -71,14 +71,14 @@ export function batchView(batch: Batch): z.infer<typeof BatchSchema> {
     read_bytes: batch.readBytes,
     rows: { ...rows, per_second: Math.round(rate * 10) / 10 },
     findings: batch.operation === "reconcile" ? { same, different, only_there: onlyThere, only_here: onlyHere } : null,
-    as_of: isoOrNull(asOf(batch)),
+    as_of: times.isoOrNull(asOf(batch)),
     instance_id: batch.instanceId,
     error: batch.error && { code: batch.error.code, message: batch.error.message },
     cancel_reason: batch.cancelReason,
     parent_batch_id: batch.parentId,
-    created_at: iso(batch.createdAt),
-    started_at: isoOrNull(startedAt),
-    updated_at: iso(batch.updatedAt),
-    ended_at: isoOrNull(batch.endedAt),
+    created_at: times.iso(batch.createdAt),
+    started_at: times.isoOrNull(startedAt),
+    updated_at: times.iso(batch.updatedAt),
+    ended_at: times.isoOrNull(batch.endedAt),
   };
 }

@@ -1,22 +1,5 @@
-import { codeOf } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  jsonBody,
-  keyHeader,
-  needs,
-  page,
-  pageOf,
-  pageQuery,
-  Routes,
-  readBody,
-  reasoned,
-  replayedHeader,
-  replayedHeaderSchema,
-  traceHeadersSchema,
-  traceOf,
-} from "millrace/http";
+import { errors } from "millrace";
+import { answers, bodies, createRoute, idempotency, needs, pages, Routes, traceContext } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { acceptBatch } from "../systems/batches/accept.ts";
@@ -46,13 +29,13 @@ const accept = createRoute({
   request: {
     query: uploadQuery,
     headers: z.object({
-      ...keyHeader("The batch's id if `batch_id` is omitted: up to 64 letters, digits, - and _."),
-      ...traceHeadersSchema,
+      ...idempotency.keyHeader("The batch's id if `batch_id` is omitted: up to 64 letters, digits, - and _."),
+      ...traceContext.headers,
     }),
     body: {
       required: true,
       content: {
-        ...jsonBody(documentedSchema).content,
+        ...bodies.json(documentedSchema).content,
         "text/csv": { schema: { type: "string" as const } },
         "application/x-ndjson": { schema: { type: "string" as const } },
       },
@@ -61,7 +44,7 @@ const accept = createRoute({
   responses: {
     202: {
       ...answers("Accepted: its row is committed", AcceptedSchema),
-      headers: { Location: { description: "The batch.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
+      headers: { Location: { description: "The batch.", schema: { type: "string" as const } }, ...idempotency.replayedSchema },
     },
     ...problems(
       "invalid_json",
@@ -85,9 +68,9 @@ const list = createRoute({
   summary: "List batches, newest first",
   description: "Returns the batches of your tenant with their progress.",
   ...needs("read"),
-  request: { query: z.strictObject(pageQuery) },
+  request: { query: z.strictObject(pages.query) },
   responses: {
-    200: answers("A page of batches", pageOf(BatchSchema)),
+    200: answers("A page of batches", pages.schema(BatchSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -113,11 +96,11 @@ const cancel = createRoute({
   description:
     "Stops the batch at its next chunk. Rows that the batch has processed remain and are counted. A repeated cancel has no effect. A batch that finishes its last chunk meanwhile is complete.",
   ...needs("operate"),
-  request: { params: batchParams, body: jsonBody(reasoned) },
+  request: { params: batchParams, body: bodies.json(bodies.reasoned) },
   responses: {
     200: answers("The batch was already cancelled; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
     202: answers("The cancel was accepted", BatchSchema.extend({ action_id: z.string() })),
-    ...problems(...BODY_REFUSALS, "batch_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "batch_not_found", "invalid_transition"),
   },
 });
 
@@ -132,13 +115,13 @@ const retry = createRoute({
     "The new batch omits rows that could not be read, and rows of forgotten contacts.",
   ].join(" "),
   ...needs("operate"),
-  request: { params: batchParams, headers: z.object(traceHeadersSchema), body: jsonBody(reasoned) },
+  request: { params: batchParams, headers: z.object(traceContext.headers), body: bodies.json(bodies.reasoned) },
   responses: {
     202: {
       ...answers("Accepted: its row is committed", AcceptedSchema.extend({ action_id: z.string() })),
-      headers: { Location: { description: "The new batch.", schema: { type: "string" as const } }, ...replayedHeaderSchema },
+      headers: { Location: { description: "The new batch.", schema: { type: "string" as const } }, ...idempotency.replayedSchema },
     },
-    ...problems(...BODY_REFUSALS, "batch_not_found", "invalid_transition", "idempotency_key_reused"),
+    ...problems(...bodies.refusals, "batch_not_found", "invalid_transition", "idempotency_key_reused"),
   },
 });
 
@@ -152,42 +135,42 @@ export function batches(catalog: Catalog) {
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
         const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file, {
-          trace: traceOf(context.req),
+          trace: traceContext.of(context.req),
         });
         if (batch.fileKey !== (file?.key ?? null)) await drop();
         return context.json({ ...batchView(batch), replayed }, 202, {
           location: `/v1/batches/${request.batchId}`,
-          ...replayedHeader({ replayed }),
+          ...idempotency.replayed({ replayed }),
         });
       } catch (error) {
-        if (["invalid_payload", "idempotency_key_reused"].includes(codeOf(error) ?? "")) await drop();
+        if (["invalid_payload", "idempotency_key_reused"].includes(errors.codeOf(error) ?? "")) await drop();
         throw error;
       }
     })
     .openapi(retry, async (context) => {
       const parent = await batchOf(context, context.req.valid("param").id);
-      const { reason } = await readBody(context.req, reasoned);
+      const { reason } = await bodies.read(context.req, bodies.reasoned);
       const { batch, replayed, actionId } = await retryFailed(
         context.env,
         catalog,
         context.var.caller,
         parent,
         reason,
-        traceOf(context.req),
+        traceContext.of(context.req),
       );
       return context.json({ ...batchView(batch), replayed, action_id: actionId }, 202, {
         location: `/v1/batches/${batch.batchId}`,
-        ...replayedHeader({ replayed }),
+        ...idempotency.replayed({ replayed }),
       });
     })
     .openapi(list, async (context) => {
       const found = await listBatches(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));
-      return context.json(page(found, batchView), 200);
+      return context.json(pages.of(found, batchView), 200);
     })
     .openapi(show, async (context) => context.json(batchView(await batchOf(context, context.req.valid("param").id)), 200))
     .openapi(cancel, async (context) => {
       const { id } = context.req.valid("param");
-      const { reason } = await readBody(context.req, reasoned);
+      const { reason } = await bodies.read(context.req, bodies.reasoned);
       const done = await cancelBatch(context.env, context.var.caller, id, reason);
       if (!done) throw noSuchBatch(id);
       return context.json({ ...batchView(done.batch), action_id: done.actionId }, done.changed ? 202 : 200);

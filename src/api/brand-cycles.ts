@@ -1,4 +1,4 @@
-import { answers, createRoute, HttpRefusal, iso, isoOrNull, needs, page, pageOf, pageQuery, Routes, timestamp } from "millrace/http";
+import { answers, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import * as z from "zod";
 import { brandName, cycle, priority } from "../messages/brand.ts";
@@ -13,8 +13,8 @@ import { problems } from "./problems.ts";
 export const cycleTimes = {
   cycle: z.string(),
   state: z.enum(["running", "done"]).meta({ description: "The state of the cycle: `done` once every keyword has an outcome." }),
-  started_at: timestamp,
-  ended_at: timestamp.nullable(),
+  started_at: times.timestamp,
+  ended_at: times.timestamp.nullable(),
 };
 
 const keywordCount = z.int();
@@ -67,8 +67,8 @@ const cycles = createRoute({
   summary: "List the cycles of a brand, newest first",
   description: "Returns each cycle with the states of its keywords by number. Ended cycles are kept for 90 days.",
   ...needs("read"),
-  request: { params, query: z.strictObject(pageQuery) },
-  responses: { 200: answers("A page of cycles", pageOf(CycleSchema)), ...problems(...REFUSALS) },
+  request: { params, query: z.strictObject(pages.query) },
+  responses: { 200: answers("A page of cycles", pages.schema(CycleSchema)), ...problems(...REFUSALS) },
 });
 
 const showCycle = createRoute({
@@ -93,7 +93,7 @@ export function brandCycles() {
         ({ place }) => ({ at: place, id: "c" }),
         ({ at }, limit) => agent.cycles(at, limit),
       );
-      return json(page(found, cycleView), 200);
+      return json(pages.of(found, cycleView), 200);
     })
     .openapi(showCycle, async ({ env, req, var: { caller }, json }) => {
       const { brand, cycle } = req.valid("param");
@@ -107,7 +107,7 @@ export function brandCycles() {
 
 export function cycleSummary({ cycle, started_at, ended_at }: CycleRow) {
   const state = ended_at === null ? ("running" as const) : ("done" as const);
-  return { cycle, state, started_at: iso(started_at), ended_at: isoOrNull(ended_at) };
+  return { cycle, state, started_at: times.iso(started_at), ended_at: times.isoOrNull(ended_at) };
 }
 
 function cycleView(row: CycleView): z.infer<typeof CycleSchema> {

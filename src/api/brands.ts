@@ -1,21 +1,5 @@
 import { type Duration, MillraceError } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  iso,
-  isoOrNull,
-  jsonBody,
-  nameQuery,
-  needs,
-  page,
-  pageByName,
-  pageOf,
-  pageQuery,
-  Routes,
-  readBody,
-  timestamp,
-} from "millrace/http";
+import { answers, bodies, createRoute, needs, pages, Routes, times } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import * as z from "zod";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
@@ -127,7 +111,7 @@ const BrandSchema = z
   .object({
     brand: z.string(),
     settings: SettingsSchema,
-    updated_at: timestamp.nullable().meta({ description: "The time of the last change; null while the defaults apply." }),
+    updated_at: times.timestamp.nullable().meta({ description: "The time of the last change; null while the defaults apply." }),
     updated_by: z.string().nullable(),
   })
   .meta({ id: "Brand" });
@@ -153,14 +137,14 @@ const BrandDetailSchema = BrandSchema.extend({
     .nullable()
     .meta({ description: "The newest cycle of the brand. GET /v1/brands/{brand}/cycles/{cycle} has its keywords." }),
   last_audit: z
-    .object({ at: timestamp, findings: z.array(z.string()) })
+    .object({ at: times.timestamp, findings: z.array(z.string()) })
     .nullable()
     .meta({ description: "The agent's last audit, with its corrections." }),
 }).meta({ id: "BrandDetail" });
 
 const DecisionSchema = z
   .object({
-    at: timestamp,
+    at: times.timestamp,
     cycle: z.string(),
     keyword: z.string(),
     verdict: z.enum(VERDICTS),
@@ -184,7 +168,7 @@ const KeywordSchema = z
     state: z.enum(["live", "draft", "writing", "researching", "held", "idle"]),
     content_id: z.string().nullable().meta({ description: "The id of the article that `state` describes." }),
     research: z
-      .object({ id: z.string(), made_at: timestamp })
+      .object({ id: z.string(), made_at: times.timestamp })
       .nullable()
       .meta({ description: "The newest research of the keyword, while it is fresh." }),
   })
@@ -203,9 +187,9 @@ const list = createRoute({
   description: "Lists the brands with settings or with a decision of their agent.",
   ...needs("read"),
   request: {
-    query: z.strictObject(nameQuery(50, 200)),
+    query: z.strictObject(pages.nameQuery(50, 200)),
   },
-  responses: { 200: answers("A page of brands", pageOf(BrandSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of brands", pages.schema(BrandSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 const show = createRoute({
@@ -229,8 +213,8 @@ const put = createRoute({
   description:
     "Replaces all settings; an omitted setting gets its default. The new settings apply from the next decision of the agent. Work that was held back may start immediately.",
   ...needs("operate"),
-  request: { params, body: jsonBody(settingsSchema) },
-  responses: { 200: answers("The brand", BrandSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
+  request: { params, body: bodies.json(settingsSchema) },
+  responses: { 200: answers("The brand", BrandSchema), ...problems(...bodies.refusals, "invalid_transition") },
 });
 
 const decisions = createRoute({
@@ -241,8 +225,8 @@ const decisions = createRoute({
   summary: "List the decisions of the brand's agent, newest first",
   description: "Returns each decision with its reason. Decisions are kept for 90 days, at most 5,000.",
   ...needs("read"),
-  request: { params, query: z.strictObject({ keyword: keyword.optional(), cycle: cycle.optional(), ...pageQuery }) },
-  responses: { 200: answers("A page of decisions", pageOf(DecisionSchema)), ...problems(...REFUSALS) },
+  request: { params, query: z.strictObject({ keyword: keyword.optional(), cycle: cycle.optional(), ...pages.query }) },
+  responses: { 200: answers("A page of decisions", pages.schema(DecisionSchema)), ...problems(...REFUSALS) },
 });
 
 const keywords = createRoute({
@@ -253,8 +237,8 @@ const keywords = createRoute({
   summary: "List the keywords of a brand, newest first",
   description: "Returns the data that the agent of the brand has recorded for each keyword.",
   ...needs("read"),
-  request: { params, query: z.strictObject(pageQuery) },
-  responses: { 200: answers("A page of keywords", pageOf(KeywordSchema)), ...problems(...REFUSALS) },
+  request: { params, query: z.strictObject(pages.query) },
+  responses: { 200: answers("A page of keywords", pages.schema(KeywordSchema)), ...problems(...REFUSALS) },
 });
 
 export function brands() {
@@ -263,7 +247,7 @@ export function brands() {
       const { cursor = "", limit } = req.valid("query");
       const found = await listBrands(env.DB, caller.tenantId, cursor, limit + 1);
       return json(
-        pageByName(found, limit, ({ brand }) => brand, brandView),
+        pages.byName(found, limit, ({ brand }) => brand, brandView),
         200,
       );
     })
@@ -276,12 +260,12 @@ export function brands() {
       if (!known && !state) throw unknownBrand(brand);
       const view = brandView(known ?? { brand, ...DEFAULT_SETTINGS, updated_at: null, updated_by: null });
       const { audit, cycle, counts = NO_COUNTS, totals = NO_TOTALS } = state ?? {};
-      const last_audit = audit ? { at: iso(audit.at), findings: audit.findings } : null;
+      const last_audit = audit ? { at: times.iso(audit.at), findings: audit.findings } : null;
       return json({ ...view, counts, totals, last_audit, last_cycle: cycle ? cycleSummary(cycle) : null }, 200);
     })
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { brand } = req.valid("param");
-      const { approval_timeout, reason, ...rest } = await readBody(req, settingsSchema);
+      const { approval_timeout, reason, ...rest } = await bodies.read(req, settingsSchema);
       const settings = { ...rest, approval_timeout: approval_timeout as Duration };
       assertReachable(env, { tenantId: caller.tenantId, brand }, settings);
       const put = await putSettings(env.DB, caller, brand, settings, reason);
@@ -296,7 +280,7 @@ export function brands() {
         ({ place }) => ({ at: place, id: "d" }),
         ({ at }, limit) => agent.decisions({ keyword, cycle, before: at, limit }),
       );
-      return json(page(found, decisionView), 200);
+      return json(pages.of(found, decisionView), 200);
     })
     .openapi(keywords, async ({ env, req, var: { caller }, json }) => {
       const agent = await agentOf(env, caller.tenantId, req.valid("param").brand);
@@ -305,7 +289,7 @@ export function brands() {
         ({ place }) => ({ at: place, id: "k" }),
         ({ at }, limit) => agent.keywords(at, limit),
       );
-      return json(page(found, keywordView), 200);
+      return json(pages.of(found, keywordView), 200);
     });
 }
 
@@ -349,13 +333,13 @@ function brandView({ brand, updated_at, updated_by, ...settings }: KnownBrand): 
       sites: [...settings.sites],
       accounts: [...settings.accounts],
     },
-    updated_at: isoOrNull(updated_at),
+    updated_at: times.isoOrNull(updated_at),
     updated_by,
   };
 }
 
 function decisionView({ at, cycle, keyword, verdict, reason, grounds }: Decision): z.infer<typeof DecisionSchema> {
-  return { at: iso(at), cycle, keyword, verdict, reason, grounds };
+  return { at: times.iso(at), cycle, keyword, verdict, reason, grounds };
 }
 
 function keywordView({ spelled, known }: Keyword): z.infer<typeof KeywordSchema> {
@@ -364,6 +348,6 @@ function keywordView({ spelled, known }: Keyword): z.infer<typeof KeywordSchema>
     keyword: spelled,
     state: live ? "live" : draft ? "draft" : writing ? "writing" : researching ? "researching" : heldBy !== undefined ? "held" : "idle",
     content_id: live ?? draft ?? writing ?? null,
-    research: research ? { id: research.id, made_at: iso(research.at) } : null,
+    research: research ? { id: research.id, made_at: times.iso(research.at) } : null,
   };
 }

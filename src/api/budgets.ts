@@ -1,20 +1,5 @@
-import { chosenName, stateEvents } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  idempotencyKey,
-  invalidRequest,
-  isoOrNull,
-  jsonBody,
-  keyHeader,
-  needs,
-  Routes,
-  readBody,
-  replayedHeader,
-  replayedHeaderSchema,
-  timestamp,
-} from "millrace/http";
+import { stateEvents, texts } from "millrace";
+import { answers, bodies, createRoute, idempotency, needs, Routes, times } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
@@ -39,7 +24,7 @@ const BudgetSchema = z
     remaining_cents,
     over_cents: z.int().meta({ description: "The excess of the spent and held amounts over the limit." }),
     limit_set_by: z.string().nullable(),
-    limit_set_at: timestamp.nullable(),
+    limit_set_at: times.timestamp.nullable(),
     bytes: z.int().meta({ description: "The size of the budget's storage. The platform's limit is 10 GB." }),
   })
   .meta({ id: "Budget" });
@@ -48,7 +33,7 @@ const AnswerSchema = z
   .object({
     granted: z.boolean(),
     hold: z.string().nullable().meta({ description: "Send the id as `hold` in the outcome or the charge that uses the hold." }),
-    expires_at: timestamp.nullable().meta({ description: "The time when the hold expires; null if its charge has arrived." }),
+    expires_at: times.timestamp.nullable().meta({ description: "The time when the hold expires; null if its charge has arrived." }),
     replayed: z
       .boolean()
       .meta({ description: "True if this hold was granted to an earlier request with the same key: no further amount is held." }),
@@ -76,7 +61,7 @@ const askSchema = z.strictObject({
     .meta({ description: "The duration of the hold: default one day, at most 30 days." }),
 });
 
-const account = chosenName(190);
+const account = texts.chosenName(190);
 const PATH = "/v1/budgets/{account}";
 
 const put = createRoute({
@@ -88,8 +73,8 @@ const put = createRoute({
   description:
     "A limit below the spent and held amount is accepted. New holds are refused while the spent and held amount exceeds the limit.",
   ...needs("operate"),
-  request: { params: z.object({ account }), body: jsonBody(limitSchema) },
-  responses: { 200: answers("The budget", BudgetSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
+  request: { params: z.object({ account }), body: bodies.json(limitSchema) },
+  responses: { 200: answers("The budget", BudgetSchema), ...problems(...bodies.refusals, "invalid_transition") },
 });
 
 const show = createRoute({
@@ -120,12 +105,12 @@ const ask = createRoute({
   ...needs("enqueue"),
   request: {
     params: z.object({ account }),
-    headers: z.object(keyHeader("The key is required: it identifies the payment.")),
-    body: jsonBody(askSchema),
+    headers: z.object(idempotency.keyHeader("The key is required: it identifies the payment.")),
+    body: bodies.json(askSchema),
   },
   responses: {
-    200: { ...answers("The hold was granted, or refused for the given reason", AnswerSchema), headers: replayedHeaderSchema },
-    ...problems(...BODY_REFUSALS, "idempotency_key_reused"),
+    200: { ...answers("The hold was granted, or refused for the given reason", AnswerSchema), headers: idempotency.replayedSchema },
+    ...problems(...bodies.refusals, "idempotency_key_reused"),
   },
 });
 
@@ -145,7 +130,7 @@ export function budgets(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
-      const { limit_cents } = await readBody(req, limitSchema);
+      const { limit_cents } = await bodies.read(req, limitSchema);
       const set = await setLimit(env, caller, account, limit_cents);
       if (isCeiling(account)) {
         const event = { type: BudgetSet.type, payload: { account, limit_cents }, idempotencyKey: crypto.randomUUID() };
@@ -158,11 +143,11 @@ export function budgets(catalog: Catalog) {
       return json(budgetView(account, await budgetOf(env, caller.tenantId, account).state()), 200);
     })
     .openapi(ask, async ({ env, req, var: { caller }, json }) => {
-      const key = idempotencyKey(req.header("idempotency-key"));
-      if (key === undefined) throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name the purpose of the amount" }]);
-      const asked = await readBody(req, askSchema);
+      const key = idempotency.key(req.header("idempotency-key"));
+      if (key === undefined) throw bodies.invalid([{ path: "Idempotency-Key", message: "is missing: name the purpose of the amount" }]);
+      const asked = await bodies.read(req, askSchema);
       const answer = await canSpend(env, caller.tenantId, req.valid("param").account, { key, ...asked });
-      return json(answer, 200, replayedHeader(answer));
+      return json(answer, 200, idempotency.replayed(answer));
     })
     .openapi(release, async ({ env, req, var: { caller }, json }) => {
       const { account, hold } = req.valid("param");
@@ -171,5 +156,5 @@ export function budgets(catalog: Catalog) {
 }
 
 function budgetView(account: string, { limit_set_at, ...state }: BudgetState): z.infer<typeof BudgetSchema> {
-  return { account, ...state, limit_set_at: isoOrNull(limit_set_at) };
+  return { account, ...state, limit_set_at: times.isoOrNull(limit_set_at) };
 }

@@ -1,23 +1,5 @@
-import { chosenName, MillraceError } from "millrace";
-import {
-  acceptedAnswer,
-  acceptedHeaders,
-  acceptedShape,
-  acceptedView,
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  iso,
-  jsonBody,
-  nameQuery,
-  needs,
-  pageByName,
-  pageOf,
-  Routes,
-  readBody,
-  reasoned,
-  timestamp,
-} from "millrace/http";
+import { MillraceError, texts } from "millrace";
+import { acceptance, answers, bodies, createRoute, needs, pages, Routes, times } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { type KeptContact, keptContactId, listContacts } from "../systems/contacts/contact.ts";
@@ -36,7 +18,7 @@ const KeptContactSchema = z
     properties: z.record(z.string(), z.unknown()),
     revision: z.int().meta({ description: "Number of writes." }),
     imported_by: z.string().meta({ description: "The batch that last wrote the contact; `crm` if the CRM wrote it last." }),
-    updated_at: timestamp,
+    updated_at: times.timestamp,
   })
   .meta({ id: "KeptContact" });
 
@@ -60,10 +42,10 @@ const list = createRoute({
   description: "Returns the contacts imported by batches and by the CRM.",
   ...needs("read"),
   request: {
-    query: z.strictObject({ contact_id: keptContactId.optional(), ...nameQuery(100, 1000) }),
+    query: z.strictObject({ contact_id: keptContactId.optional(), ...pages.nameQuery(100, 1000) }),
   },
   responses: {
-    200: answers("A page of contacts", pageOf(KeptContactSchema)),
+    200: answers("A page of contacts", pages.schema(KeptContactSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -84,9 +66,9 @@ const show = createRoute({
   },
 });
 
-const forgetSchema = reasoned.extend({
+const forgetSchema = bodies.reasoned.extend({
   contact_id: keptContactId,
-  request: chosenName(100).default(FIRST).meta({
+  request: texts.chosenName(100).default(FIRST).meta({
     description: "The name of the request: requests with the same name are one search; another name starts another search.",
   }),
   dry_run: z.boolean().default(false).meta({ description: "True only counts." }),
@@ -105,7 +87,7 @@ const forget = createRoute({
   description:
     "Removes all data that identifies the person, here and in the CRM, under every identity of the contact. The audit records only counts under a pseudonym (`GET /v1/audit`). The erasure cannot be undone.",
   ...needs("operate"),
-  request: { body: jsonBody(forgetSchema) },
+  request: { body: bodies.json(forgetSchema) },
   responses: {
     200: answers(
       "A dry run: the data to be removed",
@@ -118,8 +100,8 @@ const forget = createRoute({
         })
         .meta({ id: "ForgetPreview" }),
     ),
-    202: acceptedAnswer(z.object({ ...acceptedShape, person: z.string() }).meta({ id: "ForgetAccepted" })),
-    ...problems(...BODY_REFUSALS),
+    202: acceptance.answer(z.object({ ...acceptance.shape, person: z.string() }).meta({ id: "ForgetAccepted" })),
+    ...problems(...bodies.refusals),
   },
 });
 
@@ -129,12 +111,12 @@ export function contacts(catalog: Catalog) {
       const { contact_id: only, cursor: after = "", limit } = context.req.valid("query");
       const found = await listContacts(context.env.DB, context.var.caller.tenantId, { after, only }, limit + 1);
       return context.json(
-        pageByName(found, limit, ({ contact_id }) => contact_id, contactView),
+        pages.byName(found, limit, ({ contact_id }) => contact_id, contactView),
         200,
       );
     })
     .openapi(forget, async (context) => {
-      const { contact_id: contactId, dry_run: isDry, ...rest } = await readBody(context.req, forgetSchema);
+      const { contact_id: contactId, dry_run: isDry, ...rest } = await bodies.read(context.req, forgetSchema);
       const { env, var: bound } = context;
       const { tenantId, actor } = bound.caller;
       if (isDry) {
@@ -143,8 +125,8 @@ export function contacts(catalog: Catalog) {
       }
       const [accepted] = await askToForget(env, catalog, { tenantId, actor, source: `api/${actor}` }, [{ contactId, ...rest }]);
       if (!accepted || accepted instanceof MillraceError) throw accepted;
-      const answer = { ...acceptedView(accepted), person: pseudonymOf(env, tenantId, contactId) };
-      return context.json(answer, 202, acceptedHeaders(accepted));
+      const answer = { ...acceptance.view(accepted), person: pseudonymOf(env, tenantId, contactId) };
+      return context.json(answer, 202, acceptance.headers(accepted));
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),
@@ -152,5 +134,5 @@ export function contacts(catalog: Catalog) {
 }
 
 function contactView({ updated_at, ...contact }: KeptContact): z.infer<typeof KeptContactSchema> {
-  return { ...contact, updated_at: iso(updated_at) };
+  return { ...contact, updated_at: times.iso(updated_at) };
 }

@@ -1,5 +1,5 @@
-import { enqueue, logLine, MillraceError, parseBounded } from "millrace";
-import { answers, createRoute, invalidRequest, jsonBody, parseWith, Routes, signedText } from "millrace/http";
+import { enqueue, logLine, MillraceError, texts } from "millrace";
+import { answers, bodies, createRoute, Routes } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
@@ -41,7 +41,7 @@ const take = createRoute({
     params: z.object({
       tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be the name of a tenant: lower case letters, digits, - or _"),
     }),
-    body: jsonBody(deliveryShape),
+    body: bodies.json(deliveryShape),
   },
   responses: {
     200: answers("Taken", TakenSchema),
@@ -60,11 +60,11 @@ export function crmHooks(catalog: Catalog) {
   return routes.openapi(take, async (context) => {
     const { env, req, json } = context;
     const keys = () => [new TextEncoder().encode(crmWebhookSecret(env))];
-    const text = await signedText(context, { name: "hubspot", scheme: hubspotScheme, keys, maxBytes: MAX_BYTES });
+    const text = await bodies.signedText(context, { name: "hubspot", scheme: hubspotScheme, keys, maxBytes: MAX_BYTES });
     const { tenant: tenantId } = req.valid("param");
     assertHasCrm(env, tenantId);
-    const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
-    if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
+    const { events: told, unread } = eventsIn(bodies.parse(deliverySchema, texts.parseBounded(text, MAX_BYTES)));
+    if (unread.length > 0 && told.length === 0) throw bodies.invalid(unread.flat().slice(0, 50));
     if (unread.length > 0) logLine("error", { log: "notices_not_read", tenant_id: tenantId, issues: unread.flat().slice(0, 50) });
     // A HubSpot app may be installed in several accounts, and HubSpot sends the events of all these accounts to this route. Only one of the
     // accounts belongs to this tenant.

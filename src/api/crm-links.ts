@@ -1,5 +1,5 @@
-import { chosenName } from "millrace";
-import { answers, createRoute, isoOrNull, needs, pageByName, pageOf, Routes, timestamp } from "millrace/http";
+import { texts } from "millrace";
+import { answers, createRoute, needs, pages, Routes, times } from "millrace/http";
 import * as z from "zod";
 import { keptContactId } from "../systems/contacts/contact.ts";
 import { LINK_STATES } from "../systems/crm/links.ts";
@@ -20,7 +20,7 @@ const LinkSchema = z
     synced_revision: z.int().meta({ description: "The contact's revision in the CRM." }),
     pending: z.boolean().meta({ description: "True if the next sync sends the contact to the CRM." }),
     error: z.object({ category: z.string(), message: z.string(), correlation_id: z.string().nullable() }).nullable(),
-    updated_at: timestamp.nullable(),
+    updated_at: times.timestamp.nullable(),
   })
   .meta({ id: "CrmLink" });
 
@@ -35,12 +35,12 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       contact_id: keptContactId.optional(),
-      crm_id: chosenName(64).optional(),
+      crm_id: texts.chosenName(64).optional(),
       pending: z.enum(["true", "false"]).optional(),
       ...byContact,
     }),
   },
-  responses: { 200: answers("A page of links", pageOf(LinkSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: { 200: answers("A page of links", pages.schema(LinkSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 export function crmLinks() {
@@ -49,7 +49,7 @@ export function crmLinks() {
     const filter = { contactId, crmId, pending: pending === undefined ? undefined : pending === "true" };
     const found = await listStandings(env.DB, caller.tenantId, filter, cursor, limit + 1);
     return json(
-      pageByName(found, limit, ({ contactId }) => contactId, linkView),
+      pages.byName(found, limit, ({ contactId }) => contactId, linkView),
       200,
     );
   });
@@ -64,6 +64,6 @@ function linkView({ contactId, crmId, syncedRevision, pending, updatedAt, state,
     synced_revision: syncedRevision,
     pending: pending === 1,
     error,
-    updated_at: isoOrNull(updatedAt),
+    updated_at: times.isoOrNull(updatedAt),
   };
 }

@@ -1,19 +1,5 @@
-import { beginning } from "millrace";
-import {
-  answers,
-  createRoute,
-  HttpRefusal,
-  iso,
-  isoOrNull,
-  nameQuery,
-  needs,
-  page,
-  pageByName,
-  pageOf,
-  pageQuery,
-  Routes,
-  timestamp,
-} from "millrace/http";
+import { texts } from "millrace";
+import { answers, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
 import * as z from "zod";
 import { type Failure, listFailures } from "../systems/crm/failures.ts";
 import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../systems/crm/sync.ts";
@@ -40,9 +26,9 @@ const SyncSchema = z
     chunks: z.int().meta({ description: "The number of steps of the sync." }),
     instance_id: z.string(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
-    started_at: timestamp,
-    updated_at: timestamp,
-    ended_at: timestamp.nullable(),
+    started_at: times.timestamp,
+    updated_at: times.timestamp,
+    ended_at: times.timestamp.nullable(),
   })
   .meta({ id: "CrmSync" });
 
@@ -54,14 +40,14 @@ const FailureSchema = z
     message: z.string(),
     correlation_id: z.string().nullable().meta({ description: "The id of the call, for the CRM's support." }),
     tries: z.int(),
-    updated_at: timestamp,
+    updated_at: times.timestamp,
   })
   .meta({ id: "CrmFailure" });
 
 const params = z.object({ id: z.string() });
 
 /** The query parameters of a list in the order of contacts. */
-export const byContact = nameQuery(100, 1000);
+export const byContact = pages.nameQuery(100, 1000);
 
 const list = createRoute({
   method: "get",
@@ -72,8 +58,8 @@ const list = createRoute({
   description:
     "Start a sync with the command `contacts.sync`. A sync that failed for some contacts is complete; the next sync retries them.",
   ...needs("read"),
-  request: { query: z.strictObject(pageQuery) },
-  responses: { 200: answers("A page of syncs", pageOf(SyncSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  request: { query: z.strictObject(pages.query) },
+  responses: { 200: answers("A page of syncs", pages.schema(SyncSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 const show = createRoute({
@@ -99,7 +85,7 @@ const failures = createRoute({
   ...needs("read"),
   request: { params, query: z.strictObject(byContact) },
   responses: {
-    200: answers("A page of failures, in the order of the contacts' ids", pageOf(FailureSchema)),
+    200: answers("A page of failures, in the order of the contacts' ids", pages.schema(FailureSchema)),
     ...problems("unauthorized", "forbidden", "sync_not_found", "invalid_payload"),
   },
 });
@@ -108,7 +94,7 @@ export function crmSyncs() {
   return new Routes<ApiEnv>()
     .openapi(list, async (context) => {
       const found = await listSyncs(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));
-      return context.json(page(found, syncView), 200);
+      return context.json(pages.of(found, syncView), 200);
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const { id } = req.valid("param");
@@ -119,7 +105,7 @@ export function crmSyncs() {
       const { syncId } = await syncOf(env.DB, caller.tenantId, req.valid("param").id);
       const found = await listFailures(env.DB, { tenantId: caller.tenantId, syncId }, cursor, limit + 1);
       return json(
-        pageByName(found, limit, ({ contactId }) => contactId, failureView),
+        pages.byName(found, limit, ({ contactId }) => contactId, failureView),
         200,
       );
     });
@@ -127,7 +113,7 @@ export function crmSyncs() {
 
 async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Sync> {
   const sync = (await findSync(db, tenantId, id)) ?? (await findAcceptedSync(db, tenantId, id));
-  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${beginning(id, 64)}. List them with GET /v1/crm/syncs.`);
+  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${texts.beginning(id, 64)}. List them with GET /v1/crm/syncs.`);
   return sync;
 }
 
@@ -152,13 +138,13 @@ function syncView({
     chunks,
     instance_id: instanceId,
     error: error && { code: error.code, message: error.message },
-    started_at: iso(startedAt),
-    updated_at: iso(updatedAt),
-    ended_at: isoOrNull(endedAt),
+    started_at: times.iso(startedAt),
+    updated_at: times.iso(updatedAt),
+    ended_at: times.isoOrNull(endedAt),
   };
 }
 
 function failureView({ contactId, correlationId, updatedAt, ...rest }: Failure): z.infer<typeof FailureSchema> {
   const { state, category, message, tries } = rest;
-  return { contact_id: contactId, state, category, message, correlation_id: correlationId, tries, updated_at: iso(updatedAt) };
+  return { contact_id: contactId, state, category, message, correlation_id: correlationId, tries, updated_at: times.iso(updatedAt) };
 }

@@ -1,5 +1,5 @@
 import type { Context, MiddlewareHandler } from "hono";
-import { answers, createRoute, jsonBody, Routes, readBody } from "millrace/http";
+import { answers, bodies, createRoute, Routes } from "millrace/http";
 import * as z from "zod";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
@@ -27,7 +27,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     description:
       "Replaces the fault rules of the embedded CRM. An empty list removes all faults. The route is for development and tests only.",
     ...guarded,
-    request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
+    request: { query: z.strictObject({}), body: bodies.json(faultsSchema) },
     responses: {
       204: { description: "Set" },
       ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
@@ -40,7 +40,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     summary: "Edit a contact in the embedded CRM",
     description: "Creates a contact (without `id`), changes it, or removes it (without `properties`), as a user of the CRM would.",
     ...guarded,
-    request: { query: z.strictObject({}), body: jsonBody(editSchema) },
+    request: { query: z.strictObject({}), body: bodies.json(editSchema) },
     responses: {
       200: answers("The contact's present state", z.looseObject({ id: z.string() })),
       ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
@@ -60,12 +60,12 @@ export function embeddedCrm(guarded: Guard, control: Control) {
 
   return new Routes<ApiEnv>()
     .openapi(setFaults, async (context) => {
-      const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });
+      const faults = await bodies.read(context.req, faultsSchema, { maxBytes: MAX_BYTES });
       await control(context, "/crm/faults", { method: "PUT", body: JSON.stringify(faults) });
       return context.body(null, 204);
     })
     .openapi(edit, async (context) => {
-      const body = await readBody(context.req, editSchema, { maxBytes: MAX_BYTES });
+      const body = await bodies.read(context.req, editSchema, { maxBytes: MAX_BYTES });
       const answer = await control(context, "/crm/edits", { method: "POST", body: JSON.stringify(body) });
       return context.json(await answer.json<{ id: string }>(), 200);
     })

@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from "hono";
-import { beginning, MillraceError } from "millrace";
-import { answers, callerOf, createRoute, HttpRefusal, jsonBody, Routes, readBody, refuseUnreadable } from "millrace/http";
+import { MillraceError, texts } from "millrace";
+import { answers, bodies, callers, createRoute, HttpRefusal, Routes, refuseUnreadable } from "millrace/http";
 import * as z from "zod";
 import { embeddedCrm } from "./embedded-crm.ts";
 import type { ApiEnv } from "./env.ts";
@@ -19,7 +19,7 @@ const faultsSchema = z
  * (404).
  */
 const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
-  const caller = context.env.EMBEDDED_CONTROL === "true" ? await callerOf(context) : undefined;
+  const caller = context.env.EMBEDDED_CONTROL === "true" ? await callers.of(context) : undefined;
   if (!caller?.scopes.includes("embedded")) throw noSuchRoute();
   await next();
 };
@@ -33,7 +33,7 @@ const setFaults = createRoute({
   summary: "Set the fault rules of the embedded upstreams",
   description: "Replaces the fault rules of the embedded upstreams. The route is for development and tests only.",
   ...guarded,
-  request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
+  request: { query: z.strictObject({}), body: bodies.json(faultsSchema) },
   responses: {
     204: { description: "Set" },
     ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
@@ -69,7 +69,7 @@ export function embedded() {
   return new Routes<ApiEnv>()
     .route("/", embeddedCrm(guarded, control))
     .openapi(setFaults, async (context) => {
-      const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });
+      const faults = await bodies.read(context.req, faultsSchema, { maxBytes: MAX_BYTES });
       await control(context, "/faults", { method: "PUT", body: JSON.stringify(faults) });
       return context.body(null, 204);
     })
@@ -86,7 +86,8 @@ export function embedded() {
 
 async function control(context: Context<ApiEnv>, path: string, init: RequestInit): Promise<Response> {
   const answer = await context.env.UPSTREAMS.fetch(`${CONTROL}${path}`, init);
-  if (!answer.ok) throw new MillraceError("invalid_payload", `The embedded upstreams refused: ${beginning(await answer.text(), 1000)}`);
+  if (!answer.ok)
+    throw new MillraceError("invalid_payload", `The embedded upstreams refused: ${texts.beginning(await answer.text(), 1000)}`);
   return answer;
 }
 

@@ -1,21 +1,5 @@
-import { chosenName, nextHop } from "millrace";
-import {
-  answers,
-  createRoute,
-  iso,
-  jsonBody,
-  needs,
-  ProblemSchema,
-  pageOf,
-  pageQuery,
-  problemOf,
-  Routes,
-  readBody,
-  timeCursor,
-  timestamp,
-  traceHeadersSchema,
-  traceOf,
-} from "millrace/http";
+import { texts, traces } from "millrace";
+import { answers, bodies, createRoute, engineProblems, needs, pages, Routes, times, traceContext } from "millrace/http";
 import * as z from "zod";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../messages/fact.ts";
 import type { Appended } from "../systems/facts/ledger/forgotten-facts.ts";
@@ -29,10 +13,11 @@ const MAX_FACTS = 100;
 const MAX_BYTES = 4 * 1024 * 1024;
 
 const heading = {
-  correlation_id: chosenName(200)
+  correlation_id: texts
+    .chosenName(200)
     .optional()
     .meta({ description: "The correlation id of the job that these facts belong to; default: a new id." }),
-  causation_id: chosenName(300).optional().meta({ description: "The causation id of the facts; default: this request." }),
+  causation_id: texts.chosenName(300).optional().meta({ description: "The causation id of the facts; default: this request." }),
 };
 /**
  * The schema of the request body in the OpenAPI document. Each fact is validated separately, so that an invalid fact does not cause the
@@ -50,7 +35,7 @@ const AppendResultSchema = z
       sequence: z.int().meta({ description: "The fact's position in its ledger." }),
       duplicate: z.boolean(),
     }),
-    z.object({ status: z.int(), problem: ProblemSchema }),
+    z.object({ status: z.int(), problem: engineProblems.schema }),
   ])
   .meta({ id: "AppendResult" });
 
@@ -61,8 +46,8 @@ export const factShape = {
   sequence: z.int(),
   type: z.enum(FACT_TYPES),
   subtype: z.string().nullable(),
-  occurred_at: timestamp.meta({ description: "The time of the event, as the sender states it." }),
-  recorded_at: timestamp.meta({ description: "The time when the ledger recorded the fact, by the ledger's clock." }),
+  occurred_at: times.timestamp.meta({ description: "The time of the event, as the sender states it." }),
+  recorded_at: times.timestamp.meta({ description: "The time when the ledger recorded the fact, by the ledger's clock." }),
   trace_id: z.string(),
   correlation_id: z.string(),
   causation_id: z.string(),
@@ -72,7 +57,7 @@ export const factShape = {
 const ProjectedFactSchema = z
   .object({
     ...factShape,
-    projected_at: timestamp.meta({ description: "The time when the fact's row was written, by the database's clock." }),
+    projected_at: times.timestamp.meta({ description: "The time when the fact's row was written, by the database's clock." }),
   })
   .meta({ id: "ProjectedFact" });
 
@@ -88,8 +73,8 @@ const append = createRoute({
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
-    headers: z.object(traceHeadersSchema),
-    body: jsonBody(statementSchema),
+    headers: z.object(traceContext.headers),
+    body: bodies.json(statementSchema),
   },
   responses: {
     200: answers("One result per fact, in order", z.object({ correlation_id: z.string(), results: z.array(AppendResultSchema) })),
@@ -118,12 +103,12 @@ const list = createRoute({
         .datetime({ offset: true })
         .optional()
         .meta({ description: "Returns only facts recorded before this time, to find an older job or trace." }),
-      ...pageQuery,
-      cursor: timeCursor((cursor) => readCursor(cursor)?.recorded_at),
+      ...pages.query,
+      cursor: pages.timeCursor((cursor) => readCursor(cursor)?.recorded_at),
     }),
   },
   responses: {
-    200: answers("A page of facts", pageOf(ProjectedFactSchema)),
+    200: answers("A page of facts", pages.schema(ProjectedFactSchema)),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
@@ -131,10 +116,13 @@ const list = createRoute({
 export function facts() {
   return new Routes<ApiEnv>()
     .openapi(append, async (context) => {
-      const body = await readBody(context.req, unreadSchema, { maxBytes: MAX_BYTES, items: { key: "facts", most: MAX_FACTS, at: pathOf } });
+      const body = await bodies.read(context.req, unreadSchema, {
+        maxBytes: MAX_BYTES,
+        items: { key: "facts", most: MAX_FACTS, at: pathOf },
+      });
       const from: Provenance = {
         tenant_id: context.var.caller.tenantId,
-        ...traceFields(nextHop(traceOf(context.req) ?? {})),
+        ...traceFields(traces.nextHop(traceContext.of(context.req) ?? {})),
         correlation_id: body.correlation_id ?? crypto.randomUUID(),
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };
@@ -163,16 +151,16 @@ function resultOf(fact: StatedFact, index: number, answer: Appended | Error): z.
 }
 
 function refused(error: Error): z.infer<typeof AppendResultSchema> {
-  const problem = problemOf(error, PROBLEMS);
+  const problem = engineProblems.of(error, PROBLEMS);
   return { status: problem.status, problem };
 }
 
 function rowView(row: FactRow): z.infer<typeof ProjectedFactSchema> {
   return {
     ...row,
-    occurred_at: iso(row.occurred_at),
-    recorded_at: iso(row.recorded_at),
-    projected_at: iso(row.projected_at),
+    occurred_at: times.iso(row.occurred_at),
+    recorded_at: times.iso(row.recorded_at),
+    projected_at: times.iso(row.projected_at),
     payload: JSON.parse(row.payload) as unknown,
   };
 }

@@ -1,5 +1,5 @@
 import { html } from "hono/html";
-import { answerHtml, createRoute, jsonSchema, PROBLEMS_PATH, Routes } from "millrace/http";
+import { answerHtml, bodies, createRoute, engineProblems, Routes } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import type { ApiEnv } from "./env.ts";
@@ -56,7 +56,7 @@ function content({ workflows }: Catalog, origin: string) {
   return html`<h1>Millrace</h1>
 <p>This engine accepts commands, and exactly one workflow instance performs each.
 <a href="/console">The console</a> shows their progress.
-See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>
+See <a href="/openapi.json">the routes</a> and <a href="${engineProblems.path}">the problems they answer</a>.</p>
 <h2>Workflows</h2>
 <table>
 <thead><tr><th scope="col">Workflow</th><th scope="col">Starts on</th></tr></thead>
@@ -82,7 +82,7 @@ ${
 
 /** Returns an example payload with the required fields. */
 function example(payload: z.ZodType): Record<string, unknown> {
-  const { required = [], properties = {} } = jsonSchema(payload) as {
+  const { required = [], properties = {} } = bodies.schema(payload) as {
     required?: string[];
     properties?: Record<string, { type?: string }>;
   };

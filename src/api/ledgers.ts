@@ -1,4 +1,4 @@
-import { answers, createRoute, HttpRefusal, needs, pageQuery, Routes, wholeNumber } from "millrace/http";
+import { answers, createRoute, HttpRefusal, needs, pages, Routes } from "millrace/http";
 import * as z from "zod";
 import type { RecordedFact } from "../messages/fact.ts";
 import { readArchive } from "../systems/facts/archive.ts";
@@ -36,8 +36,8 @@ const LedgerSchema = z
 const pageOfLedger = {
   params: z.object({ entity: z.string().min(1).max(200).meta({ description: "URL-encoded.", example: "account%2Fa1" }) }),
   query: z.strictObject({
-    after: wholeNumber(0).default(0).meta({ type: "integer", minimum: 0, default: 0 }),
-    limit: pageQuery.limit,
+    after: pages.wholeNumber(0).default(0).meta({ type: "integer", minimum: 0, default: 0 }),
+    limit: pages.query.limit,
   }),
 };
 

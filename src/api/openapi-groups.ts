@@ -1,7 +1,7 @@
-import type { Group } from "millrace/http";
+import type { EngineRoutesOptions } from "millrace/http";
 
 /** The groups in the OpenAPI document for the routes that this deployment adds to the engine's routes. */
-export const GROUPS: readonly Group[] = [
+export const GROUPS: EngineRoutesOptions["groups"] = [
   { name: "Tenant", paths: ["/v1/tenant"], description: "All data of a tenant." },
   {
     name: "Facts",

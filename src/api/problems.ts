@@ -1,4 +1,4 @@
-import { documentsProblems, ENGINE_PROBLEMS } from "millrace/http";
+import { engineProblems } from "millrace/http";
 
 /** The problem codes of this deployment's own routes and steps, in addition to the engine's problem codes. */
 const OWN = {
@@ -119,7 +119,7 @@ const OWN = {
 } as const;
 
 /** All problem codes of this deployment. */
-export const PROBLEMS = { ...ENGINE_PROBLEMS, ...OWN };
+export const PROBLEMS = { ...engineProblems.all, ...OWN };
 
 /** Documents a route's possible problems, by code. */
-export const problems = documentsProblems(PROBLEMS);
+export const problems = engineProblems.documents(PROBLEMS);

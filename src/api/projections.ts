@@ -1,19 +1,6 @@
 import type { Context } from "hono";
-import { type Accepted, chosenName, enqueueOne } from "millrace";
-import {
-  acceptedAnswer,
-  acceptedHeaders,
-  acceptedShape,
-  acceptedView,
-  answers,
-  createRoute,
-  isoOrNull,
-  jsonBody,
-  needs,
-  Routes,
-  readBody,
-  timestamp,
-} from "millrace/http";
+import { type Accepted, enqueueOne, texts } from "millrace";
+import { acceptance, answers, bodies, createRoute, needs, Routes, times } from "millrace/http";
 import { instances, statuses } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -36,16 +23,16 @@ const ProjectionSchema = z
         description:
           "The lag from a ledger's clock to the database's, over the newest 1,000 rows recorded within the last hour and since the last rebuild.",
       }),
-    newest_projected_at: timestamp.nullable(),
+    newest_projected_at: times.timestamp.nullable(),
     rebuild: z
-      .object({ instance_id: z.string(), status: z.string(), under_way: z.boolean(), asked_at: timestamp })
+      .object({ instance_id: z.string(), status: z.string(), under_way: z.boolean(), asked_at: times.timestamp })
       .nullable()
       .meta({ description: "The last one." }),
   })
   .meta({ id: "Projection" });
 
 const rebuildSchema = z.strictObject({
-  request: chosenName(100).meta({ description: "The name of the request: requests with the same name are one rebuild." }),
+  request: texts.chosenName(100).meta({ description: "The name of the request: requests with the same name are one rebuild." }),
 });
 
 const list = createRoute({
@@ -64,9 +51,9 @@ const list = createRoute({
 
 const asked = {
   ...needs("operate"),
-  request: { body: jsonBody(rebuildSchema) },
+  request: { body: bodies.json(rebuildSchema) },
   responses: {
-    202: acceptedAnswer(z.object(acceptedShape).meta({ id: "RebuildAccepted" })),
+    202: acceptance.answer(z.object(acceptance.shape).meta({ id: "RebuildAccepted" })),
     ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
   },
 } as const;
@@ -112,7 +99,7 @@ export function projections(catalog: Catalog) {
         name: "facts" as const,
         ...state,
         lag_ms: lag,
-        newest_projected_at: isoOrNull(newestProjectedAt),
+        newest_projected_at: times.isoOrNull(newestProjectedAt),
         rebuild: last
           ? { instance_id: last.id, status: last.status, under_way: statuses.underWay.has(last.status), asked_at: last.accepted_at }
           : null,
@@ -124,12 +111,12 @@ export function projections(catalog: Catalog) {
 }
 
 async function ask(context: Context<ApiEnv>, catalog: Catalog, projection: "facts" | "derived"): Promise<Accepted> {
-  const { request } = await readBody(context.req, rebuildSchema);
+  const { request } = await bodies.read(context.req, rebuildSchema);
   const { tenantId, actor } = context.var.caller;
   const command = { command: ProjectionRebuild, payload: { projection, request } };
   return enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command);
 }
 
 function accepted(context: Context<ApiEnv>, answer: Accepted) {
-  return context.json(acceptedView(answer), 202, acceptedHeaders(answer));
+  return context.json(acceptance.view(answer), 202, acceptance.headers(answer));
 }

@@ -1,17 +1,4 @@
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  HttpRefusal,
-  iso,
-  jsonBody,
-  needs,
-  pageQuery,
-  Routes,
-  readBody,
-  timestamp,
-  wholeNumber,
-} from "millrace/http";
+import { answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
 import * as z from "zod";
 import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { decide } from "../systems/facts/decide.ts";
@@ -53,8 +40,8 @@ const VersionSchema = z
     version: z
       .int()
       .meta({ description: "The number of the version; 0 while no rules have been set: outcomes are neither charged nor paid out." }),
-    effective_at: timestamp.nullable().meta({ description: "The version applies to outcomes recorded from this time on." }),
-    created_at: timestamp.nullable(),
+    effective_at: times.timestamp.nullable().meta({ description: "The version applies to outcomes recorded from this time on." }),
+    created_at: times.timestamp.nullable(),
     who: z.string().nullable(),
   })
   .meta({ id: "RulesVersion" });
@@ -83,10 +70,10 @@ const put = createRoute({
   description:
     "For each outcome, the first rule whose conditions all hold decides. The applied version is the newest one in effect when the outcome was recorded. Versions are never changed. A repeated request returns the version that the first one created.",
   ...needs("operate"),
-  request: { body: jsonBody(newRulesSchema) },
+  request: { body: bodies.json(newRulesSchema) },
   responses: {
     200: answers("The new version", RulesSchema),
-    ...problems(...BODY_REFUSALS, "invalid_transition"),
+    ...problems(...bodies.refusals, "invalid_transition"),
   },
 });
 
@@ -114,8 +101,8 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      before: wholeNumber(1).optional().meta({ type: "integer", description: "Pass the `next_before` of the previous page." }),
-      limit: pageQuery.limit,
+      before: pages.wholeNumber(1).optional().meta({ type: "integer", description: "Pass the `next_before` of the previous page." }),
+      limit: pages.query.limit,
     }),
   },
   responses: {
@@ -132,7 +119,7 @@ const show = createRoute({
   summary: "Get a version of the rules",
   description: "Returns the rules of this version.",
   ...needs("read"),
-  request: { params: z.object({ version: wholeNumber(1).meta({ type: "integer" }) }) },
+  request: { params: z.object({ version: pages.wholeNumber(1).meta({ type: "integer" }) }) },
   responses: {
     200: answers("The version", RulesSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload", "rules_not_found"),
@@ -147,17 +134,17 @@ const attempt = createRoute({
   summary: "Try the rules on an outcome",
   description: "Returns the charge and the payout that the rules compute for an outcome. Writes nothing.",
   ...needs("read"),
-  request: { body: jsonBody(trySchema) },
+  request: { body: bodies.json(trySchema) },
   responses: {
     200: answers("The decision", DecidedSchema),
-    ...problems(...BODY_REFUSALS),
+    ...problems(...bodies.refusals),
   },
 });
 
 export function qualificationRules() {
   return new Routes<ApiEnv>()
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
-      const { effective_at, ...asked } = await readBody(req, newRulesSchema, { maxBytes: MAX_RULES_BYTES });
+      const { effective_at, ...asked } = await bodies.read(req, newRulesSchema, { maxBytes: MAX_RULES_BYTES });
       const at = effective_at === undefined ? undefined : Date.parse(effective_at);
       return json(rulesView(await addRules(env.DB, caller, { ...asked, effective_at: at })), 200);
     })
@@ -177,7 +164,7 @@ export function qualificationRules() {
       return json(rulesView(found), 200);
     })
     .openapi(attempt, async ({ env, req, var: { caller }, json }) => {
-      const { outcome, rules, at } = await readBody(req, trySchema, { maxBytes: MAX_RULES_BYTES });
+      const { outcome, rules, at } = await bodies.read(req, trySchema, { maxBytes: MAX_RULES_BYTES });
       const moment = at === undefined ? Date.now() : Date.parse(at);
       const saved = rules ? undefined : await rulesAt(env.DB, caller.tenantId, moment, await recentRules(env.DB, caller.tenantId));
       const decision = decide(rules ?? saved?.rules ?? [], outcome);
@@ -196,7 +183,7 @@ export function qualificationRules() {
 }
 
 function versionView({ version, effective_at, created_at, who }: RulesVersion): z.infer<typeof VersionSchema> {
-  return { version, effective_at: iso(effective_at), created_at: iso(created_at), who };
+  return { version, effective_at: times.iso(effective_at), created_at: times.iso(created_at), who };
 }
 
 function rulesView(one: RulesVersion): z.infer<typeof RulesSchema> {

@@ -1,23 +1,5 @@
-import { digest, enqueueOne } from "millrace";
-import {
-  acceptedAnswer,
-  acceptedHeaders,
-  acceptedShape,
-  acceptedView,
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  HttpRefusal,
-  iso,
-  jsonBody,
-  needs,
-  page,
-  pageOf,
-  pageQuery,
-  Routes,
-  readBody,
-  timestamp,
-} from "millrace/http";
+import { enqueueOne, ids } from "millrace";
+import { acceptance, answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { BrandCycle, brandName, cycle, keyword, priority } from "../messages/brand.ts";
@@ -52,7 +34,7 @@ const ResearchSchema = z
     model: z.string().nullable(),
     input_tokens: z.int(),
     output_tokens: z.int(),
-    researched_at: timestamp,
+    researched_at: times.timestamp,
   })
   .meta({ id: "Research" });
 
@@ -81,10 +63,13 @@ const list = createRoute({
       brand: brandName.optional(),
       keyword: keyword.optional(),
       topic: keyword.optional().meta({ description: "A keyword or a tag of the research.", examples: ["whisk"] }),
-      ...pageQuery,
+      ...pages.query,
     }),
   },
-  responses: { 200: answers("A page of research", pageOf(ResearchSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: {
+    200: answers("A page of research", pages.schema(ResearchSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
 });
 
 const startSchema = z.strictObject({
@@ -101,24 +86,24 @@ const start = createRoute({
   summary: "Have keywords of a brand researched",
   description: "Same as the command `brand.cycle`: the brand's agent decides which keywords are researched, written about and published.",
   ...needs("enqueue"),
-  request: { params: z.object({ brand: brandName }), body: jsonBody(startSchema) },
+  request: { params: z.object({ brand: brandName }), body: bodies.json(startSchema) },
   responses: {
-    202: acceptedAnswer(z.object(acceptedShape).meta({ id: "ResearchAccepted" })),
-    ...problems(...BODY_REFUSALS, "idempotency_key_reused"),
+    202: acceptance.answer(z.object(acceptance.shape).meta({ id: "ResearchAccepted" })),
+    ...problems(...bodies.refusals, "idempotency_key_reused"),
   },
 });
 
 export function research(catalog: Catalog) {
   return new Routes<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) =>
-      json(page(await listResearch(env.DB, caller.tenantId, req.valid("query")), researchView), 200),
+      json(pages.of(await listResearch(env.DB, caller.tenantId, req.valid("query")), researchView), 200),
     )
     .openapi(start, async ({ env, req, var: { caller }, json }) => {
-      const { keywords, priority, cycle = digest(JSON.stringify(keywords)).slice(0, 12) } = await readBody(req, startSchema);
+      const { keywords, priority, cycle = ids.digest(JSON.stringify(keywords)).slice(0, 12) } = await bodies.read(req, startSchema);
       const payload = { brand: req.valid("param").brand, cycle, keywords, priority };
       const { tenantId, actor } = caller;
       const answer = await enqueueOne(env, catalog, { tenantId, source: `api/${actor}` }, { command: BrandCycle, payload });
-      return json(acceptedView(answer), 202, acceptedHeaders(answer));
+      return json(acceptance.view(answer), 202, acceptance.headers(answer));
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const found = await findResearch(env.DB, caller.tenantId, req.valid("param").id);
@@ -129,5 +114,5 @@ export function research(catalog: Catalog) {
 
 function researchView({ researched_at, sources, ...row }: ResearchView): z.infer<typeof ResearchSchema> {
   const found = sources.map(({ title, url, description }) => ({ title, url, description }));
-  return { ...row, sources: found, researched_at: iso(researched_at) };
+  return { ...row, sources: found, researched_at: times.iso(researched_at) };
 }

@@ -1,10 +1,8 @@
-import type { Schema } from "millrace/http";
-
 /**
  * The app's migrations. Each entry names the last table, index or column that the migration creates, for `/healthz`. The engine has its own
  * list of migrations.
  */
-export const schema: Schema = {
+export const schema = {
   "0001_app": "webhook_endpoints",
   "0002_targets": "article_pages_by_site",
   "0003_articles": "research_by_keyword",

@@ -1,4 +1,4 @@
-import { createRoute, HttpRefusal, pageQuery, Routes } from "millrace/http";
+import { createRoute, HttpRefusal, pages, Routes } from "millrace/http";
 import * as z from "zod";
 import { PAGE_HEADERS } from "../embedded/pages.ts";
 import { MAIN } from "../messages/targets.ts";
@@ -22,7 +22,7 @@ const index = createRoute({
   summary: "Get the index page of a brand",
   description: described,
   security: [],
-  request: { params, query: z.object({ before: pageQuery.cursor }) },
+  request: { params, query: z.object({ before: pages.query.cursor }) },
   responses: {
     200: { description: "The index", content: { "text/html": { schema: z.string() } } },
     304: { description: "The browser has this version" },

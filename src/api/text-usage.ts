@@ -1,4 +1,4 @@
-import { answers, createRoute, invalidRequest, iso, needs, Routes, timestamp } from "millrace/http";
+import { answers, bodies, createRoute, needs, Routes, times } from "millrace/http";
 import { instances } from "millrace/operate";
 import * as z from "zod";
 import { brandName } from "../messages/brand.ts";
@@ -26,7 +26,7 @@ const TextCallSchema = z
     cached_tokens: tokens,
     reasoning_tokens: tokens,
     finish: z.string().nullable().meta({ description: "The finish reason that the provider reported." }),
-    paid_at: timestamp,
+    paid_at: times.timestamp,
   })
   .meta({ id: "TextCall" });
 
@@ -94,13 +94,13 @@ export function textUsages() {
       const { brand, from, to } = req.valid("query");
       const end = (to ? Date.parse(to) : Date.now() - (Date.now() % DAY_MS)) + DAY_MS;
       const begin = from ? Date.parse(from) : end - USUAL_DAYS * DAY_MS;
-      if (begin >= end) throw invalidRequest([{ path: "from", message: "is later than `to`" }]);
+      if (begin >= end) throw bodies.invalid([{ path: "from", message: "is later than `to`" }]);
       if (end - begin > MOST_DAYS * DAY_MS)
-        throw invalidRequest([{ path: "from", message: `is more than ${MOST_DAYS} days before \`to\`: request a shorter period` }]);
+        throw bodies.invalid([{ path: "from", message: `is more than ${MOST_DAYS} days before \`to\`: request a shorter period` }]);
       return json({ items: await textUsage(env.DB, caller.tenantId, { brand, from: begin, to: end }) }, 200);
     });
 }
 
 function callView({ content_id, brand, paid_at, ...call }: TextCallRow): z.infer<typeof TextCallSchema> {
-  return { ...call, paid_at: iso(paid_at) };
+  return { ...call, paid_at: times.iso(paid_at) };
 }

@@ -1,19 +1,5 @@
-import { beginning, enqueueOne, instanceId, MillraceError } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  HttpRefusal,
-  iso,
-  jsonBody,
-  needs,
-  page,
-  pageOf,
-  pageQuery,
-  Routes,
-  readBody,
-  timestamp,
-} from "millrace/http";
+import { enqueueOne, ids, MillraceError, texts } from "millrace";
+import { answers, bodies, createRoute, HttpRefusal, needs, pages, Routes, times } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -41,7 +27,7 @@ const DeliverySchema = z
     entity: z.string(),
     fact_id: z.string(),
     fact_type: z.string(),
-    matched_at: timestamp,
+    matched_at: times.timestamp,
     tried: z.int().meta({ description: "Number of attempts." }),
   })
   .meta({ id: "WebhookDelivery" });
@@ -49,7 +35,7 @@ const DeliverySchema = z
 const AttemptSchema = z
   .object({
     attempt: z.int(),
-    at: timestamp,
+    at: times.timestamp,
     version: z.int().meta({ description: "The version of the endpoint that received this attempt." }),
     status: z.int().nullable().meta({ description: "The status of the response; null without a response." }),
     answer: z.string().nullable().meta({ description: "The first KB of the response body, as text." }),
@@ -72,9 +58,9 @@ const list = createRoute({
   summary: "List the deliveries of an endpoint, newest first",
   description: "Deliveries are kept for 30 days. Retry a failed one with POST /v1/instances/{instance_id}/retry, redeliver others.",
   ...needs("read"),
-  request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), redelivery: z.enum(STATES).optional(), ...pageQuery }) },
+  request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), redelivery: z.enum(STATES).optional(), ...pages.query }) },
   responses: {
-    200: answers("A page of deliveries", pageOf(DeliverySchema)),
+    200: answers("A page of deliveries", pages.schema(DeliverySchema)),
     ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_payload"),
   },
 });
@@ -102,14 +88,14 @@ const test = createRoute({
   summary: "Send a test to an endpoint",
   description: `Sends an event of type \`${WEBHOOK_TEST}\` like a fact, to this endpoint only.`,
   ...needs("operate"),
-  request: { params, body: jsonBody(testSchema) },
+  request: { params, body: bodies.json(testSchema) },
   responses: {
     202: {
       description: "On its way",
       headers: { Location: { description: "The delivery.", schema: { type: "string" } } },
       content: { "application/json": { schema: z.object({ delivery_id: z.string(), instance_id: z.string() }) } },
     },
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -123,7 +109,7 @@ export function webhookDeliveries(catalog: Catalog) {
         ({ matched_at, id }: Omit<LoggedDelivery, "attempts">) => ({ at: matched_at, id }),
         (before, limit) => listDeliveries(context.env.DB, context.var.caller.tenantId, id, { state, redelivery, before, limit }),
       );
-      return context.json(page(found, deliveryView), 200);
+      return context.json(pages.of(found, deliveryView), 200);
     })
     .openapi(show, async (context) => {
       const { delivery } = context.req.valid("param");
@@ -134,7 +120,7 @@ export function webhookDeliveries(catalog: Catalog) {
     })
     .openapi(test, async (context) => {
       const endpoint = await endpointOf(context, context.req.valid("param").id);
-      await readBody(context.req, testSchema);
+      await bodies.read(context.req, testSchema);
       if (!endpoint.enabled) {
         throw new MillraceError("invalid_transition", `The endpoint is ${endpoint.state}: enable it, then test it.`, {
           from: endpoint.state,
@@ -142,7 +128,7 @@ export function webhookDeliveries(catalog: Catalog) {
       }
       const { tenantId, actor } = context.var.caller;
       const payload = testOf(endpoint);
-      const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
+      const id = ids.instance(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { command: WebhookDeliver, payload };
       // One write stores the delivery's command and its row, so that a delivery always has both.
       const accepted = await enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command, [
@@ -157,11 +143,11 @@ export function webhookDeliveries(catalog: Catalog) {
 export function noDelivery(id: string, delivery: string): HttpRefusal {
   return new HttpRefusal(
     "delivery_not_found",
-    `This endpoint has no delivery ${beginning(delivery, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
+    `This endpoint has no delivery ${texts.beginning(delivery, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
   );
 }
 
 function deliveryView(delivery: Omit<LoggedDelivery, "attempts">): z.infer<typeof DeliverySchema> {
   const { id, instance_id, state, redelivery, config_version, entity, fact_id, fact_type, matched_at, tried } = delivery;
-  return { id, instance_id, state, redelivery, config_version, entity, fact_id, fact_type, matched_at: iso(matched_at), tried };
+  return { id, instance_id, state, redelivery, config_version, entity, fact_id, fact_type, matched_at: times.iso(matched_at), tried };
 }

@@ -1,4 +1,4 @@
-import { jsonSchema, Routes, timestamp } from "millrace/http";
+import { bodies, Routes, times } from "millrace/http";
 import * as z from "zod";
 import { FACT_PAYLOADS } from "../messages/fact.ts";
 import { PROCESSED } from "../messages/facts.ts";
@@ -29,7 +29,7 @@ export function describedDeliveries(): Routes {
       entity: z.string(),
       subtype: z.string().optional(),
       sequence: z.int(),
-      recorded_at: timestamp,
+      recorded_at: times.timestamp,
       trace_id: z.string(),
       correlation_id: z.string(),
       payload: FACT_PAYLOADS[type],
@@ -41,7 +41,7 @@ export function describedDeliveries(): Routes {
 }
 
 function describe({ described }: Routes, type: string, summary: string, data: z.ZodType): void {
-  const schema = jsonSchema(z.object({ type: z.literal(type), timestamp, data }));
+  const schema = bodies.schema(z.object({ type: z.literal(type), timestamp: times.timestamp, data }));
   described.webhooks.push({
     method: "post",
     path: type,

@@ -1,20 +1,6 @@
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  idempotencyKey,
-  jsonBody,
-  keyHeader,
-  needs,
-  Routes,
-  readBody,
-  reasoned,
-  replayedHeader,
-  replayedHeaderSchema,
-  timestamp,
-} from "millrace/http";
+import { answers, bodies, createRoute, idempotency, needs, Routes, times } from "millrace/http";
 import { bulkActions } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -26,19 +12,21 @@ import { problems } from "./problems.ts";
 import { noDelivery } from "./webhook-deliveries.ts";
 import { endpointOf } from "./webhooks.ts";
 
-const manySchema = reasoned.extend({
+const manySchema = bodies.reasoned.extend({
   state: z
     .enum(REPEATABLE)
     .meta({ description: "The state of the delivery's newest instance: `sent` excludes a sent delivery with a skipped redelivery." }),
-  since: timestamp
+  since: times.timestamp
     .optional()
     .meta({ description: "Selects facts that matched the endpoint at this time or later; default: all kept facts." }),
-  until: timestamp.optional().meta({ description: "Selects facts that matched the endpoint before this time; default: all." }),
+  until: times.timestamp.optional().meta({ description: "Selects facts that matched the endpoint before this time; default: all." }),
 });
 
-const laterSchema = reasoned.extend({
-  since: timestamp.meta({ description: "Selects facts that were recorded at this time or later. Facts are kept for 400 days." }),
-  until: timestamp.optional().meta({ description: "Selects facts that were recorded before this time; default: all that are stored now." }),
+const laterSchema = bodies.reasoned.extend({
+  since: times.timestamp.meta({ description: "Selects facts that were recorded at this time or later. Facts are kept for 400 days." }),
+  until: times.timestamp
+    .optional()
+    .meta({ description: "Selects facts that were recorded before this time; default: all that are stored now." }),
   dry_run: z.boolean().default(false).meta({ description: "True only counts the facts, without a delivery." }),
   rate_per_second: z
     .number()
@@ -49,7 +37,7 @@ const laterSchema = reasoned.extend({
 });
 
 const params = z.object({ id: z.string() });
-const headers = z.object(keyHeader("The same request with the same key sends each delivery again once."));
+const headers = z.object(idempotency.keyHeader("The same request with the same key sends each delivery again once."));
 
 const one = createRoute({
   method: "post",
@@ -62,10 +50,10 @@ const one = createRoute({
     "While the endpoint is disabled, the delivery waits. For a failed delivery, retry its instance instead.",
   ].join("\n\n"),
   ...needs("operate"),
-  request: { headers, params: params.extend({ delivery: z.string() }), body: jsonBody(reasoned) },
+  request: { headers, params: params.extend({ delivery: z.string() }), body: bodies.json(bodies.reasoned) },
   responses: {
-    202: { ...answers("On its way", z.object({ delivery_id: z.string(), instance_id: z.string() })), headers: replayedHeaderSchema },
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "delivery_not_found", "invalid_transition"),
+    202: { ...answers("On its way", z.object({ delivery_id: z.string(), instance_id: z.string() })), headers: idempotency.replayedSchema },
+    ...problems(...bodies.refusals, "webhook_not_found", "delivery_not_found", "invalid_transition"),
   },
 });
 
@@ -77,7 +65,7 @@ const many = createRoute({
   summary: "Redeliver deliveries of an endpoint",
   description: `Redelivers deliveries in one state, oldest first, at most ${REDELIVERED_AT_ONCE} per request. While \`more\` is true, repeat the request with the same \`Idempotency-Key\` for the next ones.`,
   ...needs("operate"),
-  request: { headers, params, body: jsonBody(manySchema) },
+  request: { headers, params, body: bodies.json(manySchema) },
   responses: {
     202: {
       ...answers(
@@ -87,9 +75,9 @@ const many = createRoute({
           more: z.boolean().meta({ description: "True if more deliveries match than this request sends again." }),
         }),
       ),
-      headers: replayedHeaderSchema,
+      headers: idempotency.replayedSchema,
     },
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -105,23 +93,23 @@ const later = createRoute({
   ].join("\n\n"),
   ...needs("operate"),
   request: {
-    headers: z.object(keyHeader("A repeated request with the same key returns the same bulk action.")),
+    headers: z.object(idempotency.keyHeader("A repeated request with the same key returns the same bulk action.")),
     params,
-    body: jsonBody(laterSchema),
+    body: bodies.json(laterSchema),
   },
   responses: {
     200: answers("A dry run: the number of facts, and of each stage", z.object({ matched: z.int(), stages: z.array(z.int()) })),
     202: {
       ...answers("It runs", z.object({ bulk_action: z.string(), matched: z.int() })),
-      headers: replayedHeaderSchema,
+      headers: idempotency.replayedSchema,
     },
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition", "idempotency_key_reused", "bulk_actions_running"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition", "idempotency_key_reused", "bulk_actions_running"),
   },
 });
 
 export function webhookRedeliveries(catalog: Catalog) {
   const redelivering = async (context: Context<ApiEnv>, endpointId: string, which: Repeated, reason: string) => {
-    const key = idempotencyKey(context.req.header("idempotency-key"));
+    const key = idempotency.key(context.req.header("idempotency-key"));
     return redeliver(context.env, catalog, context.var.caller, { endpointId, which, key, reason });
   };
   return new Routes<ApiEnv>()
@@ -131,24 +119,24 @@ export function webhookRedeliveries(catalog: Catalog) {
       if (state !== "enabled") {
         throw new MillraceError("invalid_transition", `The endpoint is ${state}: enable it, then deliver to it.`, { from: state });
       }
-      const { dry_run, since, until, reason, rate_per_second } = await readBody(context.req, laterSchema);
+      const { dry_run, since, until, reason, rate_per_second } = await bodies.read(context.req, laterSchema);
       const request = { verb: deliverFacts.name, filter: { endpoint_id: id, since, until }, reason, ratePerSecond: rate_per_second };
       if (dry_run) {
         const { matched, stages } = await bulkActions.plan(context.env, catalog, context.var.caller, request);
         return context.json({ matched, stages }, 200);
       }
-      const key = idempotencyKey(context.req.header("idempotency-key"));
+      const key = idempotency.key(context.req.header("idempotency-key"));
       const { bulk, replayed } = await bulkActions.start(context.env, catalog, context.var.caller, request, key);
-      const headers = { location: `/v1/bulk-actions/${bulk.id}`, ...replayedHeader({ replayed }) };
+      const headers = { location: `/v1/bulk-actions/${bulk.id}`, ...idempotency.replayed({ replayed }) };
       return context.json({ bulk_action: bulk.id, matched: bulk.matched }, 202, headers);
     })
     .openapi(one, async (context) => {
       const { id, delivery } = context.req.valid("param");
       await notDeleted(context, id);
-      const { reason } = await readBody(context.req, reasoned);
+      const { reason } = await bodies.read(context.req, bodies.reasoned);
       const { instanceIds, replayed } = await redelivering(context, id, { id: delivery }, reason);
       const [instance_id] = instanceIds;
-      if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202, replayedHeader({ replayed }));
+      if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202, idempotency.replayed({ replayed }));
       const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
       if (!found) throw noDelivery(id, delivery);
       const state = found.redelivery ?? found.state;
@@ -158,11 +146,11 @@ export function webhookRedeliveries(catalog: Catalog) {
     .openapi(many, async (context) => {
       const { id } = context.req.valid("param");
       await notDeleted(context, id);
-      const { state, since, until, reason } = await readBody(context.req, manySchema);
+      const { state, since, until, reason } = await bodies.read(context.req, manySchema);
       const at = (time: string | undefined) => (time === undefined ? undefined : Date.parse(time));
       const which = { state, since: at(since), until: at(until) };
       const { instanceIds, more, replayed } = await redelivering(context, id, which, reason);
-      return context.json({ redelivered: instanceIds.length, more }, 202, replayedHeader({ replayed }));
+      return context.json({ redelivered: instanceIds.length, more }, 202, idempotency.replayed({ replayed }));
     });
 }
 

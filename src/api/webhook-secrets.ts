@@ -1,16 +1,4 @@
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  iso,
-  isoOrNull,
-  jsonBody,
-  needs,
-  Routes,
-  readBody,
-  timestamp,
-  wholeNumber,
-} from "millrace/http";
+import { answers, bodies, createRoute, needs, pages, Routes, times } from "millrace/http";
 import * as z from "zod";
 import { endSecret, rotateSecret } from "../systems/webhooks/registry.ts";
 import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../systems/webhooks/rotation.ts";
@@ -40,15 +28,15 @@ const rotate = createRoute({
   description:
     "During the overlap each request carries a signature of each secret. If the response with the new secret is lost, rotate the secret again.",
   ...needs("operate"),
-  request: { params, body: jsonBody(rotateSchema) },
+  request: { params, body: bodies.json(rotateSchema) },
   responses: {
     200: answers("The new secret", z.object({ secret, generation: z.int() })),
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
   },
 });
 
 const SigningSchema = z.object({
-  items: z.array(z.object({ generation: z.int(), created_at: timestamp, valid_until: timestamp.nullable() })),
+  items: z.array(z.object({ generation: z.int(), created_at: times.timestamp, valid_until: times.timestamp.nullable() })),
 });
 
 const end = createRoute({
@@ -60,12 +48,12 @@ const end = createRoute({
   description: "Use this request for a leaked secret during its overlap. A repeated request has no effect.",
   ...needs("operate"),
   request: {
-    params: z.object({ id: z.string(), generation: wholeNumber(1).meta({ type: "integer", minimum: 1 }) }),
-    body: jsonBody(endSchema),
+    params: z.object({ id: z.string(), generation: pages.wholeNumber(1).meta({ type: "integer", minimum: 1 }) }),
+    body: bodies.json(endSchema),
   },
   responses: {
     200: answers("The signing generations, newest first", SigningSchema),
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -88,14 +76,14 @@ export function webhookSecrets() {
   return new Routes<ApiEnv>()
     .openapi(rotate, async (context) => {
       const { id } = context.req.valid("param");
-      const { overlap_seconds } = await readBody(context.req, rotateSchema);
+      const { overlap_seconds } = await bodies.read(context.req, rotateSchema);
       const rotated = await rotateSecret(context.env, by(context), id, overlap_seconds);
       if (!rotated) throw noWebhook(id);
       return context.json(rotated, 200);
     })
     .openapi(end, async (context) => {
       const { id, generation } = context.req.valid("param");
-      await readBody(context.req, endSchema);
+      await bodies.read(context.req, endSchema);
       const signing = await endSecret(context.env, by(context), id, generation);
       if (!signing) throw noWebhook(id);
       return context.json({ items: signing.map(secretView) }, 200);
@@ -108,5 +96,5 @@ export function webhookSecrets() {
 }
 
 function secretView({ generation, created_at, valid_until }: SecretGeneration) {
-  return { generation, created_at: iso(created_at), valid_until: isoOrNull(valid_until) };
+  return { generation, created_at: times.iso(created_at), valid_until: times.isoOrNull(valid_until) };
 }

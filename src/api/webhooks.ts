@@ -1,24 +1,6 @@
 import type { Context } from "hono";
-import { beginning, codeOf, MillraceError, messageOf } from "millrace";
-import {
-  answers,
-  BODY_REFUSALS,
-  createRoute,
-  HttpRefusal,
-  idempotencyKey,
-  iso,
-  jsonBody,
-  keyHeader,
-  needs,
-  page,
-  pageOf,
-  pageQuery,
-  Routes,
-  readBody,
-  replayedHeader,
-  replayedHeaderSchema,
-  timestamp,
-} from "millrace/http";
+import { errors, MillraceError, texts } from "millrace";
+import { answers, bodies, createRoute, HttpRefusal, idempotency, needs, pages, Routes, times } from "millrace/http";
 import { bulkActions, keysetPage, operatorOf } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
@@ -68,8 +50,8 @@ export const WebhookSchema = z
     enabled: z.boolean(),
     state: z.enum(["enabled", "disabled", "deleted"]),
     reason: z.string().nullable().meta({ description: "The reason why the endpoint was disabled automatically." }),
-    created_at: timestamp,
-    changed_at: timestamp,
+    created_at: times.timestamp,
+    changed_at: times.timestamp,
     changed_by: z.string(),
   })
   .meta({ id: "Webhook" });
@@ -100,15 +82,17 @@ const create = createRoute({
     "Delivers the facts that ledgers accept from now on, and on request those of the last days. A host name without a DNS answer is accepted; it is resolved again before each request.",
   ...needs("operate"),
   request: {
-    headers: z.object(keyHeader("A repeated request with the same key returns the same endpoint; for one day it gets the first response.")),
-    body: jsonBody(createSchema),
+    headers: z.object(
+      idempotency.keyHeader("A repeated request with the same key returns the same endpoint; for one day it gets the first response."),
+    ),
+    body: bodies.json(createSchema),
   },
   responses: {
     201: {
       ...answers("Registered, with its secret", WebhookSchema.extend({ secret, backfill }).meta({ id: "WebhookWithSecret" })),
-      headers: replayedHeaderSchema,
+      headers: idempotency.replayedSchema,
     },
-    ...problems(...BODY_REFUSALS, "invalid_transition", "idempotency_key_reused"),
+    ...problems(...bodies.refusals, "invalid_transition", "idempotency_key_reused"),
   },
 });
 
@@ -123,10 +107,13 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       deleted: z.enum(["true", "false"]).default("false").meta({ description: "True lists deleted endpoints too." }),
-      ...pageQuery,
+      ...pages.query,
     }),
   },
-  responses: { 200: answers("A page of endpoints", pageOf(WebhookSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+  responses: {
+    200: answers("A page of endpoints", pages.schema(WebhookSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
 });
 
 const show = createRoute({
@@ -150,10 +137,10 @@ const replace = createRoute({
   description:
     "The change creates a new version of the endpoint. Running deliveries go to the new URL. Deliveries deferred while the endpoint was disabled are sent when it is enabled.",
   ...needs("operate"),
-  request: { params, body: jsonBody(changeSchema) },
+  request: { params, body: bodies.json(changeSchema) },
   responses: {
     200: answers("The new version", WebhookSchema),
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -165,10 +152,10 @@ const enable = createRoute({
   summary: "Enable an endpoint",
   description: "Enables a disabled endpoint with its last configuration.",
   ...needs("operate"),
-  request: { params, body: jsonBody(enableSchema) },
+  request: { params, body: bodies.json(enableSchema) },
   responses: {
     200: answers("The new version", WebhookSchema),
-    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...bodies.refusals, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -195,11 +182,11 @@ export function webhooks(catalog: Catalog) {
   };
   return new Routes<ApiEnv>()
     .openapi(create, async (context) => {
-      const { backfill_days: days, ...config } = await readBody(context.req, createSchema);
+      const { backfill_days: days, ...config } = await bodies.read(context.req, createSchema);
       if (days !== undefined && !config.enabled) throw disabledBackfill();
-      const key = idempotencyKey(context.req.header("idempotency-key"));
+      const key = idempotency.key(context.req.header("idempotency-key"));
       const { id, secret, replayed } = await register(context.env, by(context), config, key);
-      const headers = { location: `/v1/webhooks/${id}`, ...replayedHeader({ replayed }) };
+      const headers = { location: `/v1/webhooks/${id}`, ...idempotency.replayed({ replayed }) };
       const endpoint = await endpointOf(context, id);
       const backfill = days === undefined ? null : await backfilled(context, catalog, endpoint, days);
       return context.json({ ...endpoint, secret, backfill }, 201, headers);
@@ -211,17 +198,17 @@ export function webhooks(catalog: Catalog) {
         ({ created_at, id }: Endpoint) => ({ at: created_at, id }),
         (before, limit) => listEndpoints(context.env.DB, context.var.caller.tenantId, { deleted: deleted === "true", before, limit }),
       );
-      return context.json(page(found, webhookView), 200);
+      return context.json(pages.of(found, webhookView), 200);
     })
     .openapi(show, async (context) => context.json(await endpointOf(context, context.req.valid("param").id), 200))
     .openapi(replace, async (context) => {
       const { id } = context.req.valid("param");
-      const { version, ...config } = await readBody(context.req, changeSchema);
+      const { version, ...config } = await bodies.read(context.req, changeSchema);
       return context.json(await changing(context, id, { version, config }), 200);
     })
     .openapi(enable, async (context) => {
       const { id } = context.req.valid("param");
-      const { version } = await readBody(context.req, enableSchema);
+      const { version } = await bodies.read(context.req, enableSchema);
       return context.json(await changing(context, id, { version, state: "enabled" }), 200);
     })
     .openapi(remove, async (context) => {
@@ -248,8 +235,8 @@ async function backfilled(
     const { bulk } = await bulkActions.start(context.env, catalog, context.var.caller, request, `backfill/${id}`);
     return { bulk_action: bulk.id, matched: bulk.matched, refused: null };
   } catch (error) {
-    if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
-    return { bulk_action: null, matched: 0, refused: messageOf(error) };
+    if (!(error instanceof MillraceError) || errors.codeOf(error) === "unavailable") throw error;
+    return { bulk_action: null, matched: 0, refused: errors.messageOf(error) };
   }
 }
 
@@ -271,7 +258,7 @@ export async function endpointOf(context: Context<ApiEnv>, id: string): Promise<
 }
 
 export function noWebhook(id: string): HttpRefusal {
-  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${beginning(id, 64)}. List them with GET /v1/webhooks.`);
+  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${texts.beginning(id, 64)}. List them with GET /v1/webhooks.`);
 }
 
 function changed(id: string, endpoint: Endpoint | undefined): z.infer<typeof WebhookSchema> {
@@ -280,5 +267,5 @@ function changed(id: string, endpoint: Endpoint | undefined): z.infer<typeof Web
 }
 
 function webhookView({ created_at, changed_at, ...endpoint }: Endpoint): z.infer<typeof WebhookSchema> {
-  return { ...endpoint, enabled: endpoint.state === "enabled", created_at: iso(created_at), changed_at: iso(changed_at) };
+  return { ...endpoint, enabled: endpoint.state === "enabled", created_at: times.iso(created_at), changed_at: times.iso(changed_at) };
 }

@@ -1,4 +1,5 @@
-import { AlertChanged, defineConsumer, on, start } from "millrace";
+import { defineConsumer, on, start } from "millrace";
+import { AlertChanged } from "millrace/worker";
 import { alerts } from "../messages/queues.ts";
 import { sendAlert } from "../workflows/send-alert.ts";
 

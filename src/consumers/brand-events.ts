@@ -1,4 +1,4 @@
-import { defineConsumer, digest, on, send, sendEach, signal, start, type Target, tell } from "millrace";
+import { defineConsumer, ids, on, send, sendEach, signal, start, tell } from "millrace";
 import { BrandAudited, BrandCycle, BrandCycleEnded, KeywordTrending } from "../messages/brand.ts";
 import { BudgetSet } from "../messages/budgets.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
@@ -47,10 +47,10 @@ export const reacting = defineConsumer({
  * starts no second cycle.
  */
 function trend(keyword: string, seenOn: string): string {
-  return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
+  return `trend ${seenOn} ${ids.digest(keyword).slice(0, 12)}`;
 }
 
 /** Notifies the agent of the event's brand. */
-function agent<Event extends { brand: string }>(): Target<Event> {
-  return tell("brand-agent", ({ brand }, { tenant_id }) => `${tenant_id}/${brand}`);
+function agent<Event extends { brand: string }>() {
+  return tell<Event>("brand-agent", ({ brand }, { tenant_id }) => `${tenant_id}/${brand}`);
 }

@@ -1,4 +1,5 @@
-import { bulkAction, defineConsumer } from "millrace";
+import { defineConsumer } from "millrace";
+import { bulkAction } from "millrace/worker";
 import { bulkActions } from "../messages/queues.ts";
 
 /** The consumer of operators' bulk actions. Each bulk action runs for minutes or hours. */

@@ -1,6 +1,5 @@
-import { call, defineConsumer, on, sendEach, type Target } from "millrace";
+import { call, defineConsumer, on, sendEach } from "millrace";
 import { ContactSync } from "../messages/crm.ts";
-import type { RecordedFact } from "../messages/fact.ts";
 import { FactObserved, PROCESSED_EVENTS } from "../messages/facts.ts";
 import { factProcessing } from "../messages/queues.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
@@ -39,6 +38,6 @@ export const deriving = defineConsumer({
 });
 
 /** Sends a fact to subscribed webhooks. After a delivery is stored, the match of the fact and the webhook is recorded. */
-function webhooks<Fact extends RecordedFact>(): Target<Fact>[] {
+function webhooks() {
   return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name), LATE)];
 }

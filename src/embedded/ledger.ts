@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { beginning } from "millrace";
+import { texts } from "millrace";
 import { type BAD_ANSWERS, OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 
 export type UpstreamName = (typeof UPSTREAMS)[number];
@@ -107,17 +107,19 @@ export class EmbeddedLedger extends DurableObject {
   }
 
   record(call: Call, outcome: Outcome): void {
-    this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
+    this.#sql.exec(RECORD_CALL, call.upstream, call.key, texts.beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
   }
 
   /** True if the ledger contains an earlier call of the embedded program with this subject. */
   isKnown({ upstream, subject }: Pick<Call, "upstream" | "subject">): boolean {
-    return this.report({ upstream, match: subject }).calls.some((call) => call.subject === beginning(subject, MAX_SUBJECT_LENGTH));
+    return this.report({ upstream, match: subject }).calls.some((call) => call.subject === texts.beginning(subject, MAX_SUBJECT_LENGTH));
   }
 
   /** Records a change of a page, and returns the outcome of the change. The outcome depends on the page's previous change in the ledger. */
   recordPage(call: Call, did: "put" | "removed"): Outcome {
-    const [last] = this.#sql.exec<{ outcome: Outcome }>(LAST_CHANGE, call.upstream, beginning(call.subject, MAX_SUBJECT_LENGTH)).toArray();
+    const [last] = this.#sql
+      .exec<{ outcome: Outcome }>(LAST_CHANGE, call.upstream, texts.beginning(call.subject, MAX_SUBJECT_LENGTH))
+      .toArray();
     const stands = last?.outcome === "created" || last?.outcome === "replaced";
     const outcome = did === "put" ? (stands ? "replaced" : "created") : stands ? "removed" : "unchanged";
     this.record(call, outcome);

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { beginning } from "millrace";
+import { texts } from "millrace";
 import * as z from "zod";
 import { composeArticle, composeSynthesis } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
@@ -92,10 +92,10 @@ function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) 
       ? JSON.stringify(article)
       : `# ${article.title}\n\n${article.body_markdown}`;
   const allowed = (request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY) * CHARACTERS_PER_TOKEN;
-  const content = beginning(whole, allowed);
+  const content = texts.beginning(whole, allowed);
   switch (fault) {
     case "truncated":
-      return { content: beginning(content, content.length / 2), refusal: null, finish_reason: "length" };
+      return { content: texts.beginning(content, content.length / 2), refusal: null, finish_reason: "length" };
     case "refused":
       return { content: null, refusal: "I'm sorry, but I can't help with that.", finish_reason: "stop" };
     case "empty":

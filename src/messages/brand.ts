@@ -1,4 +1,4 @@
-import { defineCommand, defineEvent, digest } from "millrace";
+import { defineCommand, defineEvent, ids } from "millrace";
 import * as z from "zod";
 import { brandEvents, smCommands } from "./queues.ts";
 
@@ -38,7 +38,7 @@ export const BrandCycle = defineCommand({
   key: ({ brand, cycle }) => `${brand}/${cycle}`,
   // The name of a cycle may be any text, and the text may mention a person. The correlation id outlives the cycle, so the id contains a
   // hash of such a name.
-  correlation: ({ brand, cycle }) => `brand-cycle-${brand}-${/^[\w.-]+$/.test(cycle) ? cycle : digest(cycle).slice(0, 12)}`,
+  correlation: ({ brand, cycle }) => `brand-cycle-${brand}-${/^[\w.-]+$/.test(cycle) ? cycle : ids.digest(cycle).slice(0, 12)}`,
   subject: ({ brand }) => brand,
   queue: smCommands,
 });

@@ -1,4 +1,4 @@
-import { defineCommand, defineEvent, digest } from "millrace";
+import { defineCommand, defineEvent, ids } from "millrace";
 import * as z from "zod";
 import { keyPart } from "./key-part.ts";
 import { brandEvents, crmCommands } from "./queues.ts";
@@ -13,7 +13,7 @@ const crmId = z.string().min(1).max(64);
 export const ContactSync = defineCommand({
   type: "contact.sync",
   payload: z.object({ contact_id: contactId, occasion: z.string().min(1).max(250) }),
-  key: ({ contact_id, occasion }) => `${digest(contact_id)}/${occasion}`,
+  key: ({ contact_id, occasion }) => `${ids.digest(contact_id)}/${occasion}`,
   subject: ({ contact_id }) => contact_id,
   queue: crmCommands,
 });

@@ -1,25 +1,13 @@
-import {
-  assertBounded,
-  characterCount,
-  chosenName,
-  digest,
-  firstOf,
-  type Issue,
-  issuesIn,
-  MillraceError,
-  nearest,
-  type TraceContext,
-  traceIdOf,
-} from "millrace";
+import { errors, type Issue, ids, MillraceError, type TraceContext, texts, traces } from "millrace";
 import * as z from "zod";
 
 /** The schema of the names that a sender gives to accounts, partners, contacts and entities. */
-const name = chosenName(200);
+const name = texts.chosenName(200);
 /**
  * The schema of the names of accounts and partners. The maximum length leaves room for the prefix in the names of ledgers, `account/…` and
  * `partner/…`.
  */
-const party = chosenName(190);
+const party = texts.chosenName(190);
 const cents = z.int().min(0).max(1_000_000_000_000);
 const ruleRef = z.strictObject({ version: z.int().min(1), rule: z.string() });
 const webhook = z.strictObject({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
@@ -33,7 +21,7 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
   z
     .looseObject(shape)
     .refine(
-      (payload) => characterCount(JSON.stringify(payload)) <= MAX_OPEN_CHARACTERS,
+      (payload) => texts.characterCount(JSON.stringify(payload)) <= MAX_OPEN_CHARACTERS,
       `must not exceed ${MAX_OPEN_CHARACTERS} characters as JSON: store the rest and send its location`,
     );
 
@@ -116,7 +104,7 @@ export interface Provenance {
 
 /** Returns the trace fields of a fact. */
 export function traceFields(trace: TraceContext): Pick<Provenance, "trace_id" | "traceparent" | "tracestate"> {
-  return { trace_id: traceIdOf(trace.traceparent), ...trace };
+  return { trace_id: traces.idOf(trace.traceparent), ...trace };
 }
 
 /** A fact in the form in which a ledger has recorded the fact. */
@@ -135,7 +123,7 @@ export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
 
 /** Returns the names of the facts that are derived from an outcome. The same outcome always gives the same names. */
 export function derivedNames({ entity, fact_id }: Pick<StatedFact, "entity" | "fact_id">): { charge: string; payout: string } {
-  const named = (type: "charge" | "payout") => `${type}-${digest(type, entity, fact_id)}`;
+  const named = (type: "charge" | "payout") => `${type}-${ids.digest(type, entity, fact_id)}`;
   return { charge: named("charge"), payout: named("payout") };
 }
 
@@ -179,21 +167,21 @@ export function readFact(value: unknown, path = "fact", { nul = true } = {}): St
   // If the value was invalid JSON, the caller has already replaced the value by an error.
   if (value instanceof MillraceError) throw value;
   // The fact must fit into a message, because messages contain the fact as their payload.
-  assertBounded(value, { within: 1, at: path, nul });
+  texts.assertBounded(value, { within: 1, at: path, nul });
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
   if (typeof type === "string" && !FACT_TYPES.includes(type as FactType)) throw unknownType(type, path);
-  throw invalidFact(issuesIn(statedFactSchema, value, parsed.error, [path]));
+  throw invalidFact(errors.issuesIn(statedFactSchema, value, parsed.error, [path]));
 }
 
 function unknownType(type: string, path: string): MillraceError {
-  return invalidFact([{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }], nearest(type, FACT_TYPES));
+  return invalidFact([{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }], texts.nearest(type, FACT_TYPES));
 }
 
 function invalidFact(issues: Issue[], didYouMean?: string): MillraceError {
   const guess = didYouMean ? ` Did you mean "${didYouMean}"?` : "";
-  return new MillraceError("invalid_payload", `The fact is not valid: ${firstOf(issues)}.${guess}`, {
+  return new MillraceError("invalid_payload", `The fact is not valid: ${errors.firstIssue(issues)}.${guess}`, {
     issues,
     ...(didYouMean && { didYouMean }),
   });

@@ -1,4 +1,4 @@
-import { defineEvent, type EventDefinition } from "millrace";
+import { defineEvent } from "millrace";
 import { type FactType, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "./fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 
@@ -35,7 +35,7 @@ export const PROCESSED_EVENTS = {
   payout: factOf("payout"),
   contact_merged: factOf("contact_merged"),
   reconciliation: factOf("reconciliation"),
-} satisfies { [Type in FactType]?: EventDefinition<RecordedFact<Type>, `fact.${Type}`> };
+} satisfies { [Type in FactType]?: ReturnType<typeof factOf<Type>> };
 
 type ProcessedType = keyof typeof PROCESSED_EVENTS;
 export const PROCESSED = Object.keys(PROCESSED_EVENTS) as [ProcessedType, ...ProcessedType[]];

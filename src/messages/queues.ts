@@ -1,4 +1,5 @@
-import { AlertChanged, BulkActionRun, defineQueue } from "millrace";
+import { defineQueue } from "millrace";
+import { AlertChanged, BulkActionRun } from "millrace/worker";
 
 // The queues of this deployment's messages. The consumer of each queue is in consumers/.
 

@@ -1,4 +1,4 @@
-import { defineCommand, defineEvent, digest } from "millrace";
+import { defineCommand, defineEvent, ids } from "millrace";
 import * as z from "zod";
 import { brandEvents, webhooks } from "./queues.ts";
 
@@ -21,7 +21,7 @@ export const WebhookDeliver = defineCommand({
     /** The id of the original delivery; absent if this delivery is not a redelivery. */
     delivery_id: z.string().length(32).optional(),
   }),
-  key: ({ endpoint_id, entity, fact_id }) => `${endpoint_id}/${digest(entity, fact_id)}`,
+  key: ({ endpoint_id, entity, fact_id }) => `${endpoint_id}/${ids.digest(entity, fact_id)}`,
   subject: ({ endpoint_id }) => endpoint_id,
   queue: webhooks,
   // Receivers trust the deployment's signature, so only the deployment's own code sends this command.

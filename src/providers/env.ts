@@ -1,4 +1,4 @@
-import type { LimitEnv } from "millrace";
+import type { RateLimit } from "millrace/limits";
 import type { CrmAccountVars } from "./crm-account.ts";
 import type { WorkersAi } from "./workers-ai.ts";
 
@@ -61,7 +61,7 @@ export interface ProvidersEnv extends CrmAccountVars {
   /** The binding of the embedded CRM, which is used if CRM_URL is not set. */
   EMBEDDED_CRM?: Pick<Fetcher, "fetch">;
   /** The rate limit that all callers of the CRM share. */
-  RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
+  RATE_LIMIT?: DurableObjectNamespace<RateLimit>;
   CRM_TOKEN?: string;
   /** The property of contacts and companies that contains the app's key for a record. Default `millrace_id`. */
   CRM_ID_PROPERTY?: string;

@@ -1,4 +1,4 @@
-import { messageOf } from "millrace";
+import { errors } from "millrace";
 import type * as z from "zod";
 import { CRM_FRESH_MS, type CrmAsRead, type CrmOutcome, type CrmRecord, type CrmRefusal } from "./crm.ts";
 import { asRefusal, batchFault } from "./hubspot-refusal.ts";
@@ -68,7 +68,7 @@ export async function upsertBatch(
         // Earlier results of the batch remain, and the remaining records get the call's error. If the first call fails, its error is
         // thrown.
         if (calls === 0) throw error;
-        reason = messageOf(error);
+        reason = errors.messageOf(error);
         break;
       }
       parts.unshift(...cut(part, fault, counterpart, outcomes));

@@ -1,4 +1,4 @@
-import { messageOf } from "millrace";
+import { errors } from "millrace";
 import type { CrmRefusal, CrmRefusals } from "./crm.ts";
 import { MAX_CALLS, noAnswer, SILENT } from "./hubspot-batch.ts";
 import { asRefusal, batchFault } from "./hubspot-refusal.ts";
@@ -41,7 +41,7 @@ export async function inHalves<Item extends OfContact>(
       const fault = batchFault(error);
       if (!fault && calls === 0) throw error;
       if (!fault) {
-        reason = messageOf(error);
+        reason = errors.messageOf(error);
         break;
       }
       parts.splice(0, 1, ...halves(counterpart, part, fault, refused));

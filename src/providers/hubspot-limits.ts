@@ -1,4 +1,4 @@
-import type { Window } from "millrace";
+import type { Window } from "millrace/limits";
 
 /**
  * HubSpot's rate limits for a free or starter account, from HubSpot's page "API usage guidelines". The limits are the maximum number of

@@ -1,4 +1,4 @@
-import { beginning, MillraceError, notRetryable, retryAfterMs, upstreamRefused } from "millrace";
+import { errors, MillraceError, notRetryable, texts, upstreamRefused } from "millrace";
 import type { CrmRefusal } from "./crm.ts";
 import { HubspotError } from "./hubspot-wire.ts";
 import { jsonOf } from "./json.ts";
@@ -68,7 +68,7 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   if (!fault) return undefined;
   const { status } = answer;
   const said = `${upstream.name} answered ${status} ${inWords(upstream, fault)}`;
-  const asked = retryAfterMs(answer.headers.get("retry-after"));
+  const asked = errors.retryAfterMs(answer.headers.get("retry-after"));
 
   if (status === 429) return comeBack(asked, said, status, POLICY_DELAYS_MS[fault.policyName ?? ""]);
   if (status === 423) return comeBack(asked, said, status, LOCKED_DELAY_MS);
@@ -91,7 +91,7 @@ function inWords(upstream: Counterpart, fault: HubspotError): string {
 /** Returns HubSpot's message, shortened and without the app's token. */
 function wordsOf(upstream: Counterpart, fault: HubspotError): string {
   const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
-  return beginning(words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim(), MAX_QUOTE_LENGTH);
+  return texts.beginning(words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim(), MAX_QUOTE_LENGTH);
 }
 
 function withId({ correlationId, id }: HubspotError, said: string): string {

@@ -1,4 +1,5 @@
-import { type ErrorDetail, type Limit, MillraceError, messageOf, notRetryable } from "millrace";
+import { errors, MillraceError, notRetryable } from "millrace";
+import type { Limit } from "millrace/limits";
 import type * as z from "zod";
 import { CRM_BATCH, type Crm, type CrmFound, type CrmReadBy, type CrmReading } from "./crm.ts";
 import { missingProperties, type Sent, traceOf, upsertBatch } from "./hubspot-batch.ts";
@@ -70,7 +71,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
   function withoutIdProperty(error: unknown): never {
     const fault = batchFault(error);
     if (fault && (/non-unique/.test(fault.message) || missingProperties(fault).includes(idProperty))) {
-      throw notRetryable(`${messageOf(error)} Create the property ${idProperty} with unique values, as docs/crm.md says.`, 400);
+      throw notRetryable(`${errors.messageOf(error)} Create the property ${idProperty} with unique values, as docs/crm.md says.`, 400);
     }
     throw error;
   }
@@ -150,7 +151,7 @@ function isLimit(error: unknown): error is MillraceError {
  * Converts HubSpot's delay for a reached limit to the header `Retry-After`, which other upstreams send. The delay depends on HubSpot's
  * policy.
  */
-function heardIn({ upstreamStatus = 0, delayMs = 0 }: ErrorDetail): Parameters<Limit["heed"]>[0] {
+function heardIn({ upstreamStatus = 0, delayMs = 0 }: MillraceError["detail"]): Parameters<Limit["heed"]>[0] {
   return { status: upstreamStatus, headers: { "retry-after": String(Math.ceil(delayMs / 1000)) } };
 }
 

@@ -1,4 +1,4 @@
-import { limitOf } from "millrace";
+import { limitOf } from "millrace/limits";
 import { connect, misconfigured, oneOf, realUrl, required } from "./config.ts";
 import { ID_PROPERTY } from "./credentials.ts";
 import type { Crm } from "./crm.ts";

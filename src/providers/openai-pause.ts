@@ -1,4 +1,4 @@
-import { retryAfterMs } from "millrace";
+import { errors } from "millrace";
 import { resetMs } from "./refusal.ts";
 
 /**
@@ -13,7 +13,7 @@ export function askedPauseMs(headers: Headers): number | undefined {
     .flatMap((limit) => goDurationMs(headers.get(`x-ratelimit-reset-${limit}`)) ?? []);
   const asked = [
     /^\d+(\.\d+)?$/.test(exact) ? Math.ceil(Number(exact)) : undefined,
-    retryAfterMs(headers.get("retry-after")),
+    errors.retryAfterMs(headers.get("retry-after")),
     resetMs(headers),
     resets.length > 0 ? Math.max(...resets) : undefined,
   ].filter((ms) => ms !== undefined);

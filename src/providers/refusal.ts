@@ -1,4 +1,4 @@
-import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, retryAfter, retryAfterMs, upstreamRefused } from "millrace";
+import { errors, MillraceError, notRetryable, retryAfter, texts, upstreamRefused } from "millrace";
 import * as z from "zod";
 import { jsonOf } from "./json.ts";
 
@@ -24,7 +24,7 @@ const RATE_LIMITED_DELAY_MS = 30_000;
 /** The delay while the upstream still processes a request with this key. The upstream usually finishes that request within seconds. */
 const IN_PROGRESS_DELAY_MS = 2_000;
 /** Maximum delay that an upstream can request. A queue cannot delay a message longer than this. */
-const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
+const MAX_RETRY_AFTER_MS = 12 * 3600 * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
 /** The status 529 is not registered. Several model vendors use 529 with the meaning of 503. */
@@ -40,11 +40,11 @@ const MAX_QUOTE_LENGTH = 200;
 export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
   const { status } = answer;
   const said = `${upstream.name} answered ${status}${quoted(upstream, answer.text)}.`;
-  const askedMs = retryAfterMs(answer.headers.get("retry-after")) ?? resetMs(answer.headers);
+  const askedMs = errors.retryAfterMs(answer.headers.get("retry-after")) ?? resetMs(answer.headers);
 
   if (status === 429) return comeBack(askedMs, said, status);
   if ((status === 503 || status === OVERLOADED) && askedMs !== undefined) return comeBack(askedMs, said, status);
-  if (IN_PROGRESS.has(status)) return inProgress(withinBounds(askedMs, IN_PROGRESS_DELAY_MS), said, status);
+  if (IN_PROGRESS.has(status)) return errors.inProgress(withinBounds(askedMs, IN_PROGRESS_DELAY_MS), said, status);
   if (FORBIDDING.has(status)) return notRetryable(`${said} Check ${upstream.credential.variable}.`, status);
   if (FINAL.has(status)) return notRetryable(said, status);
   if (status < 400) return notRetryable(`${said} Redirects are not followed: set its URL to the final address.`, status);
@@ -95,7 +95,7 @@ export function refusalIn(
     return meaning?.(answer) ?? refusal(upstream, answer);
   }
   const said = `${upstream.name} answered ${status}, and its body is an error${quoted(upstream, text)}.`;
-  const askedMs = retryAfterMs(headers.get("retry-after"));
+  const askedMs = errors.retryAfterMs(headers.get("retry-after"));
   if (askedMs !== undefined) return comeBack(askedMs, said, status);
   return new MillraceError("unavailable", `${said} The outcome is unknown.`, { upstreamStatus: status });
 }
@@ -131,7 +131,7 @@ function statusOf({ status, code, type }: Record<string, unknown>): number | und
  */
 function quoted(upstream: Counterpart, text: string): string {
   const words = wordsOf(text).replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
-  return words === "" ? "" : ` (${beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
+  return words === "" ? "" : ` (${texts.beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { beginning } from "millrace";
+import { texts } from "millrace";
 import * as z from "zod";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
@@ -26,7 +26,7 @@ const MOST = { title: 300, url: 2000, description: 3000 };
 const upTo = (most: number) =>
   z
     .string()
-    .transform((text) => beginning(text, most))
+    .transform((text) => texts.beginning(text, most))
     .catch("");
 
 // The search is paid for, so an invalid field never fails the search. A missing or invalid field is left empty, and a result without a
@@ -52,7 +52,7 @@ const WebSearch = z
   .transform(({ web }) => {
     const listed = web?.results ?? [];
     const usable = listed.flatMap((one) => Result.safeParse(one).data ?? []).slice(0, RESULT_COUNT);
-    return { listed: listed.length, results: usable.map((one) => ({ ...one, title: one.title || beginning(one.url, MOST.title) })) };
+    return { listed: listed.length, results: usable.map((one) => ({ ...one, title: one.title || texts.beginning(one.url, MOST.title) })) };
   })
   .refine(({ listed, results }) => listed === 0 || results.length > 0, "no result has a `url` to link");
 

@@ -1,4 +1,4 @@
-import { codeOf, MillraceError, notRetryable, retryAfterMs } from "millrace";
+import { errors, MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
 import { linkFacets } from "./link-facets.ts";
 import { type Answer, comeBack } from "./refusal.ts";
@@ -116,7 +116,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
       try {
         return await within(cached, staleSession);
       } catch (error) {
-        if (codeOf(error) !== "unauthorized") throw error;
+        if (errors.codeOf(error) !== "unauthorized") throw error;
         sessions.delete(account);
       }
     }
@@ -171,7 +171,7 @@ function staleSession({ status, text }: Answer): MillraceError | undefined {
  */
 function tooMany({ status, headers }: Answer): MillraceError | undefined {
   const resetAt = headers.get("ratelimit-reset") ?? "";
-  if (status !== 429 || retryAfterMs(headers.get("retry-after")) || !/^\d+$/.test(resetAt)) return undefined;
+  if (status !== 429 || errors.retryAfterMs(headers.get("retry-after")) || !/^\d+$/.test(resetAt)) return undefined;
   const untilResetMs = Math.max(Number(resetAt) * 1000 - Date.now(), 0);
   return comeBack(untilResetMs, "The social account has reached the limit of its server.", status);
 }

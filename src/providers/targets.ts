@@ -1,4 +1,4 @@
-import { MillraceError, messageOf } from "millrace";
+import { errors, MillraceError } from "millrace";
 import { connect, misconfigured, realUrl, required } from "./config.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./credentials.ts";
 import type { ProvidersEnv } from "./env.ts";
@@ -135,7 +135,7 @@ export function faultOf(env: ProvidersEnv, target: SiteTarget | SocialTarget): s
     else accountTarget(env, target);
     return undefined;
   } catch (error) {
-    if (error instanceof MillraceError && error.code === "config_invalid") return messageOf(error);
+    if (error instanceof MillraceError && error.code === "config_invalid") return errors.messageOf(error);
     throw error;
   }
 }

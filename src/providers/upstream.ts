@@ -1,4 +1,4 @@
-import { MillraceError, type TraceContext, tracedCall } from "millrace";
+import { MillraceError, type TraceContext, traces } from "millrace";
 import type * as z from "zod";
 import { jsonOf } from "./json.ts";
 import { type Answer, type Counterpart, refusal, refusalIn } from "./refusal.ts";
@@ -74,7 +74,7 @@ async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOpt
     signal: options.signal ?? AbortSignal.timeout(CALL_TIMEOUT_MS),
   });
   try {
-    const response = await tracedCall(request, options.trace, (own) => upstream.fetch(own));
+    const response = await traces.call(request, options.trace, (own) => upstream.fetch(own));
     return { status: response.status, headers: response.headers, text: await response.text() };
   } catch (cause) {
     throw new MillraceError("unavailable", `${upstream.name} did not respond. The outcome is unknown.`, { cause });

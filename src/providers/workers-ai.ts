@@ -1,4 +1,4 @@
-import { MillraceError, messageOf, notRetryable } from "millrace";
+import { errors, MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { jsonOf } from "./json.ts";
@@ -41,7 +41,7 @@ export function workersAiText(ai: WorkersAi, model: string, gateway: string): Te
       const answer = await ai.run(model, input, { ...cache, ...(signal && { signal }) }).catch((error: unknown) => {
         // The binding throws this error for a model that did not follow the schema. The answer of the model was paid for, and the error's
         // message replaces the answer's text.
-        if (messageOf(error).includes("JSON Mode couldn't be met")) return { response: messageOf(error), usage: null };
+        if (errors.messageOf(error).includes("JSON Mode couldn't be met")) return { response: errors.messageOf(error), usage: null };
         throw failure(error);
       });
       return readAnswer(model, jsonOf(JSON.stringify(answer) ?? ""), request.maxTokens);
@@ -68,7 +68,7 @@ function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnsw
 }
 
 function failure(error: unknown): MillraceError {
-  const code = /\b(\d{4}):/.exec(messageOf(error))?.[1] ?? "";
+  const code = /\b(\d{4}):/.exec(errors.messageOf(error))?.[1] ?? "";
   if (OUT_OF_CAPACITY.has(code)) return comeBack(undefined, `Workers AI is out of capacity (${code}).`);
   if (FINAL.has(code)) return notRetryable(`Workers AI refused the request (${code}). Check TEXT_MODEL and the prompt.`);
   return new MillraceError("unavailable", "Workers AI did not respond. It may have been paid for.", { cause: error });

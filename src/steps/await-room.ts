@@ -1,4 +1,4 @@
-import { codeOf, type Steps } from "millrace";
+import { errors, type Steps } from "millrace";
 import { BudgetSet } from "../messages/budgets.ts";
 import type { Refused, Spender } from "./ceiling.ts";
 
@@ -26,7 +26,7 @@ export async function onceAffordable<Paid extends object>(
     try {
       await step.waitFor("wait for room", BudgetSet, { subject: done.account, timeout: "1 day", key });
     } catch (error) {
-      if (codeOf(error) !== "wait_timeout") throw error;
+      if (errors.codeOf(error) !== "wait_timeout") throw error;
       days++;
     }
   }

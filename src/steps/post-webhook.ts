@@ -2,12 +2,11 @@ import {
   atomically,
   defineStep,
   type EffectCall,
+  errors,
   logLine,
   MillraceError,
-  messageOf,
   notRetryable,
   retryAfter,
-  retryAfterMs,
   upstreamRefused,
 } from "millrace";
 import { instances } from "millrace/operate";
@@ -68,10 +67,10 @@ export const postWebhook = defineStep({
       await post({ env, key, fetch, signal }, delivery, { ...target, ...ready }, line);
       return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
     } catch (error) {
-      const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
+      const failed = { ...line, error: errors.messageOf(error), ms: Date.now() - began };
       // If the write of the log fails, the step still throws the delivery's own error.
       await atomically(env.DB, [logAttempt(delivery.tenant_id, delivery.id, failed)]).catch((unlogged) =>
-        logLine("error", { log: "webhook_attempt_not_logged", delivery_id: delivery.id, error: messageOf(unlogged) }),
+        logLine("error", { log: "webhook_attempt_not_logged", delivery_id: delivery.id, error: errors.messageOf(unlogged) }),
       );
       throw error;
     }
@@ -142,7 +141,7 @@ async function post(
   if (response.status >= 300 && response.status < 400) {
     throw upstreamRefused(`${said}: redirects are not followed. Register its target URL.`, response.status);
   }
-  const asked = retryAfterMs(response.headers.get("retry-after"));
+  const asked = errors.retryAfterMs(response.headers.get("retry-after"));
   const delayMs = asked && Math.min(asked, MAX_ASKED_MS);
   if (delayMs !== undefined) throw retryAfter(delayMs, `${said} and asked for ${Math.ceil(delayMs / 1000)} seconds.`, response.status);
   throw upstreamRefused(`${said}.`, response.status);

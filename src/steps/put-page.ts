@@ -1,4 +1,4 @@
-import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall, notRetryable } from "millrace";
+import { defineStep, type EffectCall, notRetryable } from "millrace";
 import { isRepeatable, type Pages, type SiteTarget } from "../providers/index.ts";
 import { type ArticlePage, pageAt } from "../systems/content/article-pages.ts";
 import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../systems/content/articles.ts";
@@ -14,7 +14,7 @@ export type SiteArticle = ArticleKey & { brand: string; site: Pick<SiteTarget, "
 
 const remove = defineStep({
   effect: "natural",
-  async run({ input: { input, output }, key, signal, trace, env }: EffectCall<Done<SiteArticle, PutPage>>): Promise<unknown> {
+  async run({ input: { input, output }, key, signal, trace, env }: EffectCall<{ input: SiteArticle; output: PutPage }>): Promise<unknown> {
     if ("why" in output) return undefined;
     const article = await loadArticleOf(env.DB, input);
     const page = await pageAt(env.DB, article, siteOf(output));
@@ -48,7 +48,7 @@ const put = defineStep({
 const putUnlessFound = defineStep({
   ...put,
   effect: "lookup",
-  retries: DEFAULT_RETRIES,
+  retries: { limit: 5, delay: "10 seconds", backoff: "exponential" },
   timeout: "1 minute",
   async lookup(call: EffectCall<SiteArticle>): Promise<PutPage | undefined> {
     const { key, signal, trace, env } = call;

@@ -1,4 +1,4 @@
-import { beginning, defineWorkflow } from "millrace";
+import { defineWorkflow, texts } from "millrace";
 import { BrandAudit, BrandAudited } from "../messages/brand.ts";
 import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
@@ -16,7 +16,9 @@ export const auditBrand = defineWorkflow({
     const told = { tenant_id, brand, instance_id: instanceId, truth };
     return step.effect("tell the agent", tellAgent, told, {
       record: ({ counts: { drafts, live }, findings }) => ({
-        emit: [BrandAudited.from({ brand, drafts, live, findings: findings.slice(0, MAX_FINDINGS).map((one) => beginning(one, 500)) })],
+        emit: [
+          BrandAudited.from({ brand, drafts, live, findings: findings.slice(0, MAX_FINDINGS).map((one) => texts.beginning(one, 500)) }),
+        ],
       }),
     });
   },

@@ -1,4 +1,4 @@
-import { codeOf, defineWorkflow, messageOf, type Steps, type Writes } from "millrace";
+import { type Commit, defineWorkflow, errors, type Steps } from "millrace";
 import { WebhookDeliver, WebhookSwitched } from "../messages/webhooks.ts";
 import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../systems/webhooks/deliveries.ts";
@@ -33,7 +33,7 @@ export const deliverWebhook = defineWorkflow({
         if (!(await isSwitched(step, delivery, String(look)))) days++;
       }
     } catch (error) {
-      await step.commit("give up", () => wasGivenUp(delivery, statusIn(error), messageOf(error)));
+      await step.commit("give up", () => wasGivenUp(delivery, statusIn(error), errors.messageOf(error)));
       throw error;
     }
   },
@@ -45,12 +45,12 @@ async function isSwitched(step: Steps, { endpoint_id }: Delivery, key: string): 
     await step.waitFor("wait until it is on", WebhookSwitched, { subject: endpoint_id, timeout: "1 day", key });
     return true;
   } catch (error) {
-    if (codeOf(error) !== "wait_timeout") throw error;
+    if (errors.codeOf(error) !== "wait_timeout") throw error;
     return false;
   }
 }
 
-function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Writes {
+function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Commit<never> {
   switch (posted.state) {
     case "sent":
       return wasSent(delivery, posted.attempt);
@@ -65,6 +65,6 @@ function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Writes 
 
 /** Returns the response's status in an error's message. The platform stores an error's message but not the error's fields. */
 function statusIn(error: unknown): number | null {
-  const [, status] = /answered (\d{3})/.exec(messageOf(error)) ?? [];
+  const [, status] = /answered (\d{3})/.exec(errors.messageOf(error)) ?? [];
   return status === undefined ? null : Number(status);
 }

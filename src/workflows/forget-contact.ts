@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "millrace";
+import { type Duration, defineWorkflow, notRetryable } from "millrace";
 import { ContactForget } from "../messages/crm.ts";
 import { eraseRecords } from "../steps/erase-records.ts";
 import { finish, searchOn, takeOff } from "../systems/privacy/forget.ts";
@@ -17,7 +17,7 @@ const PAUSES: readonly Duration[] = [
 const MAX_STRETCHES = 5000;
 
 /** The step retries for three quarters of an hour, because several pushes may reserve the contact for 6 minutes each. */
-const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" };
+const PATIENCE = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" } as const;
 
 /**
  * Forgets a person: first in all tables that work with contacts, then in the CRM, then in all other places. The workflow repeats passes

@@ -1,4 +1,4 @@
-import { defineWorkflow, digest, notRetryable, type Steps } from "millrace";
+import { defineWorkflow, ids, notRetryable, type Steps } from "millrace";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import { type Asked, replayLedgers } from "../steps/replay-ledgers.ts";
 import { restoreLedgers, type Stretch } from "../steps/restore-rows.ts";
@@ -56,7 +56,7 @@ const MAX_SHOWN_CHARACTERS = 170;
 function keyOf(from: LedgerPlace | null): string {
   if (from === null) return "start";
   const { entity, sequence } = from;
-  const name = entity.length <= MAX_SHOWN_CHARACTERS ? entity : `#${digest(entity)}`;
+  const name = entity.length <= MAX_SHOWN_CHARACTERS ? entity : `#${ids.digest(entity)}`;
   return sequence === null ? `after ${name}` : `after ${sequence} of ${name}`;
 }
 

@@ -1,4 +1,4 @@
-import { alertSender } from "millrace";
+import { alertSender } from "millrace/worker";
 import { checkTarget } from "../systems/webhooks/guard.ts";
 
 /** Sends alerts to the configured channels. The address of a signed webhook must pass the same check as a tenant's endpoint. */

@@ -1,9 +1,9 @@
-import { defineWorkflow, notRetryable, type StepOptions } from "millrace";
+import { defineWorkflow, notRetryable } from "millrace";
 import { ContactSync } from "../messages/crm.ts";
 import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../systems/crm/one.ts";
 
 /** The step retries for three quarters of an hour, because several pushes may reserve the contact for 6 minutes each. */
-const PATIENCE: StepOptions = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
+const PATIENCE = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" } as const;
 
 /**
  * Maximum number of restarts of the sync. A restart is needed if another push has reserved the contact while a call waited for its retry.

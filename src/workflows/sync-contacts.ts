@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable, type Reporting, type StepOptions } from "millrace";
+import { type Duration, defineWorkflow, type EffectCall, notRetryable } from "millrace";
 import { ContactsSync } from "../messages/crm.ts";
 import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from "../systems/crm/chunk.ts";
 import { cutQuestion, NOT_AGREED } from "../systems/crm/cut-question.ts";
@@ -8,7 +8,7 @@ import { placeOf } from "../systems/crm/keys.ts";
 const PAUSES: readonly Duration[] = ["5 seconds", "30 seconds", "2 minutes", "10 minutes"];
 
 /** A deferred call is retried at the time that the CRM specifies. If the CRM specifies no time, the retries take about an hour in total. */
-const PATIENCE: StepOptions = { retries: { limit: 10, delay: "5 seconds", backoff: "exponential" }, timeout: "5 minutes" };
+const PATIENCE = { retries: { limit: 10, delay: "5 seconds", backoff: "exponential" }, timeout: "5 minutes" } as const;
 
 /** Maximum number of chunks in one sync. Each chunk is a step, and the platform's limit is 10,000 steps. */
 const MAX_CHUNKS = 9_000;
@@ -29,7 +29,7 @@ export const syncContacts = defineWorkflow({
     /** Returns a function that first reports the number of finished chunks and then processes a chunk. */
     const counted =
       <Made>(chunk: () => Made) =>
-      ({ progress }: Reporting): Made => {
+      ({ progress }: Pick<EffectCall<never>, "progress">): Made => {
         progress({ done: chunks - 1, text: "chunks of contacts" });
         return chunk();
       };

@@ -1,6 +1,6 @@
 import { exports } from "cloudflare:workers";
-import { parseBounded } from "millrace";
-import { readText } from "millrace/http";
+import { texts } from "millrace";
+import { bodies } from "millrace/http";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { callerWith, expectProblem, type Json, research, send } from "./client.ts";
 
@@ -195,7 +195,7 @@ describe("A hostile body", () => {
       },
     });
     const request = new Request("http://localhost/", { method: "POST", body });
-    await expect(readText(request, 1000)).rejects.toMatchObject({ code: "invalid_json" });
+    await expect(bodies.text(request, 1000)).rejects.toMatchObject({ code: "invalid_json" });
     expect(logged).not.toHaveBeenCalled();
   });
 
@@ -219,11 +219,11 @@ describe("A hostile body", () => {
     const parse = vi.spyOn(JSON, "parse");
     onTestFinished(() => parse.mockRestore());
     for (const text of [`[${"0,".repeat(50_000)}0]`, `[${"{},".repeat(50_000)}{}]`, nested(65), `{"a":"\\"",${nested(65).slice(1)}`]) {
-      expect(() => parseBounded(text)).toThrow(/more than 50000 keys|nested deeper than 64 levels/);
+      expect(() => texts.parseBounded(text)).toThrow(/more than 50000 keys|nested deeper than 64 levels/);
     }
     expect(parse).not.toHaveBeenCalled();
     for (const text of [`[${"0,".repeat(49_999)}0]`, `[${"[ ],".repeat(49_999)}{}]`, nested(64), JSON.stringify('",[{\\'.repeat(60_000))]) {
-      expect(parseBounded(text)).toEqual(JSON.parse(text));
+      expect(texts.parseBounded(text)).toEqual(JSON.parse(text));
     }
   });
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { readText } from "millrace/http";
+import { bodies } from "millrace/http";
 import { describe, expect, it, vi } from "vitest";
 import { contactsCsv, upload } from "../systems/batches/batch.ts";
 import { cycle } from "../systems/brand/brand.ts";
@@ -116,7 +116,7 @@ function slowly(): Request {
 it("a request body of an authenticated caller must arrive within 30 seconds", () => {
   // Fake timers are limited to this place: objects of the same isolate use timers, too.
   const timer = vi.spyOn(globalThis, "setTimeout");
-  const reading = readText(new Request("http://localhost/", { method: "POST", body: "{}" }), 1000);
+  const reading = bodies.text(new Request("http://localhost/", { method: "POST", body: "{}" }), 1000);
   const waits = timer.mock.calls.map(([, ms]) => ms);
   timer.mockRestore();
   expect(waits).toEqual([30_000]);
@@ -124,6 +124,6 @@ it("a request body of an authenticated caller must arrive within 30 seconds", ()
 });
 
 it("a body that exceeds its time is refused, for any interval between its bytes", async () => {
-  const refused = await readText(slowly(), 100_000, 200).catch((error: unknown) => error);
+  const refused = await bodies.text(slowly(), 100_000, 200).catch((error: unknown) => error);
   expect(refused).toMatchObject({ code: "invalid_json", message: expect.stringContaining("0.2 s") });
 });

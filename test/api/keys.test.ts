@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json, reaches } from "./client.ts";
 import { envelopeFor, hexId, seedLetter } from "./seed.ts";
@@ -38,7 +38,7 @@ it("each workflow has a separate instance per key: one workflow can be queried, 
 it("the key of a pruned instance is found by its tombstone, for its tenant only", async () => {
   const [caller, stranger] = [await callerWith(), await callerWith()];
   const key = fresh("order");
-  const id = instanceId(caller.tenantId, "research-keyword", key);
+  const id = ids.instance(caller.tenantId, "research-keyword", key);
   const day = Math.floor(Date.now() / DAY_MS) - 10;
   await env.DB.prepare("INSERT INTO millrace_tombstones (id, fingerprint, pruned_day) VALUES (unhex(?1), unhex(?2), ?3)")
     .bind(id, "ab".repeat(32), day)

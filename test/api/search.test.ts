@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { beforeAll, describe, expect, it } from "vitest";
 import { ALL_SCOPES, type Caller, callerWith, expectProblem, fresh, type Json } from "./client.ts";
 import { hexId, seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
@@ -21,7 +21,7 @@ async function found(text: string, by: Caller = caller): Promise<Json[]> {
 /** An accepted instance, with a key that names it. */
 async function accepted(key: string, row: { subject?: string; correlation?: string; workflow?: string } = {}): Promise<string> {
   const workflow = row.workflow ?? "research-keyword";
-  const id = instanceId(caller.tenantId, workflow, key);
+  const id = ids.instance(caller.tenantId, workflow, key);
   await env.DB.prepare(
     `INSERT INTO millrace_instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
      VALUES (?1, ?2, ?3, 'research.requested', ?4, ?5, 'test', ?6, 'f', ?7, 'complete', ?8, ?8)`,
@@ -40,7 +40,7 @@ async function accepted(key: string, row: { subject?: string; correlation?: stri
   return id;
 }
 
-const traceOf = (key: string) => instanceId("trace", "", key);
+const traceOf = (key: string) => ids.instance("trace", "", key);
 
 describe("The search by name", () => {
   it("the search finds an instance by its id, by a prefix, by the id of a part of it, and by its key", async () => {

@@ -1,8 +1,8 @@
 import { createExecutionContext, createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { MessageDefinition } from "millrace";
 import type { Scope } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import type { MessageDefinition } from "../../packages/millrace/src/contract/message.ts";
 import worker from "../../src/worker.ts";
 import { ALL_SCOPES, type Answer, type Caller, callerWith, fresh, type Json } from "../api/client.ts";
 import { seedLetter } from "../api/seed.ts";

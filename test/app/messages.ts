@@ -1,4 +1,5 @@
-import type { MessageDefinition, Route } from "millrace";
+import type { MessageDefinition } from "../../packages/millrace/src/contract/message.ts";
+import type { Route } from "../../packages/millrace/src/topology/routes.ts";
 import { app } from "../../src/catalog.ts";
 import type { Json } from "../api/client.ts";
 import type { Names } from "./payloads.ts";

@@ -1,5 +1,5 @@
-import type { MessageDefinition } from "millrace";
 import * as z from "zod";
+import type { MessageDefinition } from "../../packages/millrace/src/contract/message.ts";
 import type { Json } from "../api/client.ts";
 
 /** The names of messages' fields, and the value of a text under that name. */

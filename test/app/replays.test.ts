@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
-import { instanceId, type MessageDefinition } from "millrace";
+import { ids } from "millrace";
 import { describe, expect, it } from "vitest";
+import type { MessageDefinition } from "../../packages/millrace/src/contract/message.ts";
 import { app } from "../../src/catalog.ts";
 import { ALL_SCOPES, type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
 import { seedInstance, seedLetter } from "../api/seed.ts";
@@ -147,7 +148,7 @@ it.each(EVENTS.filter((definition) => startedBy(definition).length > 0))(
     const letter = await env.DB.prepare("SELECT body->>'idempotency_key' AS key FROM millrace_dead_letters WHERE id = ?1").bind(id).first();
     for (const { name } of startedBy(definition)) {
       const seeded = await seedInstance(caller.tenantId, { workflow: name });
-      const started = instanceId(caller.tenantId, name, String(letter?.key));
+      const started = ids.instance(caller.tenantId, name, String(letter?.key));
       await env.DB.prepare("UPDATE millrace_instances SET id = ?2 WHERE id = ?1").bind(seeded, started).run();
     }
     expectProblem(await asItCame(), 422, "idempotency_key_reused");

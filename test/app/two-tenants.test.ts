@@ -1,8 +1,8 @@
 import { introspectWorkflow } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { MessageDefinition } from "millrace";
 import { expect, it, onTestFinished } from "vitest";
 import { workflowBinding } from "../../packages/millrace/src/contract/bindings.ts";
+import type { MessageDefinition } from "../../packages/millrace/src/contract/message.ts";
 import { app } from "../../src/catalog.ts";
 import { fresh, type Json } from "../api/client.ts";
 import { deliver } from "../systems/facts/facts.ts";

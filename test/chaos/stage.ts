@@ -1,4 +1,4 @@
-import type { Effect } from "millrace/operate";
+import type { Effect } from "../../packages/millrace/src/inspect/effects.ts";
 import type { Counts } from "../proof/fault.ts";
 import { codeOf, pause, type Question, type Stage, type Standing, type Taken } from "../proof/stage.ts";
 import type { Database } from "./database.ts";

@@ -1,23 +1,11 @@
-import {
-  BulkActionRun,
-  bulkAction,
-  codeOf,
-  defineCommand,
-  defineConsumer,
-  defineWorkflow,
-  type EngineEnv,
-  enqueueOne,
-  type LaneEnv,
-  messageOf,
-  on,
-  signal,
-  sql,
-} from "millrace";
+import { defineCommand, defineConsumer, defineWorkflow, type EngineEnv, enqueueOne, errors, on, signal, sql } from "millrace";
 import { engineRoutes } from "millrace/http";
+import { engineLanes } from "millrace/lanes";
 import { tokens } from "millrace/operate";
-import { armKeeper, type Catalog, catalog, dispatch, engineLanes, entrypoint } from "millrace/worker";
+import { armKeeper, BulkActionRun, bulkAction, type Catalog, catalog, dispatch, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { bindingName, queueBinding } from "../../packages/millrace/src/contract/bindings.ts";
+import type { LaneEnv } from "../../packages/millrace/src/lanes/stub.ts";
 import { routesOf, startsOf } from "../probe/consumers.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
@@ -146,7 +134,7 @@ export default {
   },
 } satisfies ExportedHandler<ChaosEnv>;
 
-const refused = (error: unknown): Answer => ({ refused: { code: codeOf(error), message: messageOf(error) } });
+const refused = (error: unknown): Answer => ({ refused: { code: errors.codeOf(error), message: errors.messageOf(error) } });
 
 function allDoors(env: ChaosEnv) {
   const doors = doorsOf(env, app);

@@ -1,11 +1,12 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Accepted, type Envelope, instanceId as instanceIdOf, MillraceError } from "millrace";
-import type { CrashPoint, Settled } from "millrace/testing";
+import { type Accepted, type Envelope, ids, MillraceError } from "millrace";
+import type { CrashPoint } from "millrace/testing";
 import * as testing from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { inject, onTestFinished } from "vitest";
 import { acceptCommands, type UntypedRequest } from "../../packages/millrace/src/intake/accept/enqueue.ts";
+import type { Settled } from "../../packages/millrace/src/testing/deliveries.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app, type Keeper } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
@@ -114,7 +115,7 @@ export const failAt = (point: CrashPoint, error: Error, whose?: string) => testi
 export const pauseAt = (point: CrashPoint, whose?: string) => testing.pauseAt(point, idsOf(whose));
 
 function idsOf(whose: string | undefined): string[] | undefined {
-  return whose === undefined ? undefined : [whose, ...["probe", "lab"].map((workflow) => instanceIdOf(tenant.tenantId, workflow, whose))];
+  return whose === undefined ? undefined : [whose, ...["probe", "lab"].map((workflow) => ids.instance(tenant.tenantId, workflow, whose))];
 }
 
 /** Makes all of the keeper's work due now, and runs a round. */

@@ -14,7 +14,8 @@ const ROOT = resolve(import.meta.dirname, "../..");
 const ENGINE_ONLY = `
   import { engineRoutes } from "millrace/http";
   import { armKeeper, catalog, dispatch, keeper } from "millrace/worker";
-  export { RateLimit, Recorder } from "millrace/worker";
+  export { RateLimit } from "millrace/limits";
+  export { Recorder } from "millrace/worker";
   const app = catalog({ consumers: [] });
   const api = engineRoutes(app);
   const consume = dispatch(app);
@@ -43,8 +44,7 @@ interface Bundler {
 
 /** A Worker that uses lanes and no other part of the engine. */
 const LANES_ONLY = `
-  import { defineLane, laneOf } from "millrace";
-  import { laneObject } from "millrace/worker";
+  import { defineLane, laneObject, laneOf } from "millrace/lanes";
   const orders = defineLane({ name: "orders", onFailure: "park", queue: (batch) => batch.ackAll() });
   export class Lanes extends laneObject([orders]) {}
   export default { fetch: async (_, env) => Response.json(await laneOf(env, orders, "4711").send({ paid: true })) };`;

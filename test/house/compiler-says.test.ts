@@ -8,7 +8,8 @@ const ROOT = resolve(import.meta.dirname, "../..");
 /** The beginning of an author's file; each line of a test below is in its own function after it. */
 const HEAD = `
 import * as z from "zod";
-import { defineCommand, defineQueue, defineStep, defineWorkflow, on, send, signal, start, type EffectCall, type Steps, type Target } from "${ROOT}/packages/millrace/src/index.ts";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, on, send, signal, start, type EffectCall, type Steps } from "${ROOT}/packages/millrace/src/index.ts";
+import type { Target } from "${ROOT}/packages/millrace/src/topology/routes.ts";
 import { OrderDelivered, OrderPaid, OrderShip, OrderShipped } from "${ROOT}/test/docs/examples/messages.ts";
 declare const step: Steps;
 declare const id: string;

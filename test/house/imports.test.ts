@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import { ts } from "@ts-morph/common";
 import { expect, it } from "vitest";
 import { sourceDoors } from "../../packages/millrace/cli/local/doors.ts";
 import { DOOR_FOR, MAY_IMPORT, MAY_IMPORT_FILES, MAY_IMPORT_TYPES } from "./rooms.ts";
@@ -112,6 +113,26 @@ it("no text of the engine names a file of the app, or a route that is not the en
   );
   const foreign = named.filter(({ path }) => path === undefined || !own.has(path));
   expect(foreign.map(({ file, said }) => `${file} names ${said}, which is the app's.`)).toEqual([]);
+});
+
+/** The maximum number of names of an entry point. An entry point that is not listed has at most 6 names. */
+const MOST_NAMES: Readonly<Record<string, number>> = {
+  millrace: 45,
+  "millrace/operate": 50,
+  ...{ "millrace/worker": 20, "millrace/http": 25, "millrace/client": 9, "millrace/testing": 14 },
+};
+const MOST_NAMES_IN_ALL = 170;
+
+it("an entry point exports at most its number of names, and all entry points export at most 170", () => {
+  const program = ts.createProgram(Object.values(sourceDoors()), { noResolve: true, noLib: true, allowImportingTsExtensions: true });
+  const checker = program.getTypeChecker();
+  const counts = Object.entries(sourceDoors()).map(([door, file]) => {
+    const module = checker.getSymbolAtLocation(program.getSourceFile(file) as never);
+    return [door, module === undefined ? 0 : checker.getExportsOfModule(module).length] as const;
+  });
+  expect(counts.filter(([, count]) => count === 0)).toEqual([]);
+  expect(counts.filter(([door, count]) => count > (MOST_NAMES[door] ?? 6))).toEqual([]);
+  expect(counts.reduce((sum, [, count]) => sum + count, 0)).toBeLessThanOrEqual(MOST_NAMES_IN_ALL);
 });
 
 it("no file imports worker.ts, which connects all parts", () => {

@@ -1,5 +1,8 @@
-import { defineLane, type LaneDefinition, type LaneLetter } from "millrace";
+import { defineLane } from "millrace/lanes";
 import { orderChanges } from "../docs/examples/lane.ts";
+
+type Options = Parameters<typeof defineLane<LaneBody>>[0];
+type LaneLetter = Parameters<NonNullable<Options["onDeadLetter"]>>[0];
 
 /** The body of a test's message: a number, and the lane's key, which selects the handler. */
 export interface LaneBody {
@@ -10,12 +13,12 @@ export interface LaneBody {
 /** Each lane's handler, by the lane's key. A lane without a handler acknowledges its messages. */
 export const handlers = new Map<string, (batch: MessageBatch<LaneBody>, ctx: ExecutionContext) => unknown>();
 /** Each lane's handler of dead letters, by the lane's key. A lane without a handler accepts its dead letters. */
-export const letterTakers = new Map<string, (letter: LaneLetter<LaneBody>) => unknown>();
+export const letterTakers = new Map<string, (letter: LaneLetter) => unknown>();
 
-const queue: LaneDefinition<LaneBody>["queue"] = async (batch, _env, ctx) => {
+const queue: Options["queue"] = async (batch, _env, ctx) => {
   await handlers.get(batch.messages[0]?.body.note ?? "")?.(batch, ctx);
 };
-const onDeadLetter = (letter: LaneLetter<LaneBody>) => letterTakers.get(letter.key)?.(letter);
+const onDeadLetter = (letter: LaneLetter) => letterTakers.get(letter.key)?.(letter);
 
 const shared = { queue, onDeadLetter, retries: { initial: 5, max: 20 } };
 

@@ -1,8 +1,10 @@
-import { definePullQueue, type PullLetter } from "millrace";
-import { pullObject } from "millrace/worker";
+import { definePullQueue, pullObject } from "millrace/pull";
 
 /** Handlers of dead letters, by tenant. */
-export const pullLetterTakers = new Map<string, (letter: PullLetter) => unknown>();
+export const pullLetterTakers = new Map<
+  string,
+  (letter: Parameters<NonNullable<Parameters<typeof definePullQueue>[0]["onDeadLetter"]>>[0]) => unknown
+>();
 
 /** A pull queue with two retries without a delay; a handler of the test receives its dead letters. */
 export const renders = definePullQueue({

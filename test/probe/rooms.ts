@@ -1,5 +1,4 @@
-import { defineRoom } from "millrace";
-import { roomObject } from "millrace/worker";
+import { defineRoom, roomObject } from "millrace/rooms";
 import * as z from "zod";
 
 /** A room where tokens with the scope `operate` send text. */

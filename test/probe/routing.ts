@@ -1,4 +1,4 @@
-import type { Envelope, RowStatement } from "millrace";
+import type { Envelope } from "millrace";
 
 /** Behaviour and records of the routes of `probe.routed`, which the tests write and read. */
 export const routing = {
@@ -19,7 +19,7 @@ export async function make(name: string): Promise<number> {
 }
 
 /** A row for an event; a second row with the same id is ignored. */
-export function routedRow(id: string, name: string): RowStatement {
+export function routedRow(id: string, name: string) {
   return {
     text: `INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', 'project', value->>'name' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`,
     row: { id, name },

@@ -1,16 +1,5 @@
-import {
-  call,
-  defineCommand,
-  defineConsumer,
-  defineEvent,
-  defineLaneQueue,
-  defineStep,
-  defineWorkflow,
-  type OnFailure,
-  on,
-  sensitive,
-  type WorkflowCall,
-} from "millrace";
+import { call, defineCommand, defineConsumer, defineEvent, defineStep, defineWorkflow, on, sensitive, type WorkflowCall } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
 import * as z from "zod";
 
 const payload = z.object({ key: z.string(), name: z.string(), secret: sensitive(z.string()).optional() });
@@ -31,7 +20,7 @@ const noted = defineStep<{ subject: string }, string>({
 });
 
 /** A lane that starts a workflow. Its runs have two external effects: `{key}/{name} begins` and `{key}/{name} ends`. */
-function turn(name: string, onFailure: OnFailure, concurrency = 1) {
+function turn(name: string, onFailure: "block" | "park" | "hold", concurrency = 1) {
   const queue = defineLaneQueue({ name });
   const command = defineCommand({
     type: `turn.${name}`,
@@ -66,7 +55,7 @@ export const heard: { key: string; name: string }[] = [];
 export const deaf = new Map<string, () => Error | undefined>();
 
 /** A lane of events with a call that receives them. */
-function tale(name: string, onFailure: OnFailure) {
+function tale(name: string, onFailure: "block" | "park" | "hold") {
   const queue = defineLaneQueue({ name });
   const event = defineEvent({ type: `turn.${name}`, payload, subject: ({ key }) => key, queue, door: { scope: "enqueue" } });
   const hear = call<z.infer<typeof payload>>(async ({ payload: one }) => {

@@ -1,19 +1,18 @@
+import { call, defineConsumer, on, project, sendEach, signal, start } from "millrace";
+import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
+import { engineLanes, laneObject } from "millrace/lanes";
 import {
   AlertChanged,
   alertSender,
+  armKeeper,
   BulkActionRun,
   bulkAction,
-  call,
   callbackSender,
-  defineConsumer,
-  on,
-  project,
-  sendEach,
-  signal,
-  start,
-} from "millrace";
-import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
-import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper, laneObject } from "millrace/worker";
+  catalog,
+  dispatch,
+  entrypoint,
+  keeper,
+} from "millrace/worker";
 import { cartConsumer, takeOrder } from "../docs/examples/cart.ts";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
 import { publishPage, publishSite } from "../docs/examples/children.ts";
@@ -37,7 +36,10 @@ import { runStruck } from "./strikes.ts";
 import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
-export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
+export { Counter } from "millrace/counters";
+export { RateLimit } from "millrace/limits";
+export { Lock } from "millrace/locks";
+export { Recorder } from "millrace/worker";
 export { Cart } from "../docs/examples/cart.ts";
 export { OrderRoom } from "../docs/examples/order-room.ts";
 export { Router } from "../docs/examples/router.ts";

@@ -1,20 +1,18 @@
 import {
-  type Done,
+  type Commit,
   defineStep,
   defineWorkflow,
   type EffectCall,
-  inProgress,
+  errors,
   MillraceError,
   on,
   retryAfter,
-  type StepDefinition,
   type Steps,
   send,
   sql,
   start,
   tell,
   upstreamRefused,
-  type Writes,
 } from "millrace";
 import { ProbeDone, ProbeFollow, ProbeRequested, ProbeSignal, type ProbeStep } from "./messages.ts";
 import { mode } from "./mode.ts";
@@ -94,11 +92,11 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
   const name = stepName(one.name) as never;
   const options = { ...(one.key && { key: one.key }), retries: { limit: one.retries, delay: 10, backoff: "constant" } as const };
   const subject = one.subject ?? `${run}/${one.name}${one.key ? `/${one.key}` : ""}`;
-  const taken = (): Writes => ({
+  const taken = (): Commit<never> => ({
     statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'undo', ${subject})`],
     ...(one.emit && { emit: [ProbeDone.from({ name: `${run}/undo`, step: subject })] }),
   });
-  const writes = (): Writes => (one.emit ? { emit: [ProbeDone.from({ name: run, step: subject })] } : {});
+  const writes = (): Commit<never> => (one.emit ? { emit: [ProbeDone.from({ name: run, step: subject })] } : {});
   switch (one.do) {
     case "read":
       return step.read(name, async () => produce(one.output) ?? "read", options);
@@ -165,13 +163,19 @@ export const effects = {
   }),
 };
 
+type StepOf<Input> = ReturnType<typeof defineStep<Input, unknown>>;
+interface Undone {
+  input: Act;
+  output: unknown;
+}
+
 /** The undo handler for a step of each class. Its subject contains the subject of the undone effect and the upstream's id. */
-function undoing(definition: StepDefinition<Act, unknown>): StepDefinition<Done<Act, unknown>, unknown> {
-  const about = ({ input: { input, output }, ...call }: EffectCall<Done<Act, unknown>>) => ({
+function undoing(definition: StepOf<Act>): StepOf<Undone> {
+  const about = ({ input: { input, output }, ...call }: EffectCall<Undone>) => ({
     ...call,
     input: { subject: `${input.subject}/undo ${String(output)}` },
   });
-  const run = (call: EffectCall<Done<Act, unknown>>) => definition.run(about(call));
+  const run = (call: EffectCall<Undone>) => definition.run(about(call));
   if (definition.effect !== "lookup") return defineStep({ effect: definition.effect, run });
   return defineStep({ effect: "lookup", run, lookup: (call) => definition.lookup(about(call)) });
 }
@@ -184,7 +188,7 @@ async function act(method: string, kind: string, { input, key, signal, env }: Ef
     signal,
   });
   const waitSeconds = Number(response.headers.get("retry-after") ?? "0");
-  const later = { 409: inProgress, 429: retryAfter }[response.status];
+  const later = { 409: errors.inProgress, 429: retryAfter }[response.status];
   if (later) throw later(waitSeconds * 1000 || 20, `The upstream answered ${response.status}.`, response.status);
   if (response.status < 500 && !response.ok) throw upstreamRefused(`The upstream answered ${response.status}.`, response.status);
   if (!response.ok)

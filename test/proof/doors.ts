@@ -1,4 +1,4 @@
-import { type EngineEnv, instanceId } from "millrace";
+import { type EngineEnv, ids } from "millrace";
 import { approvals, deadLetters, effects, instances, SCOPES } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { acceptCommands } from "../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -34,7 +34,7 @@ interface DoorsEnv extends EngineEnv {
 /** The engine's public functions, called in the name of the operator. */
 export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   return {
-    idOf: async (name) => instanceId(operator.tenantId, "lab", name),
+    idOf: async (name) => ids.instance(operator.tenantId, "lab", name),
     enqueue(requests) {
       const commands = requests.map(({ payload, key, mustEndBy }) => ({ type: "lab.requested", payload, idempotencyKey: key, mustEndBy }));
       return acceptCommands(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);

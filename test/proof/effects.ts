@@ -1,16 +1,7 @@
 import { env } from "cloudflare:workers";
-import {
-  type Done,
-  defineStep,
-  type EffectCall,
-  inProgress,
-  MillraceError,
-  notRetryable,
-  retryAfter,
-  type StepDefinition,
-  upstreamRefused,
-} from "millrace";
+import { defineStep, type EffectCall, errors, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
 import * as z from "zod";
+import type { Done, StepDefinition } from "../../packages/millrace/src/guard/step.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import { type Act, STEP_RETRIES, TIMEOUT_MS } from "./program.ts";
 import { doneTo } from "./upstream.ts";
@@ -44,7 +35,7 @@ async function act(method: string, kind: string, { input, key, signal }: EffectC
     signal,
   });
   const said = `The upstream answered ${response.status}.`;
-  if (response.status === 409) throw inProgress(Number(response.headers.get("retry-after")) * 1000 || 50, said, 409);
+  if (response.status === 409) throw errors.inProgress(Number(response.headers.get("retry-after")) * 1000 || 50, said, 409);
   if (response.status === 429) throw retryAfter(50, said, 429);
   if (response.status === 422) throw notRetryable(said, 422);
   if (response.status >= 400 && response.status < 500) throw upstreamRefused(said, response.status);

@@ -1,4 +1,5 @@
-import { codeOf, notRetryable, type Statement, type StepMode, type Steps, sql, upstreamRefused, type Writes } from "millrace";
+import { type Commit, errors, notRetryable, type Statement, type Steps, sql, upstreamRefused } from "millrace";
+import type { StepMode } from "../../packages/millrace/src/contract/step-mode.ts";
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
 import { noteBegun } from "./begun.ts";
@@ -180,7 +181,7 @@ class Pass {
   }
 
   /** An event about a step: it starts a run, sends a command and goes to an object, each named by the step. */
-  #says(leaf: Act | Own, at: string): Writes {
+  #says(leaf: Act | Own, at: string): Commit<never> {
     return leaf.emits ? { emit: [ProbeDone.from({ name: this.#subject(at), step: "done" })] } : {};
   }
 
@@ -204,7 +205,7 @@ class Pass {
     );
   }
 
-  #commit(leaf: Own, place: Place, writes?: Writes): Promise<void> {
+  #commit(leaf: Own, place: Place, writes?: Commit<never>): Promise<void> {
     const { on, at, name, key } = place;
     const make = () => {
       noteBegun(this.#subject(at));
@@ -244,7 +245,7 @@ class Pass {
         const { value } = await on.waitFor(`${name} ${what}` as never, ProbeSignal, { subject, timeout, key });
         return value;
       } catch (error) {
-        if (codeOf(error) === "wait_timeout") return "late";
+        if (errors.codeOf(error) === "wait_timeout") return "late";
         throw error;
       }
     };

@@ -1,4 +1,4 @@
-import type { Resolution } from "millrace/operate";
+import type { Resolution } from "../../packages/millrace/src/operate/instances/resolve.ts";
 import type { Leaf } from "./program.ts";
 import type { Requests } from "./requests.ts";
 import { codeOf, type Stage, type Subject } from "./stage.ts";

@@ -1,5 +1,6 @@
 // The interface of the random tests to the engine: this file must not import from the platform, so that it runs in any process.
-import type { Effect, Resolution } from "millrace/operate";
+import type { Effect } from "../../packages/millrace/src/inspect/effects.ts";
+import type { Resolution } from "../../packages/millrace/src/operate/instances/resolve.ts";
 import type { Fault, Watch } from "./fault.ts";
 import type { Program } from "./program.ts";
 

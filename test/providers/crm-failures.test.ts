@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
-import { type Limit, limitOf, messageOf } from "millrace";
+import { errors } from "millrace";
+import { type Limit, limitOf } from "millrace/limits";
 import { afterEach, describe, expect, it } from "vitest";
 import { hubspotCrm } from "../../src/providers/hubspot.ts";
 import { type CrmOutcome, crm, type ProvidersEnv } from "../../src/providers/index.ts";
@@ -182,7 +183,7 @@ describe("A call that fails as a whole", () => {
 
   it("the error of a CRM call never contains the token, even if HubSpot repeats it", async () => {
     const { attempt } = refusing(401, { ...body, message: "The token s3cret has expired." });
-    const message = await attempt().catch(messageOf);
+    const message = await attempt().catch(errors.messageOf);
     expect(message).toMatch(/The token \*\*\* has expired.*CRM_TOKEN/);
     expect(message).not.toContain("s3cret");
   });

@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
-import { limitOf, type Window } from "millrace";
+import { limitOf, type Window } from "millrace/limits";
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../packages/millrace/src/limits/plan.ts";
 import { type Counts, counted, earliest, fits } from "../../packages/millrace/src/limits/windows.ts";

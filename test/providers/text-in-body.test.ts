@@ -1,5 +1,6 @@
-import { MAX_DELAY_SECONDS, type MillraceError } from "millrace";
+import type { MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
+import { MAX_DELAY_SECONDS } from "../../packages/millrace/src/contract/queue.ts";
 import { openAiText } from "../../src/providers/openai-text.ts";
 import { braveSearch } from "../../src/providers/search.ts";
 import { scripted } from "./embedded.ts";

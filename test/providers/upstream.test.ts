@@ -1,6 +1,6 @@
-import { MAX_DELAY_SECONDS } from "millrace";
 import { describe, expect, it } from "vitest";
 import { detailOf, isDefiniteRefusal } from "../../packages/millrace/src/contract/errors.ts";
+import { MAX_DELAY_SECONDS } from "../../packages/millrace/src/contract/queue.ts";
 import { hubspotCrm } from "../../src/providers/hubspot.ts";
 import { openAiText } from "../../src/providers/openai-text.ts";
 import { httpPages } from "../../src/providers/pages.ts";

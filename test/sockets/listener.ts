@@ -1,5 +1,5 @@
-import type { RoomFrame } from "millrace";
 import { WebSocket } from "ws";
+import type { RoomFrame } from "../../packages/millrace/src/rooms/frames.ts";
 import { roomTicket } from "../../packages/millrace/src/rooms/ticket.ts";
 import { KEY } from "./runtime.ts";
 

@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { RoomMessage } from "millrace";
 import { expect, it, onTestFinished } from "vitest";
+import type { RoomMessage } from "../../packages/millrace/src/rooms/history.ts";
 import { roomTicket } from "../../packages/millrace/src/rooms/ticket.ts";
 import { inMemory } from "../in-memory.ts";
 import { poll } from "./poll.ts";

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
-import { PULL_SCOPE, type PullEnv, type RoomEnv } from "millrace";
 import { type HttpEnv, pullRoutes, roomRoutes } from "millrace/http";
 import { tokens } from "millrace/operate";
+import { PULL_SCOPE } from "../../packages/millrace/src/pull/definition.ts";
 import { askForRender, renders } from "../docs/examples/pull.ts";
 import { announce, desk } from "../docs/examples/room.ts";
 
@@ -9,7 +9,7 @@ export { PullQueues } from "../docs/examples/pull.ts";
 export { Rooms } from "../docs/examples/room.ts";
 
 /** Rooms and pull queues in an app that uses no other part of the engine, except the table of tokens. */
-const app = new Hono<{ Bindings: HttpEnv["Bindings"] & RoomEnv & PullEnv }>();
+const app = new Hono<{ Bindings: HttpEnv["Bindings"] & Cloudflare.Env }>();
 app.route("/", roomRoutes([desk]));
 app.route("/", pullRoutes([renders]));
 app.post("/say/:n", async ({ env, req, json }) => json(await announce(env, "acme", req.param("n"), req.param("n"))));

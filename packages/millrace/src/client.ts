@@ -1,6 +1,6 @@
 // `millrace/client` calls a deployed engine from a browser, Node or another Worker. The module imports nothing.
 /** A workflow's command type, payload and result, such as `typeof greet` of `defineWorkflow`. */
-export interface WorkflowType {
+interface WorkflowType {
   readonly on: { readonly type: string; from(payload: never): unknown };
   readonly run: (call: never) => Promise<unknown>;
 }
@@ -36,7 +36,7 @@ export interface ClientOptions {
   readonly timeout_ms?: number | undefined;
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -58,9 +58,9 @@ export interface EnqueueOptions extends CallOptions, Texts<"correlation_id" | "c
 const ENDED = ["complete", "errored", "terminated", "dead", "skipped"] as const;
 type EndedStatus = (typeof ENDED)[number];
 type OpenStatus = "accepted" | "queued" | "running" | "waiting" | "paused" | "in_doubt";
-export type InstanceStatus = OpenStatus | EndedStatus;
+type InstanceStatus = OpenStatus | EndedStatus;
 
-export interface Accepted<Type extends string = string> {
+interface Accepted<Type extends string = string> {
   readonly instance_id: string;
   /** True if the command was accepted before: for example if the client repeated the request after a lost response. */
   readonly replayed: boolean;
@@ -103,13 +103,13 @@ export interface Listed {
 type Detail = Listed & { readonly payload: unknown };
 
 /** `result` is there once the instance is complete, for as long as the platform keeps it. */
-export type Ended<Result = unknown> =
+type Ended<Result = unknown> =
   | (Detail & { readonly status: "complete"; readonly result: Result })
   | (Detail & { readonly status: Exclude<EndedStatus, "complete">; readonly result: null });
 
 export type Instance<Result = unknown> = Ended<Result> | (Detail & { readonly status: OpenStatus; readonly result: null });
 
-export interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | "correlation" | "tag" | "cursor"> {
+interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | "correlation" | "tag" | "cursor"> {
   readonly status?: InstanceStatus | undefined;
   /** Lists only instances accepted at this time or later: a time with its offset. */
   readonly since?: string | undefined;
@@ -117,7 +117,7 @@ export interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | 
 }
 
 /** Options of an operator action. The audit records the action with its reason. */
-export interface Reasoned extends CallOptions {
+interface Reasoned extends CallOptions {
   readonly reason: string;
 }
 

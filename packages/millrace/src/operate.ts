@@ -44,15 +44,14 @@ import { INSTANCE_STATUSES, OVER, REFUSED, SETTLED, STOPPED, UNDER_WAY } from ".
 import { isPruned } from "./store/tombstones.ts";
 
 export { SCOPES, type Scope, type Token } from "./access/tokens.ts";
-export type { Rewriter, Rewritten, TextTable } from "./erase/rewrite.ts";
-export type { Effect } from "./inspect/effects.ts";
+export type { Rewritten } from "./erase/rewrite.ts";
 export type { Instance } from "./inspect/instance-row.ts";
 export type { Finder } from "./inspect/search/finder.ts";
-export { keeperAge } from "./keeper/client.ts";
 export { act } from "./operate/act.ts";
-export type { Resolution } from "./operate/instances/resolve.ts";
-export { type Action, audit, auditLate, type Operator, operatorOf } from "./store/actions.ts";
+export { audit, auditLate, type Operator, operatorOf } from "./store/actions.ts";
 export { keysetPage, type Page, type PageRequest } from "./store/d1/paging.ts";
+export { type BulkCall, defineBulkVerb } from "./topology/define-bulk-verb.ts";
+export type { Repair } from "./topology/repairs.ts";
 
 /** The instances of a tenant. */
 export const instances = {

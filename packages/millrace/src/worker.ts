@@ -1,28 +1,28 @@
-// Entry point `millrace/worker`: the exports of a Worker, and functions for the Durable Objects of the app.
+// Entry point `millrace/worker`: the exports of a Worker, the engine's own workflows, and functions for the Durable Objects of the app.
 
-export type { AlertChanges } from "./alerts/rule.ts";
-export { address } from "./contract/address.ts";
-export { messageId } from "./contract/ids.ts";
+import { address } from "./contract/address.ts";
+import { messageId } from "./contract/ids.ts";
+import { queueFor } from "./contract/queue.ts";
+import { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
+import { relay } from "./recorder/relay.ts";
+
+export { AlertChanged } from "./alerts/notice.ts";
+export { alertSender } from "./alerts/send-alert.ts";
+export { callbackSender } from "./callbacks/send-callback.ts";
 export { placed } from "./contract/location.ts";
-export { queueFor } from "./contract/queue.ts";
-export { Counter } from "./counters/counter.ts";
-export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { keeper } from "./keeper/keeper.ts";
 export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
-export type { Retention, Slice } from "./keeper/rule.ts";
-export { type LaneObject, laneObject } from "./lanes/lane-object.ts";
-export { RateLimit } from "./limits/rate-limit.ts";
-export { Lock } from "./locks/lock.ts";
+export type { Retention } from "./keeper/rule.ts";
 export type { AppGauges } from "./observe/metrics/vitals.ts";
+export { BulkActionRun } from "./operate/bulk/message.ts";
+export { bulkAction } from "./operate/bulk/workflow.ts";
 export { dispatch } from "./operate/dispatch.ts";
-export { pullObject } from "./pull/pull-object.ts";
-export type { Check, Checked, Divergence } from "./reconcile/check.ts";
+export type { Check } from "./reconcile/check.ts";
 export { Recorder } from "./recorder/recorder.ts";
-export { relay } from "./recorder/relay.ts";
-export { roomObject } from "./rooms/room-object.ts";
-export type { Outgoing } from "./store/outbox.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
 export type { SkippedLetter } from "./topology/hooks.ts";
-export { engineLanes } from "./turns/engine-lanes.ts";
-export { entrypoint, runs } from "./workflow/entrypoint.ts";
+export { entrypoint } from "./workflow/entrypoint.ts";
+
+/** Functions for a Durable Object of the app that stores its events, and sends them itself (`outbox: "sender"`). */
+export const outbox = { address, messageId, queueFor, relay, oldestWaiting, unknown: UNKNOWN };

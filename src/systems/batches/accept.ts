@@ -1,15 +1,4 @@
-import {
-  codeOf,
-  enqueue,
-  fingerprintOf,
-  instanceId,
-  MillraceError,
-  query,
-  type Requester,
-  type SaidTrace,
-  type Statement,
-  sql,
-} from "millrace";
+import { enqueue, errors, ids, MillraceError, query, type Statement, sql, type traces } from "millrace";
 import { instances } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BatchExport, BatchImport, BatchReconcile } from "../../messages/batches.ts";
@@ -31,22 +20,25 @@ export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "fo
 export async function acceptBatch(
   env: Env,
   catalog: Catalog,
-  by: Requester,
+  by: { tenantId: string; source: string },
   request: BatchRequest,
   file: StoredFile | null,
-  { trace = {}, act: acting }: { trace?: SaidTrace | undefined; act?: (insert: Statement) => Promise<boolean> } = {},
+  {
+    trace = {},
+    act: acting,
+  }: { trace?: Parameters<typeof traces.nextHop>[0] | undefined; act?: (insert: Statement) => Promise<boolean> } = {},
 ): Promise<{ batch: Batch; replayed: boolean }> {
   const { tenantId } = by;
   const { batchId, operation, dataset, format, formulas } = request;
   const command = COMMANDS[operation];
   const layout = file && (file.layout ?? (await layoutOf(env.PAYLOADS, request, file)));
-  const fingerprint = fingerprintOf([operation, dataset, format, formulas, file?.etag ?? null]);
+  const fingerprint = ids.fingerprint([operation, dataset, format, formulas, file?.etag ?? null]);
   const insert = insertBatch({
     ...request,
     parentId: request.parentId ?? null,
     tenantId,
     fingerprint,
-    instanceId: instanceId(tenantId, catalog.performer(command.type).name, batchId),
+    instanceId: ids.instance(tenantId, catalog.performer(command.type).name, batchId),
     fileKey: file?.key ?? null,
     fileEtag: file?.etag ?? null,
     totalBytes: file?.size ?? null,
@@ -88,7 +80,7 @@ async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   try {
     await instances.get(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);
   } catch (error) {
-    if (codeOf(error) !== "instance_not_found") throw error;
+    if (errors.codeOf(error) !== "instance_not_found") throw error;
     await forget(env, batch);
     throw reused(batch.batchId, "was used by a batch that has been pruned");
   }

@@ -1,4 +1,4 @@
-import { fragment, now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { instances, keysetPage, type Page, type PageRequest, statuses } from "millrace/operate";
 import type { Formulas } from "./csv.ts";
 import type { Format, Layout } from "./layout.ts";
@@ -47,7 +47,7 @@ export interface Batch {
 const INSTANCE = instances.find("b");
 const IS_STOPPED = `b.ended_at IS NULL AND ${INSTANCE.isStopped.fragment}`;
 
-const COLUMNS = fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
+const COLUMNS = sql.fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
     b.instance_id AS instanceId,
     b.file_key AS fileKey, b.file_etag AS fileEtag, b.layout, b.total_bytes AS totalBytes,
     iif(${IS_STOPPED}, 'errored', b.state) AS state,
@@ -100,7 +100,7 @@ export function insertBatch(batch: NewBatch): Statement {
       layout, total_bytes, parent_id, created_at, updated_at)
     VALUES (${batch.tenantId}, ${batch.batchId}, ${batch.operation}, ${batch.dataset}, ${batch.format}, ${batch.formulas},
       ${batch.fingerprint}, ${batch.instanceId}, ${batch.fileKey}, ${batch.fileEtag}, ${batch.layout && JSON.stringify(batch.layout)},
-      ${batch.totalBytes}, ${batch.parentId}, ${now}, ${now})
+      ${batch.totalBytes}, ${batch.parentId}, ${sql.now}, ${sql.now})
     ON CONFLICT (tenant_id, batch_id) DO NOTHING
     RETURNING 1`;
 }
@@ -134,8 +134,8 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
       rows_skipped = rows_skipped + ${by.skipped ?? 0},
       same = same + ${by.same ?? 0}, different = different + ${by.different ?? 0},
       only_there = only_there + ${by.onlyThere ?? 0}, only_here = only_here + ${by.onlyHere ?? 0},
-      progress = progress + 1, started_at = coalesce(started_at, ${now}), updated_at = ${now},
-      ended_at = iif(${by.ends ?? null} IS NULL, ended_at, coalesce(ended_at, ${now}))
+      progress = progress + 1, started_at = coalesce(started_at, ${sql.now}), updated_at = ${sql.now},
+      ended_at = iif(${by.ends ?? null} IS NULL, ended_at, coalesce(ended_at, ${sql.now}))
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`;
 }
 
@@ -145,8 +145,8 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
   const neverStarts = instances.exists("batches", { statuses: statuses.refused });
   return sql`
-    UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
-      cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}
+    UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${sql.now}, NULL),
+      cancel_reason = ${reason}, progress = progress + 1, updated_at = ${sql.now}
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND state IN ('accepted', 'running')`;
 }
 

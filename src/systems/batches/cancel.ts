@@ -1,4 +1,4 @@
-import { beginning, codeOf, MillraceError } from "millrace";
+import { errors, MillraceError, texts } from "millrace";
 import { act, instances, type Operator } from "millrace/operate";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
@@ -35,8 +35,8 @@ export async function cancelBatch(
 
 async function endStopped(env: Env, by: Operator, instanceId: string, reason: string): Promise<void> {
   try {
-    await instances.act(env, by, "retry", instanceId, { reason: beginning(`cancelled: ${reason}`, 500) });
+    await instances.act(env, by, "retry", instanceId, { reason: texts.beginning(`cancelled: ${reason}`, 500) });
   } catch (error) {
-    if (codeOf(error) !== "invalid_transition") throw error;
+    if (errors.codeOf(error) !== "invalid_transition") throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { digest, query, sql } from "millrace";
+import { ids, query, sql } from "millrace";
 import { instances } from "millrace/operate";
 import type { Check } from "millrace/worker";
 
@@ -36,7 +36,7 @@ export const batchCheck: Check = {
     );
     const next = rows[ROWS];
     const found = rows.slice(0, ROWS).flatMap(({ tenant_id, batch_id, operation, state, stopped, unread }) => {
-      const about = { what: digest("batch", tenant_id, batch_id), tenantId: tenant_id, place: JSON.stringify([tenant_id, batch_id]) };
+      const about = { what: ids.digest("batch", tenant_id, batch_id), tenantId: tenant_id, place: JSON.stringify([tenant_id, batch_id]) };
       return [
         ...(stopped ? [{ ...about, kind: "batch_left", detail: `A ${operation} says ${state}, and no instance works on it.` }] : []),
         ...(unread ? [{ ...about, kind: "batch_miscounted", detail: `A ${operation} says complete, and was not read to its end.` }] : []),

@@ -1,4 +1,4 @@
-import { atomically, fragment, rowChunks, sql } from "millrace";
+import { atomically, sql } from "millrace";
 import {
   asContact,
   type ContactRow,
@@ -49,7 +49,7 @@ export const contacts: Dataset<ContactRow> = {
     );
     const overfull = await atomically(
       env.DB,
-      rowChunks(rows).map((chunk) => overfullContacts(tenantId, chunk)),
+      sql.rows(rows).map((chunk) => overfullContacts(tenantId, chunk)),
     );
     const dangling = await danglingAmong(
       env.PAYLOADS,
@@ -67,7 +67,7 @@ export const contacts: Dataset<ContactRow> = {
     );
     const taken = namedOnce(rows.filter((_, index) => !refused.has(index)));
     const named = taken.map((row) => ({ ...row, pseudonym: pseudonymOf(env, tenantId, row.contact_id) }));
-    return { statements: rowChunks(named).map((chunk) => writeContacts(tenantId, batchId, chunk)), refused };
+    return { statements: sql.rows(named).map((chunk) => writeContacts(tenantId, batchId, chunk)), refused };
   },
   ours: ({ DB }, tenantId, keys) => contactsByIds(DB, tenantId, keys),
   dated: false,
@@ -77,7 +77,7 @@ export const contacts: Dataset<ContactRow> = {
       sql`
         SELECT contact_id, email, name, properties, octet_length(properties) AS bytes FROM contacts
         WHERE tenant_id = ${tenantId} AND contact_id > ${after ?? ""}`,
-      fragment("contact_id"),
+      sql.fragment("contact_id"),
       ({ contact_id }) => contact_id,
     );
     return { rows: rows.map(asContact), next };

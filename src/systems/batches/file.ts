@@ -1,4 +1,4 @@
-import { MillraceError, messageOf, notRetryable } from "millrace";
+import { errors, MillraceError, notRetryable } from "millrace";
 import { type Batch, findBatch } from "./batch.ts";
 import type { Layout } from "./layout.ts";
 import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";
@@ -75,7 +75,7 @@ export async function storeUpload(
     return { key, etag: stored.value.etag, size: stored.value.size };
   }
   const cause: unknown = sent.status === "rejected" ? sent.reason : stored.status === "rejected" ? stored.reason : undefined;
-  if (!messageOf(cause).includes("FixedLengthStream")) throw cause;
+  if (!errors.messageOf(cause).includes("FixedLengthStream")) throw cause;
   throw new MillraceError("invalid_payload", `The body was not the ${length} bytes that Content-Length says.`, {
     issues: [{ path: "Content-Length", message: "does not fit the body" }],
     cause,

@@ -1,4 +1,5 @@
-import { limitOf, MillraceError } from "millrace";
+import { MillraceError } from "millrace";
+import { limitOf } from "millrace/limits";
 import type { Batch } from "./batch.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { codeOf, MillraceError, parseBounded } from "millrace";
+import { errors, MillraceError, texts } from "millrace";
 import { type Bounds, bytesProblem, type Cut, NEWLINE, type Piece, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
@@ -32,9 +32,9 @@ const DECODER = new TextDecoder();
  */
 export function readJson(text: string, where = ""): unknown {
   try {
-    return parseBounded(text);
+    return texts.parseBounded(text);
   } catch (error) {
-    if (codeOf(error) === "invalid_json") throw new Error(`${where}is not JSON`);
+    if (errors.codeOf(error) === "invalid_json") throw new Error(`${where}is not JSON`);
     if (error instanceof MillraceError && error.detail.issues?.[0]) {
       const [{ path, message }] = error.detail.issues as [{ path: string; message: string }];
       throw new Error(`${where}${path ? `${path}: ` : ""}${message}`);

@@ -1,5 +1,5 @@
 import { parse } from "csv-parse/sync";
-import { beginning, characterCount, type Issue, MillraceError } from "millrace";
+import { type Issue, MillraceError, texts } from "millrace";
 import { csvProblem, RECORD_DELIMITERS } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";
 
@@ -90,11 +90,13 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
   const twice = columns.filter((column, index) => columns.indexOf(column) !== index);
   return [
     ...required.filter((column) => !columns.includes(column)).map((column) => `lacks the column ${column}`),
-    ...[...new Set(twice)].map((column) => `names the column “${beginning(column, 64)}” twice`),
-    ...columns.filter((column) => !nameable(column)).map((column) => `has a column that cannot be named “${beginning(column, 64)}”`),
+    ...[...new Set(twice)].map((column) => `names the column “${texts.beginning(column, 64)}” twice`),
+    ...columns.filter((column) => !nameable(column)).map((column) => `has a column that cannot be named “${texts.beginning(column, 64)}”`),
     ...(open
       ? []
-      : columns.filter((column) => !known.includes(column)).map((column) => `has a column ${name} do not know: ${beginning(column, 64)}`)),
+      : columns
+          .filter((column) => !known.includes(column))
+          .map((column) => `has a column ${name} do not know: ${texts.beginning(column, 64)}`)),
   ];
 }
 
@@ -111,7 +113,7 @@ function shownLine(what: string, line: string, { required }: Dataset): string {
     const names = line.split(separator).map((name) => name.trim().replace(/^"(.*)"$/, "$1"));
     return required.every((column) => names.includes(column));
   });
-  const read = `${what}: ${JSON.stringify(beginning(line, 200))}.`;
+  const read = `${what}: ${JSON.stringify(texts.beginning(line, 200))}.`;
   return likely ? `${read} It is separated by ${likely[1]}: save it with commas or semicolons.` : read;
 }
 
@@ -124,7 +126,7 @@ const OTHER_SEPARATORS = [
 ] as const;
 
 function nameable(column: string): boolean {
-  return column !== "" && characterCount(column) <= 64 && column !== "__proto__" && !/[\0\ufffd]/.test(column);
+  return column !== "" && texts.characterCount(column) <= 64 && column !== "__proto__" && !/[\0\ufffd]/.test(column);
 }
 
 function unusable(what: string, more = ""): MillraceError {

@@ -1,10 +1,10 @@
-import { type Commit, type Envelope, notRetryable, type Reporting } from "millrace";
+import { type Commit, type EffectCall, type Envelope, notRetryable } from "millrace";
 import { advance, type Batch, findBatch, type Operation } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";
 import { DATASETS } from "./datasets.ts";
 
 /** The call of a workflow that processes a batch. */
-export interface BatchCall extends Reporting {
+export interface BatchCall extends Pick<EffectCall<never>, "progress"> {
   readonly env: Cloudflare.Env;
   readonly envelope: Envelope;
   readonly batchId: string;

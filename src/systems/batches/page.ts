@@ -1,4 +1,4 @@
-import { type Fragment, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
 /** A page of stored rows, and the cursor of the next page. The cursor is null after the last page. */
@@ -15,7 +15,7 @@ export interface RowPage<Row> {
 export async function pageOf<Row extends object>(
   db: D1Database,
   rows: Statement,
-  order: Fragment,
+  order: ReturnType<typeof sql.fragment>,
   cursorOf: (row: Row) => string,
 ): Promise<RowPage<Row>> {
   const found = await query<Row & { more: number | null }>(

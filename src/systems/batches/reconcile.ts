@@ -1,4 +1,4 @@
-import { type Commit, fingerprintOf } from "millrace";
+import { type Commit, ids } from "millrace";
 import { FactObserved } from "../../messages/facts.ts";
 import { forgottenAmong } from "../contacts/forgotten.ts";
 import { advance, type Batch } from "./batch.ts";
@@ -104,7 +104,7 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
 
 /** Returns the names of the compared fields that differ between two rows. */
 function differing({ compared }: Dataset, one: object, other: object): string[] {
-  const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? compared[name]);
+  const field = (row: object, name: string) => ids.fingerprint((row as Record<string, unknown>)[name] ?? compared[name]);
   return Object.keys(compared).filter((name) => field(one, name) !== field(other, name));
 }
 

@@ -1,4 +1,4 @@
-import { byteLength } from "millrace";
+import { texts } from "millrace";
 import { filesFolder } from "./file.ts";
 import { MAX_KEY_BYTES } from "./limits.ts";
 
@@ -21,7 +21,7 @@ export async function danglingAmong(bucket: R2Bucket, tenantId: string, rows: re
       typeof value === "string" && value.startsWith(SCHEME) ? [{ index, name, key: value.slice(SCHEME.length) }] : [],
     ),
   );
-  const keys = [...new Set(named.map(({ key }) => key))].filter((key) => key.startsWith(folder) && byteLength(key) <= MAX_KEY_BYTES);
+  const keys = [...new Set(named.map(({ key }) => key))].filter((key) => key.startsWith(folder) && texts.byteLength(key) <= MAX_KEY_BYTES);
   const found = new Set<string>();
   for (let from = 0; from < keys.length; from += AT_ONCE) {
     const looked = keys.slice(from, from + AT_ONCE).map(async (key) => (await bucket.head(key)) && found.add(key));

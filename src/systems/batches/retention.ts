@@ -1,4 +1,4 @@
-import { atomically, now, query, sql } from "millrace";
+import { atomically, query, sql } from "millrace";
 import { instances } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 import { batchFolder } from "./file.ts";
@@ -20,7 +20,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     env.DB,
     sql`
       SELECT tenant_id AS tenantId, batch_id AS batchId FROM batches
-      WHERE updated_at <= ${now} - ${keepMs}
+      WHERE updated_at <= ${sql.now} - ${keepMs}
         AND NOT ${instances.exists("batches")}
       LIMIT ${BATCHES}`,
   );

@@ -1,4 +1,4 @@
-import { fingerprintOf, MillraceError, type SaidTrace } from "millrace";
+import { ids, MillraceError, type traces } from "millrace";
 import { act, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { acceptBatch } from "./accept.ts";
@@ -11,7 +11,7 @@ import { countUpload } from "./uploads.ts";
  * Returns the id of the batch that imports the failed rows of another batch again. Each repetition gets the same id. The id is not longer
  * than the maximum length of an id.
  */
-const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${fingerprintOf(batchId).slice(0, 8)}`;
+const retryIdOf = (batchId: string) => `${batchId.slice(0, 48)}-retry-${ids.fingerprint(batchId).slice(0, 8)}`;
 
 /**
  * Imports the failed rows of an ended import again, as a new batch that refers to the ended batch as its parent. A repeated request returns
@@ -26,7 +26,7 @@ export async function retryFailed(
   by: Operator,
   parent: Batch,
   reason: string,
-  trace?: SaidTrace,
+  trace?: Parameters<typeof traces.nextHop>[0],
 ): Promise<{ batch: Batch; replayed: boolean; actionId: string }> {
   const batchId = retryIdOf(parent.batchId);
   const known = await findBatch(env.DB, by.tenantId, batchId);

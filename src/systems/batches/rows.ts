@@ -1,4 +1,4 @@
-import { beginning, issuesOf, messageOf } from "millrace";
+import { errors, texts } from "millrace";
 import type { Batch } from "./batch.ts";
 import { cutCsv, fromCell } from "./csv.ts";
 import { type Cut, type Piece, skipLine, type Window } from "./cut.ts";
@@ -85,13 +85,13 @@ function readRow<Row extends object>(
     const input = typeof content === "string" ? readJson(content) : dataset.fromCells(content);
     const parsed = dataset.schema.safeParse(input);
     if (parsed.success) return { value: parsed.data, input };
-    const issues = issuesOf(parsed.error).slice(0, 3);
+    const issues = errors.issuesOf(parsed.error).slice(0, 3);
     return {
       input,
-      problem: beginning(issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("; "), 500),
+      problem: texts.beginning(issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("; "), 500),
     };
   } catch (error) {
-    return { problem: beginning(messageOf(error), 500) };
+    return { problem: texts.beginning(errors.messageOf(error), 500) };
   }
 }
 

@@ -1,4 +1,4 @@
-import { among, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 
 interface Owner {
   tenantId: string;
@@ -30,7 +30,7 @@ export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, k
  */
 export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
-    DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND key IN ${among(keys)}`;
+    DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND key IN ${sql.among(keys)}`;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { fragment, MillraceError, namedBatch, now, sql } from "millrace";
+import { MillraceError, namedBatch, sql } from "millrace";
 
 /** Maximum number of bytes that one tenant may upload in 24 hours. */
 const MAX_DAILY_BYTES = 20 * 1024 ** 3;
@@ -8,7 +8,7 @@ const HOURS = 24;
  * The present time in whole hours since 1970. The divisor is a literal, because SQLite would treat a bound parameter as a floating-point
  * number.
  */
-const hour = fragment(`${now.fragment} / ${HOUR_MS}`);
+const hour = sql.fragment(`${sql.now.fragment} / ${HOUR_MS}`);
 
 /**
  * Counts an upload before the upload is received, so that concurrent uploads cannot exceed the limit. An upload that fails also counts.

@@ -1,17 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import {
-  type Accepted,
-  codeOf,
-  type Envelope,
-  type EventListener,
-  enqueue,
-  instanceId,
-  logLine,
-  MillraceError,
-  messageOf,
-  query,
-  stateEvents,
-} from "millrace";
+import { type Accepted, type Envelope, enqueue, errors, ids, logLine, MillraceError, query, stateEvents } from "millrace";
 import type { Rewritten } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { BRAND_AGENT, BrandCycleEnded } from "../../messages/brand.ts";
@@ -61,7 +49,7 @@ const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
  * agent's storage stores a decision and its pending commands. The agent's alarm sends the commands. After a crash the alarm sends the
  * commands again, and a repeated command starts no second instance.
  */
-export class BrandAgent extends DurableObject<Env> implements EventListener {
+export class BrandAgent extends DurableObject<Env> {
   protected readonly catalog: Catalog | undefined;
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "agent", BRAND_SCHEMA, BRAND_CHANGES);
@@ -203,7 +191,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       if (this.#state.held() > 0 || this.#cycles.isOpen()) await this.#wakeBy(Date.now() + LOOK_EVERY_MS);
     } catch (error) {
       const pause = PAUSES_MS[Math.min(this.#failures++, PAUSES_MS.length - 1)] ?? LOOK_EVERY_MS;
-      logLine("error", { log: "brand_agent", code: codeOf(error), error: messageOf(error), again_in_ms: pause });
+      logLine("error", { log: "brand_agent", code: errors.codeOf(error), error: errors.messageOf(error), again_in_ms: pause });
       await this.#wakeBy(Date.now() + pause);
     }
   }
@@ -225,7 +213,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       if (due.length === 0) break;
       const requests = due.map((request, index) => commandOf(brand, request, delays[index] ?? 0));
       const answers = await enqueue(this.env, this.#catalog(), { tenantId: tenant_id, source: BRAND_AGENT }, requests);
-      const misconfigured = answers.find((answer) => codeOf(answer) === "config_invalid");
+      const misconfigured = answers.find((answer) => errors.codeOf(answer) === "config_invalid");
       this.ctx.storage.transactionSync(() => {
         for (const [index, request] of due.entries()) this.#sent(request, answers[index]);
         if (misconfigured) this.#pacer.goBack(from);
@@ -259,7 +247,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     const toSite = this.#catalog().performer(ContentPublishToSite.type).name;
     const drafts = this.#cycles.drafts().map(({ content_id, at }) => ({
       content_id,
-      instance_id: instanceId(tenantId, publisher, content_id),
+      instance_id: ids.instance(tenantId, publisher, content_id),
       at,
     }));
     const [revived, stopped] = [
@@ -269,7 +257,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     const further = drafts
       .filter(({ instance_id }) => stopped.has(instance_id))
       .flatMap(({ content_id, at }) =>
-        sites.map(({ name }) => ({ content_id, instance_id: instanceId(tenantId, toSite, `${content_id}/${name}`), at })),
+        sites.map(({ name }) => ({ content_id, instance_id: ids.instance(tenantId, toSite, `${content_id}/${name}`), at })),
       );
     const underWay = new Set(await revivedAmong(this.env.DB, tenantId, further));
     const onItsWay = new Set(further.flatMap(({ content_id, instance_id }) => (underWay.has(instance_id) ? content_id : [])));
@@ -321,7 +309,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
    * reason, and the command no longer counts. If this deployment lacks the binding, the command remains for another deployment.
    */
   #sent({ instance_id, cycle, spelled, correlation_id }: KeywordRequest, answer: Accepted | MillraceError | undefined): void {
-    if (codeOf(answer) === "config_invalid") return;
+    if (errors.codeOf(answer) === "config_invalid") return;
     const now = Date.now();
     const reason = answer instanceof MillraceError ? answer.message : askedElsewhere(answer, correlation_id);
     if (reason === undefined) return void this.#state.move(instance_id, "to_send", "sent", now);

@@ -1,4 +1,4 @@
-import { type Envelope, instanceId, MillraceError } from "millrace";
+import { type Envelope, ids, MillraceError } from "millrace";
 import { ContentGenerated, ContentPublished, ContentRejected, ContentUnpublished } from "../../messages/content.ts";
 import { ResearchCompleted } from "../../messages/research.ts";
 import type { ArticleState, BrandState } from "./state.ts";
@@ -34,7 +34,7 @@ export function foldEvent(state: BrandState, envelope: Envelope, writer: string)
     const [request = ""] = envelope.causation_id.split("/");
     // Reused research keeps its age, so only an event from the instance that did the research sets the time of the research.
     if (request === research_id) state.researched(research_id, keyword, at);
-    state.begun(request, instanceId(envelope.tenant_id, writer, envelope.idempotency_key), keyword, at);
+    state.begun(request, ids.instance(envelope.tenant_id, writer, envelope.idempotency_key), keyword, at);
   }
   for (const [event, become] of ARTICLES) {
     if (event.type !== envelope.message_type) continue;

@@ -1,4 +1,5 @@
-import { MAX_DELAY_SECONDS } from "millrace";
+/** The maximum delivery delay of a queue: 12 hours. */
+const MAX_DELAY_SECONDS = 12 * 3600;
 
 /** Compensates floating-point error in sums of fractions of a second. */
 const ROUNDING_SLACK_MS = 0.5;

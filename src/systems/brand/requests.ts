@@ -1,4 +1,4 @@
-import { type Accepted, instanceId } from "millrace";
+import { type Accepted, ids } from "millrace";
 import type { Priority } from "../../messages/brand.ts";
 import { ResearchRequested } from "../../messages/research.ts";
 import type { Decided } from "./decide.ts";
@@ -27,7 +27,7 @@ export function requestOf(
   keyword: string,
   workflow: string,
 ): KeywordRequest {
-  const id = instanceId(tenant_id, workflow, ResearchRequested.key?.({ brand, cycle, keyword }) ?? "");
+  const id = ids.instance(tenant_id, workflow, ResearchRequested.key?.({ brand, cycle, keyword }) ?? "");
   const request = askedRequest({ ...job, instance_id: id, tenant_id, brand, cycle, keyword, causation_id: `${instance_id}/decide` });
   return { ...request, priority };
 }

@@ -1,4 +1,4 @@
-import { type Duration, fragment, MillraceError, namedBatch, notRetryable, now, query, type Statement, sql } from "millrace";
+import { type Duration, MillraceError, namedBatch, notRetryable, query, type Statement, sql } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import { MAIN, type Platform, type SiteKind } from "../../messages/targets.ts";
 import { DEFAULT_STYLE, type Style } from "./templates.ts";
@@ -71,7 +71,7 @@ export const MAX_TARGETS = 20;
  */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
-const COLUMNS = fragment(`brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions,
+const COLUMNS = sql.fragment(`brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, template, instructions,
     sites, accounts, announced_site, updated_at, updated_by`);
 
 /** Maximum number of brands of one tenant. The limit exists because each brand has an agent and an audit schedule. */
@@ -148,7 +148,7 @@ export async function putSettings(db: D1Database, by: Operator, brand: string, s
     brands: sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
       SELECT ${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default},
-        ${template}, ${instructions}, ${sites}, ${accounts}, ${announced_site}, ${now}, ${who}
+        ${template}, ${instructions}, ${sites}, ${accounts}, ${announced_site}, ${sql.now}, ${who}
       WHERE ${hasRoom(tenantId, brand)}
       ON CONFLICT (tenant_id, brand) DO UPDATE SET
         max_drafts = excluded.max_drafts, rate_per_second = excluded.rate_per_second, approval = excluded.approval,

@@ -1,4 +1,4 @@
-import { digest, type Statement } from "millrace";
+import { ids, type Statement } from "millrace";
 import { schedules } from "millrace/operate";
 import { BRAND_AGENT, BrandAudit } from "../../messages/brand.ts";
 
@@ -13,7 +13,7 @@ const HOURS = 5;
  * brand, to spread the load. Operators can change or pause the schedule.
  */
 export function weeklyAudit(tenantId: string, brand: string): Statement {
-  const minute = Number.parseInt(digest("weekly audit", tenantId, brand).slice(0, 8), 16);
+  const minute = Number.parseInt(ids.digest("weekly audit", tenantId, brand).slice(0, 8), 16);
   return schedules.ensure({ tenantId, actor: BRAND_AGENT }, `audit-${brand}`, {
     cron: `${minute % 60} ${FIRST_HOUR + (minute % HOURS)} * * 1`,
     timeZone: "UTC",

@@ -1,4 +1,4 @@
-import { among, chosenName, fragment, now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql, texts } from "millrace";
 import * as z from "zod";
 
 /** Maximum characters of a contact's id, of a property's text, and of a name. */
@@ -14,7 +14,7 @@ export const MAX_PROPERTIES = 200;
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
 
 /** The schema of the id of a new contact. */
-export const newContactId = chosenName(MAX_ID_CHARACTERS);
+export const newContactId = texts.chosenName(MAX_ID_CHARACTERS);
 /**
  * The schema of the id of an existing contact. Control characters are valid, because rows of earlier deployments may contain such ids and
  * must be removable.
@@ -99,7 +99,7 @@ export function overfullContacts(tenantId: string, rows: string): Statement {
 }
 
 /** SQL expression that converts a scalar from json_each to JSON. */
-const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(atom) END)");
+const JSON_OF = sql.fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(atom) END)");
 
 /**
  * Writes each row (JSON) to its contact. A row without changes is written too, because `revision` counts the writes of a contact. A row
@@ -109,7 +109,7 @@ const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' TH
 export function writeContacts(tenantId: string, by: string, rows: string): Statement {
   return sql`
     INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
-    SELECT ${tenantId}, r.value->>'contact_id', r.value->>'email', coalesce(r.value->>'name', c.name, ''), r.value->'properties', 1, ${now}, ${by}
+    SELECT ${tenantId}, r.value->>'contact_id', r.value->>'email', coalesce(r.value->>'name', c.name, ''), r.value->'properties', 1, ${sql.now}, ${by}
     FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contact_id'
     WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = r.value->>'pseudonym')
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
@@ -128,18 +128,18 @@ export function createContact(
 ): Statement {
   return sql`
     INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
-    SELECT ${tenantId}, ${contact_id}, ${email}, ${name}, ${JSON.stringify(properties)}, 1, ${now}, ${by}
+    SELECT ${tenantId}, ${contact_id}, ${email}, ${name}, ${JSON.stringify(properties)}, 1, ${sql.now}, ${by}
     WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = ${pseudonym})`;
 }
 
 /** Rewrites a contact's properties if the properties have not changed since the read. */
 export function rewriteProperties(tenantId: string, contactId: string, was: string, is: string): Statement {
   return sql`
-    UPDATE contacts SET properties = ${is}, revision = revision + 1, updated_at = ${now}
+    UPDATE contacts SET properties = ${is}, revision = revision + 1, updated_at = ${sql.now}
     WHERE tenant_id = ${tenantId} AND contact_id = ${contactId} AND properties = ${was}`;
 }
 
 /** Removes forgotten contacts. */
 export function removeContacts(tenantId: string, ids: readonly string[]): Statement {
-  return sql`DELETE FROM contacts WHERE tenant_id = ${tenantId} AND contact_id IN ${among(ids)}`;
+  return sql`DELETE FROM contacts WHERE tenant_id = ${tenantId} AND contact_id IN ${sql.among(ids)}`;
 }

@@ -1,4 +1,4 @@
-import { now, query, type Statement, signed, sql } from "millrace";
+import { ids, query, type Statement, sql } from "millrace";
 
 type Keyed = Pick<Cloudflare.Env, "MILLRACE_KEY">;
 
@@ -9,7 +9,7 @@ const BEGINS = "forgotten-";
  * `config_invalid` if MILLRACE_KEY is not set.
  */
 export function pseudonymOf({ MILLRACE_KEY }: Keyed, tenantId: string, contactId: string): string {
-  return BEGINS + signed(MILLRACE_KEY, "contact", tenantId, contactId);
+  return BEGINS + ids.signed(MILLRACE_KEY, "contact", tenantId, contactId);
 }
 
 /** True for the pseudonym of a forgotten contact. */
@@ -38,7 +38,7 @@ export async function forgottenAmong(
 export function markForgotten(tenantId: string, pseudonyms: readonly string[]): Statement {
   return sql`
     INSERT INTO forgotten (tenant_id, pseudonym, forgotten_at)
-    SELECT ${tenantId}, value, ${now} FROM json_each(${JSON.stringify(pseudonyms)}) WHERE true ON CONFLICT DO NOTHING`;
+    SELECT ${tenantId}, value, ${sql.now} FROM json_each(${JSON.stringify(pseudonyms)}) WHERE true ON CONFLICT DO NOTHING`;
 }
 
 /** True if the contact with this pseudonym was forgotten. */

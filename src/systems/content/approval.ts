@@ -1,4 +1,4 @@
-import type { ApprovalRequest } from "millrace";
+import type { Steps } from "millrace";
 import type { BrandSettings } from "../brand/settings.ts";
 import { type ArticleKey, loadPublishable } from "./articles.ts";
 import { cut } from "./cut.ts";
@@ -16,7 +16,7 @@ export async function publishQuestion(
   db: D1Database,
   settings: BrandSettings,
   { brand, ...key }: ArticleKey & { brand: string },
-): Promise<ApprovalRequest | null> {
+): Promise<Parameters<Steps["approve"]>[1] | null> {
   if (settings.approval === "none") return null;
   const { id, keyword, title, body, status } = await loadPublishable(db, { brand, ...key });
   if (status === "published") return null;

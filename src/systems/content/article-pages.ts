@@ -1,4 +1,4 @@
-import { fragment, now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { MAIN } from "../../messages/targets.ts";
 import type { PagesKind } from "../../providers/index.ts";
 import type { Article, ArticleChange, ArticleKey } from "./articles.ts";
@@ -22,7 +22,7 @@ export interface ArticlePage {
 /** A change of an article's page on one site. */
 export type PageChange = ArticleChange & { site: string };
 
-const COLUMNS = fragment("site, kind, status, revision, url, store, instance_id AS instanceId, published_at AS publishedAt");
+const COLUMNS = sql.fragment("site, kind, status, revision, url, store, instance_id AS instanceId, published_at AS publishedAt");
 
 /** The fields of an article's row that describe the only page of an article from before the table of pages. */
 type Row = Pick<Article, "id" | "status" | "revision" | "url" | "publishedAt"> & Partial<Pick<Article, "store">>;
@@ -65,7 +65,7 @@ export function markPublished(
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, instance_id,
         published_at, changed_at)
       VALUES (${tenant_id}, ${content_id}, ${site}, ${brand}, ${kind}, ${place}, 'published', ${revision}, ${url}, ${store}, ${instanceId},
-        ${now}, ${now})
+        ${sql.now}, ${sql.now})
       ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET kind = excluded.kind, place = excluded.place,
         status = iif(${Number(update)} AND status <> 'published', NULL, 'published'), revision = excluded.revision, url = excluded.url,
         store = excluded.store, instance_id = excluded.instance_id, changed_at = excluded.changed_at`,
@@ -80,7 +80,7 @@ export function markPublished(
 function keepEarlier({ tenant_id, content_id }: PageChange): Statement {
   return sql`
     INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, store, published_at, changed_at)
-    SELECT tenant_id, id, ${MAIN}, brand, 'store', 0, status, revision, url, store, published_at, ${now} FROM articles
+    SELECT tenant_id, id, ${MAIN}, brand, 'store', 0, status, revision, url, store, published_at, ${sql.now} FROM articles
     WHERE id = ${content_id} AND tenant_id = ${tenant_id} AND status IN ('published', 'unpublished') AND url IS NOT NULL
       AND published_at IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM article_pages WHERE tenant_id = ${tenant_id} AND content_id = ${content_id})`;
@@ -96,7 +96,7 @@ export function markUnpublished(gone: PageChange): Statement[] {
     // A page that is older than the table of pages has no row yet.
     sql`
       INSERT INTO article_pages (tenant_id, content_id, site, brand, kind, place, status, revision, url, published_at, changed_at)
-      SELECT tenant_id, id, ${site}, brand, 'store', 0, 'unpublished', ${revision}, url, coalesce(published_at, ${now}), ${now} FROM articles
+      SELECT tenant_id, id, ${site}, brand, 'store', 0, 'unpublished', ${revision}, url, coalesce(published_at, ${sql.now}), ${sql.now} FROM articles
       WHERE id = ${content_id} AND tenant_id = ${tenant_id}
       ON CONFLICT (tenant_id, content_id, site) DO UPDATE SET status = excluded.status,
         revision = max(revision, excluded.revision), store = NULL, changed_at = excluded.changed_at`,

@@ -1,4 +1,4 @@
-import { now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { MAIN, type Platform } from "../../messages/targets.ts";
 import type { ArticleKey } from "./articles.ts";
 
@@ -32,7 +32,7 @@ export function markAnnounced({ tenantId, id }: ArticleKey, { account, platform,
   return [
     sql`
       INSERT INTO article_posts (tenant_id, content_id, account, platform, uri, url, posted_at)
-      VALUES (${tenantId}, ${id}, ${account}, ${platform}, ${uri}, ${url}, ${now})
+      VALUES (${tenantId}, ${id}, ${account}, ${platform}, ${uri}, ${url}, ${sql.now})
       ON CONFLICT (tenant_id, content_id, account) DO UPDATE SET platform = excluded.platform, uri = excluded.uri, url = excluded.url`,
     sql`UPDATE articles SET post_uri = ${uriOfRow} WHERE id = ${id} AND tenant_id = ${tenantId}`,
   ];

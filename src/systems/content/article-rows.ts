@@ -1,4 +1,4 @@
-import { fragment, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { Article } from "./articles.ts";
 
@@ -22,7 +22,7 @@ export interface ArticleFilter extends PageRequest {
   status?: Article["status"] | undefined;
 }
 
-const COLUMNS = fragment(`id, brand, keyword, slug, title, description, key_points AS keyPoints, word_count AS wordCount, template,
+const COLUMNS = sql.fragment(`id, brand, keyword, slug, title, description, key_points AS keyPoints, word_count AS wordCount, template,
     research_id AS researchId, status, revision, url, post_uri AS postUri, model, input_tokens AS inputTokens,
     output_tokens AS outputTokens, created_at AS createdAt, published_at AS publishedAt`);
 

@@ -1,5 +1,5 @@
 import slugify from "@sindresorhus/slugify";
-import { notRetryable, now, query, type Statement, sql } from "millrace";
+import { notRetryable, query, type Statement, sql } from "millrace";
 import { MAIN } from "../../messages/targets.ts";
 import { sitePath } from "./addresses.ts";
 import type { WrittenArticle } from "./article-answer.ts";
@@ -79,7 +79,7 @@ export function insertDraft(article: Article, { prompt, template, researchId }: 
     VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword},
       ${article.slug}, ${article.title}, ${article.description},
       ${article.body}, ${JSON.stringify(article.keyPoints)}, ${article.wordCount}, ${prompt}, ${template ?? null},
-      ${researchId ?? null}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
+      ${researchId ?? null}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${sql.now})`;
 }
 
 /** A change of an article, with the fields that the article's events contain. */

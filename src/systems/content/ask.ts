@@ -1,4 +1,4 @@
-import { digest, type EngineEnv, enqueueOne } from "millrace";
+import { type EngineEnv, enqueueOne, ids } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ContentPublish, ContentPublishToSite, ContentUnpublish } from "../../messages/content.ts";
@@ -58,7 +58,7 @@ async function ask(
 ): Promise<{ actionId: string; instanceId: string }> {
   // A repeated request writes no second audit row, and returns the id of the first request's audit row.
   const action = {
-    id: digest("article", verb, by.tenantId, siteKey(id, site.name), String(page?.revision ?? revision)),
+    id: ids.digest("article", verb, by.tenantId, siteKey(id, site.name), String(page?.revision ?? revision)),
     verb,
     target: id,
     instanceId: null,

@@ -1,4 +1,4 @@
-import { digest, type EngineEnv, enqueueOne, namedBatch } from "millrace";
+import { type EngineEnv, enqueueOne, ids, namedBatch } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ContentPublish } from "../../messages/content.ts";
@@ -32,7 +32,14 @@ export async function editArticle(
   const next = revision + 1;
   // The audit row contains no texts of the article, because the audit row is kept for longer than the article.
   const detail = { revision: next, fields: Object.keys(edit) };
-  const action = { id: digest("article", "edit", tenantId, id, String(next)), verb: "edit", target: id, instanceId: null, reason, detail };
+  const action = {
+    id: ids.digest("article", "edit", tenantId, id, String(next)),
+    verb: "edit",
+    target: id,
+    instanceId: null,
+    reason,
+    detail,
+  };
   const write = { edited: editText({ tenantId, id, revision, status }, edit), audited: audit(by, action, false) };
   try {
     if (status !== "published") {

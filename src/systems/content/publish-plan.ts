@@ -1,4 +1,4 @@
-import type { ApprovalRequest } from "millrace";
+import type { Steps } from "millrace";
 import type { SiteTarget } from "../../providers/index.ts";
 import { brandSettings } from "../brand/settings.ts";
 import { publishQuestion } from "./approval.ts";
@@ -10,7 +10,7 @@ export type PlannedSite = Pick<SiteTarget, "name" | "kind">;
 
 /** How an article is published, by the settings of its brand. */
 interface PublishPlan {
-  question: ApprovalRequest | null;
+  question: Parameters<Steps["approve"]>[1] | null;
   /** The first site; undefined if the plan is for an update and the article is no longer published. */
   site: PlannedSite | undefined;
   others: PlannedSite[];

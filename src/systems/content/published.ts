@@ -1,4 +1,4 @@
-import { type Draft, digest, type Writes } from "millrace";
+import { type Commit, type Draft, ids } from "millrace";
 import { ContentPublished, ContentPublishToSite, ContentUnpublished } from "../../messages/content.ts";
 import { markPublished, markUnpublished } from "./article-pages.ts";
 import type { ArticleKey } from "./articles.ts";
@@ -14,12 +14,12 @@ export function toOtherSites(
   sites: readonly PlannedSite[],
   occasion: string,
 ): Draft[] {
-  const short = occasion.length > OCCASION_CHARACTERS ? digest("occasion", occasion) : occasion;
+  const short = occasion.length > OCCASION_CHARACTERS ? ids.digest("occasion", occasion) : occasion;
   return sites.map(({ name, kind }) => ContentPublishToSite.from({ content_id: id, brand, site: name, kind, occasion: short, update }));
 }
 
 /** The rows and events to write after an instance has published a page. */
-export function wasPublished(instanceId: string): (put: PutPage) => Writes {
+export function wasPublished(instanceId: string): (put: PutPage) => Commit<never> {
   return (live) => {
     if ("why" in live) return {};
     const { kind: platform, ...change } = live;
@@ -28,7 +28,7 @@ export function wasPublished(instanceId: string): (put: PutPage) => Writes {
 }
 
 /** The rows and events to write after an undo has removed a page. */
-export function wasRemoved(live: PutPage): Writes {
+export function wasRemoved(live: PutPage): Commit<never> {
   if ("why" in live) return {};
   const gone = { ...live, site: siteOf(live), revision: live.revision + 1 };
   return { statements: markUnpublished(gone), emit: [ContentUnpublished.from(gone)] };

@@ -1,4 +1,4 @@
-import { notRetryable, now, query, type Statement, sql } from "millrace";
+import { notRetryable, query, type Statement, sql } from "millrace";
 import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { SearchResult } from "../../providers/index.ts";
 import { keywordKey } from "../brand/keyword.ts";
@@ -38,7 +38,7 @@ export function insertResearch({ id, tenantId, brand, keyword, sources, synthesi
     INSERT INTO research (id, tenant_id, brand, keyword, sources, title, summary, key_points, tags, prompt, model, input_tokens,
       output_tokens, researched_at)
     VALUES (${id}, ${tenantId}, ${brand}, ${keyword}, ${JSON.stringify(sources)}, ${title}, ${summary}, ${JSON.stringify(key_points)},
-      ${JSON.stringify(tags)}, ${prompt}, ${paid.at(-1)?.model ?? null}, ${tokens("input")}, ${tokens("output")}, ${now})`;
+      ${JSON.stringify(tags)}, ${prompt}, ${paid.at(-1)?.model ?? null}, ${tokens("input")}, ${tokens("output")}, ${sql.now})`;
 }
 
 interface Row {

@@ -1,4 +1,4 @@
-import { now, query, sql } from "millrace";
+import { query, sql } from "millrace";
 import type { Retention } from "millrace/worker";
 
 /** Maximum number of rows that one statement deletes. */
@@ -18,7 +18,7 @@ export const contentRetention: readonly Retention[] = [
         env.DB,
         sql`
           DELETE FROM text_calls WHERE (tenant_id, content_id, attempt) IN (
-            SELECT tenant_id, content_id, attempt FROM text_calls WHERE paid_at < ${now} - ${keepMs} LIMIT ${ROWS})
+            SELECT tenant_id, content_id, attempt FROM text_calls WHERE paid_at < ${sql.now} - ${keepMs} LIMIT ${ROWS})
           RETURNING 1`,
       );
       return gone.length;

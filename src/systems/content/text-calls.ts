@@ -1,4 +1,4 @@
-import { now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import type { TextAnswer } from "../../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 
@@ -26,7 +26,7 @@ export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, ma
     INSERT INTO text_calls (tenant_id, content_id, attempt, brand, prompt, model, answer_id, max_tokens,
       input_tokens, output_tokens, cached_tokens, reasoning_tokens, finish, outcome, paid_at)
     VALUES (${tenantId}, ${contentId}, ${attempt}, ${brand}, ${prompt}, ${paid.model}, ${paid.id}, ${maxTokens},
-      ${input}, ${output}, ${cached}, ${reasoning}, ${paid.finish}, ${outcome}, ${now})`;
+      ${input}, ${output}, ${cached}, ${reasoning}, ${paid.finish}, ${outcome}, ${sql.now})`;
 }
 
 /**

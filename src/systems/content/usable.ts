@@ -1,4 +1,4 @@
-import { beginning } from "millrace";
+import { texts } from "millrace";
 import type { TextAnswer } from "../../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 
@@ -15,7 +15,7 @@ const UNREADABLE = "It was no chat completion: check that TEXT_URL points at the
 /** Returns the reason why an answer has no usable text; undefined if the answer has usable text. */
 export function unusable(answer: TextAnswer): Unusable | undefined {
   if (answer.ending === "refused") {
-    const words = answer.refusal && beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
+    const words = answer.refusal && texts.beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
     return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model, or its provider's filter, refused." };
   }
   // A reasoning model can use all its tokens before the first word of its answer. Such an answer counts as truncated too, because more

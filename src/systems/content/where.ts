@@ -1,4 +1,4 @@
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { socialKey } from "../../messages/social.ts";
 import { type Account, type BrandSettings, brandSettings } from "../brand/settings.ts";
 import { type ArticlePage, pagesOf } from "./article-pages.ts";
@@ -41,8 +41,8 @@ function onSites({ sites }: BrandSettings, tenantId: string, id: string, pages: 
   return [...sites, ...former].map(({ name, kind }, place) => {
     const page = pages.find(({ site }) => site === name);
     const isFirst = place === 0;
-    const first = instanceId(tenantId, "publish-article", id);
-    const further = instanceId(tenantId, "publish-to-site", `${id}/${name}`);
+    const first = ids.instance(tenantId, "publish-article", id);
+    const further = ids.instance(tenantId, "publish-to-site", `${id}/${name}`);
     // The order of the brand's sites may have changed since the publication, so either instance may have published the page. The instance
     // of an operator's command to publish is not considered, because it is not retried.
     const own = [first, further].find((one) => one === page?.instanceId) ?? (isFirst ? first : further);
@@ -57,6 +57,6 @@ function onAccounts({ accounts }: BrandSettings, tenantId: string, id: string, p
   return [...accounts, ...former].map((account) => ({
     account,
     post: posts.find((post) => post.account === account.name && post.platform === account.platform),
-    instanceId: instanceId(tenantId, "post-to-social", socialKey(id, account)),
+    instanceId: ids.instance(tenantId, "post-to-social", socialKey(id, account)),
   }));
 }

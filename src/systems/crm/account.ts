@@ -1,4 +1,4 @@
-import { type MillraceError, namedBatch, notRetryable, now, retryAfter, type Statement, sql } from "millrace";
+import { type MillraceError, namedBatch, notRetryable, retryAfter, type Statement, sql } from "millrace";
 import { type CrmAccountVars, linkAccount } from "../../providers/crm-account.ts";
 
 /** The CRM account of a tenant's contacts. */
@@ -32,7 +32,7 @@ export async function readOf<Row extends object>(
 /** Records the tenant's CRM account with the first write, if none is recorded. */
 export function noteAccount(tenantId: string, { id, isNew }: Account): Statement[] {
   if (!isNew) return [];
-  return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${now}) ON CONFLICT DO NOTHING`];
+  return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${sql.now}) ON CONFLICT DO NOTHING`];
 }
 
 /** The SQL condition that another CRM account is recorded for the tenant now. */

@@ -1,4 +1,4 @@
-import { type Commit, namedBatch, notRetryable, now, sql } from "millrace";
+import { type Commit, namedBatch, notRetryable, sql } from "millrace";
 import { linkAccount } from "../../providers/crm-account.ts";
 import { type AccountEnv, notedAccount } from "./account.ts";
 import { letGoOfAll } from "./sends.ts";
@@ -33,13 +33,13 @@ export async function adoptAccount(env: AccountEnv, tenantId: string, account: s
   return {
     statements: [
       sql`
-        INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${next === null ? id : null}, ${now})
+        INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${next === null ? id : null}, ${sql.now})
         ON CONFLICT (tenant_id) DO UPDATE SET account = excluded.account, updated_at = excluded.updated_at`,
       ...letGoOfAll(tenantId),
       sql`
         UPDATE crm_links SET crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[{}]',
           version = version + 1, read_at = NULL,
-          error = NULL, updated_at = ${now}
+          error = NULL, updated_at = ${sql.now}
         WHERE ${mine} ${next === null ? sql`` : sql`AND contact_id <= ${next}`}`,
     ],
     output: { next },

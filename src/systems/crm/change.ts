@@ -1,4 +1,4 @@
-import { atomically, type Commit, characterCount, digest, type Envelope, type Statement } from "millrace";
+import { atomically, type Commit, type Envelope, ids, type Statement, texts } from "millrace";
 import { ContactSync, type CrmContactChanged } from "../../messages/crm.ts";
 import { FactObserved } from "../../messages/facts.ts";
 import { type CrmFound, crm } from "../../providers/index.ts";
@@ -290,7 +290,7 @@ function mergedFact({ event_id, occurred_at }: Notice, from: string, into: strin
  */
 function mergeName(eventId: string, from: string): string {
   const name = `crm-merge ${eventId} ${from}`;
-  return characterCount(name) <= 200 ? name : `crm-merge ${eventId} ${digest(from)}`;
+  return texts.characterCount(name) <= 200 ? name : `crm-merge ${eventId} ${ids.digest(from)}`;
 }
 
 function left(): Commit<Change> {

@@ -1,11 +1,11 @@
-import type { ApprovalRequest } from "millrace";
+import type { Steps } from "millrace";
 import type { Lost } from "./pushed.ts";
 
 /**
  * Creates the question to an operator when many CRM records are missing. In this case a wrong account or a mistake is more likely than
  * deletions.
  */
-export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): ApprovalRequest {
+export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): Parameters<Steps["approve"]>[1] {
   return {
     question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just read are missing in the CRM. Did the CRM delete their records, so that syncs should leave these contacts out?`,
     details: { sync_id: syncId, gone, looked_at: lookedAt, crm_ids: records },

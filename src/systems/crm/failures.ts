@@ -1,4 +1,4 @@
-import { among, beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "millrace";
+import { MillraceError, notRetryable, query, type Statement, sql, texts } from "millrace";
 import type { CrmRefusal } from "../../providers/index.ts";
 import type { Refused } from "./pushed.ts";
 
@@ -28,7 +28,7 @@ export function asError({ category, message, correlationId }: Refused): {
   message: string;
   correlation_id: string | null;
 } {
-  return { category: beginning(category, 100), message: beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
+  return { category: texts.beginning(category, 100), message: texts.beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
 }
 
 /**
@@ -36,18 +36,18 @@ export function asError({ category, message, correlationId }: Refused): {
  * `not_retryable`.
  */
 export function asStopped(what: string, { retry, category, message }: CrmRefusal): MillraceError {
-  const said = beginning(`${what}: ${category}: ${message}`, 900);
+  const said = texts.beginning(`${what}: ${category}: ${message}`, 900);
   return retry ? new MillraceError("upstream_refused", said) : notRetryable(said);
 }
 
 /** Records refusals of one sync. Temporarily refused contacts wait for a retry, unless this was the last round. */
 export function noteFailures({ tenantId, syncId }: Owner, refused: readonly Refused[], isLast: boolean): Statement[] {
   const rows = refused.map((one) => ({ contactId: one.contactId, state: one.retry && !isLast ? "waiting" : "failed", ...asError(one) }));
-  return rowChunks(rows).map(
+  return sql.rows(rows).map(
     (chunk) => sql`
       INSERT INTO crm_failures (tenant_id, sync_id, contact_id, state, category, message, correlation_id, updated_at)
       SELECT ${tenantId}, ${syncId}, value->>'contactId', value->>'state', value->>'category', value->>'message',
-        value->>'correlation_id', ${now}
+        value->>'correlation_id', ${sql.now}
       FROM json_each(${chunk}) WHERE true
       ON CONFLICT (tenant_id, sync_id, contact_id) DO UPDATE SET
         state = excluded.state, category = excluded.category, message = excluded.message, correlation_id = excluded.correlation_id,
@@ -61,7 +61,7 @@ export function forgetFailures({ tenantId, syncId }: Owner, contactIds: readonly
   return [
     sql`
       DELETE FROM crm_failures WHERE tenant_id = ${tenantId} AND sync_id = ${syncId}
-        AND contact_id IN ${among(contactIds)}`,
+        AND contact_id IN ${sql.among(contactIds)}`,
   ];
 }
 

@@ -1,4 +1,4 @@
-import { among, fragment, now, query, rowChunks, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
 import { type Account, readOf } from "./account.ts";
 import type { ContactPatch, Properties } from "./properties.ts";
@@ -37,11 +37,11 @@ interface Joined extends StoredContact {
   error: string | null;
 }
 
-const JOINED = fragment(
+const JOINED = sql.fragment(
   `c.contact_id, c.email, c.name, c.properties, c.revision,
     l.crm_id, l.state, l.revision AS synced, l.known, l.maybe, l.version, l.error->>'category' AS error`,
 );
-const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
+const LINK_OF = sql.fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
 /** Maximum number of contacts of one step. Each contact's row must begin within the first `PAGE_BYTES` bytes. */
 const PAGE_ROWS = 500;
@@ -140,13 +140,13 @@ export function newlyKnown(
  * `takeOver`.
  */
 export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
-  return rowChunks(links).map(
+  return sql.rows(links).map(
     (rows) => sql`
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, read_at, updated_at)
       SELECT ${tenantId}, r.value->>'contactId', r.value->>'crmId', 'linked',
         (r.value->>'revision') + iif(r.value->>'takes' AND c.revision = r.value->>'revision', 1, 0),
         json_patch(r.value->'known', iif(c.name = r.value->>'$.names.instead_of', r.value->'$.names.known', '{}')),
-        r.value->>'readAt', ${now}
+        r.value->>'readAt', ${sql.now}
       FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contactId' WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
         crm_id = excluded.crm_id, state = 'linked', revision = excluded.revision,
@@ -167,10 +167,10 @@ export interface Closed {
 
 /** Marks that contacts have no record of their own in the CRM, and deletes the contacts' known values. */
 export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
-  return rowChunks(links).map(
+  return sql.rows(links).map(
     (rows) => sql`
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, maybe, updated_at)
-      SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', coalesce(value->'maybe', '[]'), ${now}
+      SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', coalesce(value->'maybe', '[]'), ${sql.now}
       FROM json_each(${rows}) WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
         crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', maybe = excluded.maybe,
@@ -185,7 +185,7 @@ export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", l
 export function emptyLinks(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
-    SELECT ${tenantId}, value, NULL, 'none', 0, '{}', ${now} FROM json_each(${JSON.stringify(ids)}) WHERE true
+    SELECT ${tenantId}, value, NULL, 'none', 0, '{}', ${sql.now} FROM json_each(${JSON.stringify(ids)}) WHERE true
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
       crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[]', version = crm_links.version + 1,
       read_at = NULL, error = NULL,
@@ -210,7 +210,7 @@ export interface RewrittenLink {
 export function rewriteLink(tenantId: string, { contactId, known, maybe, error, properties }: RewrittenLink): Statement {
   return sql`
     INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
-    VALUES (${tenantId}, ${contactId}, NULL, 'none', 0, '{}', ${now})
+    VALUES (${tenantId}, ${contactId}, NULL, 'none', 0, '{}', ${sql.now})
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
       known = ${known}, maybe = ${maybe}, error = ${error}, version = crm_links.version + 1, updated_at = excluded.updated_at,
       revision = crm_links.revision + (SELECT count(*) FROM contacts c WHERE c.tenant_id = ${tenantId} AND c.contact_id = ${contactId}
@@ -219,7 +219,7 @@ export function rewriteLink(tenantId: string, { contactId, known, maybe, error, 
 
 /** Deletes the CRM data of forgotten contacts. */
 export function removeLinks(tenantId: string, ids: readonly string[]): Statement[] {
-  const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids)}`;
+  const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${sql.among(ids)}`;
   return [sql`DELETE FROM crm_links WHERE ${theirs}`, sql`DELETE FROM crm_failures WHERE ${theirs}`];
 }
 
@@ -228,10 +228,10 @@ export function removeLinks(tenantId: string, ids: readonly string[]): Statement
  * contacts again.
  */
 export function noteRefusals(tenantId: string, refusals: readonly { contactId: string }[]): Statement[] {
-  return rowChunks(refusals).map(
+  return sql.rows(refusals).map(
     (rows) => sql`
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, error, updated_at)
-      SELECT ${tenantId}, value->>'contactId', NULL, 'none', 0, '{}', json_remove(value, '$.contactId'), ${now}
+      SELECT ${tenantId}, value->>'contactId', NULL, 'none', 0, '{}', json_remove(value, '$.contactId'), ${sql.now}
       FROM json_each(${rows}) WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET error = excluded.error, updated_at = excluded.updated_at`,
   );
@@ -250,12 +250,12 @@ export interface Take extends ContactPatch {
  */
 export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] {
   const taken = sql`iif(coalesce(t.value->>'instead_of', name) = name, coalesce(t.value->>'name', name), name)`;
-  return rowChunks(takes).map(
+  return sql.rows(takes).map(
     (rows) => sql`
       UPDATE contacts SET
         email = coalesce(t.value->>'email', email), name = ${taken},
         properties = json_patch(properties, t.value->'properties'),
-        revision = revision + 1, updated_at = ${now}, imported_by = 'crm'
+        revision = revision + 1, updated_at = ${sql.now}, imported_by = 'crm'
       FROM json_each(${rows}) t
       WHERE contacts.tenant_id = ${tenantId} AND contacts.contact_id = t.value->>'contactId'
         AND (coalesce(t.value->>'email', email) <> email OR ${taken} <> name

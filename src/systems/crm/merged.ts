@@ -1,4 +1,4 @@
-import { digest, type Routed } from "millrace";
+import { ids, type Routed } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";
@@ -12,5 +12,5 @@ export async function mergeRecords({ payload: fact, envelope, env }: Routed<Reco
   const { entity, fact_id, payload } = fact;
   const [from] = await candidatesByIds(env.DB, envelope.tenant_id, [payload.from]);
   const hasRecord = from && (from.link?.crmId || from.link?.maybe.length || (await isOnItsWay(env.DB, envelope.tenant_id, payload.from)));
-  return hasRecord ? [{ contact_id: payload.from, occasion: `merge ${digest(entity, fact_id)}` }] : [];
+  return hasRecord ? [{ contact_id: payload.from, occasion: `merge ${ids.digest(entity, fact_id)}` }] : [];
 }

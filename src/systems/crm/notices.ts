@@ -1,4 +1,4 @@
-import { digest, type Issue, issuesIn, query, sql } from "millrace";
+import { errors, type Issue, ids, query, sql } from "millrace";
 import * as z from "zod";
 import { CrmContactChanged } from "../../messages/crm.ts";
 import { contactsLinkedTo } from "./links.ts";
@@ -43,7 +43,9 @@ export function eventsIn(delivery: readonly unknown[]): { events: ContactEvent[]
   const read = delivery.map((event, index) => ({ event, index, parsed: eventSchema.safeParse(event) }));
   return {
     events: read.flatMap(({ parsed }) => parsed.data ?? []),
-    unread: read.flatMap(({ event, index, parsed: { error } }) => (error ? [issuesIn(eventSchema, event, error, [String(index)])] : [])),
+    unread: read.flatMap(({ event, index, parsed: { error } }) =>
+      error ? [errors.issuesIn(eventSchema, event, error, [String(index)])] : [],
+    ),
   };
 }
 
@@ -126,7 +128,7 @@ function noticeOfMerge(event: ContactEvent) {
  * the event.
  */
 function nameOf({ portalId, eventId, occurredAt, subscriptionType, objectId = "", propertyName = "" }: ContactEvent): string {
-  return `${portalId}-${eventId}-${digest(String(occurredAt), subscriptionType, objectId, propertyName)}`;
+  return `${portalId}-${eventId}-${ids.digest(String(occurredAt), subscriptionType, objectId, propertyName)}`;
 }
 
 function stampOf(event: ContactEvent) {

@@ -1,4 +1,4 @@
-import { characterCount } from "millrace";
+import { texts } from "millrace";
 import { type Contact, emailSchema, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS } from "../contacts/contact.ts";
 
 /** The properties of a CRM record as texts; an empty property is "". */
@@ -90,7 +90,7 @@ export function isChange({ email, name, properties }: Contact, patch: ContactPat
 /** True if a contact may have this value; an invalid address, or a text that is too long, is not copied from the CRM. */
 export function isTakeable(property: string, value: string): boolean {
   if (property === "email") return emailSchema.safeParse(value).success;
-  return characterCount(value) <= (OWN.includes(property) ? MAX_NAME_CHARACTERS / 2 - 1 : MAX_VALUE_CHARACTERS);
+  return texts.characterCount(value) <= (OWN.includes(property) ? MAX_NAME_CHARACTERS / 2 - 1 : MAX_VALUE_CHARACTERS);
 }
 
 /** True if two values of a property are equal. The CRM writes addresses in lower case. */

@@ -1,4 +1,4 @@
-import { namedBatch, now, query, sql } from "millrace";
+import { namedBatch, query, sql } from "millrace";
 import { instances } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 
@@ -16,7 +16,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     env.DB,
     sql`
       SELECT tenant_id AS tenantId, sync_id AS syncId FROM crm_syncs
-      WHERE updated_at <= ${now} - ${keepMs}
+      WHERE updated_at <= ${sql.now} - ${keepMs}
         AND NOT ${instances.exists("crm_syncs")}
       LIMIT 1`,
   );

@@ -1,4 +1,4 @@
-import { atomically, codeOf, MillraceError, messageOf, now, query, type Statement, sql } from "millrace";
+import { atomically, errors, MillraceError, query, type Statement, sql } from "millrace";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";
@@ -68,7 +68,7 @@ export async function beginSend(
   const answers = await atomically(db, [
     ...noteAccount(tenantId, account),
     sql`
-      INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, ${sendId}, ${now} + ${HOLD_MS}, ${rows}
+      INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, ${sendId}, ${sql.now} + ${HOLD_MS}, ${rows}
       WHERE NOT EXISTS (${othersOf(key, rows)}) AND NOT ${isOtherAccount(tenantId, account)}
         AND NOT ${isLinkWritten(tenantId, rows)}
       ON CONFLICT (tenant_id, send_id) DO UPDATE SET until = excluded.until, contacts = (
@@ -89,7 +89,7 @@ export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): P
   const [row] = await query<{ contacts: string }>(
     db,
     sql`
-      UPDATE crm_sends SET until = ${now} + ${HOLD_MS} WHERE tenant_id = ${tenantId} AND send_id = ${sendId} RETURNING contacts`,
+      UPDATE crm_sends SET until = ${sql.now} + ${HOLD_MS} WHERE tenant_id = ${tenantId} AND send_id = ${sendId} RETURNING contacts`,
   );
   return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
 }
@@ -119,7 +119,7 @@ export async function busyWith(db: D1Database, tenantId: string, ids: readonly s
   const key = { tenantId, sendId: mine };
   const rows = JSON.stringify(ids.map((id) => ({ id })));
   const look = () =>
-    query<{ until: number; expired: number }>(db, sql`SELECT until, until <= ${now} AS expired FROM (${othersOf(key, rows)})`);
+    query<{ until: number; expired: number }>(db, sql`SELECT until, until <= ${sql.now} AS expired FROM (${othersOf(key, rows)})`);
   let found = await look();
   if (found.length > 0) await clearWay(db, key, rows);
   if (found.some(({ expired }) => expired)) found = await look();
@@ -137,7 +137,7 @@ export async function isOnItsWay(db: D1Database, tenantId: string, id: string): 
  * again.
  */
 export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
-  await atomically(db, release(tenantId, sql`s.until <= ${now}`));
+  await atomically(db, release(tenantId, sql`s.until <= ${sql.now}`));
 }
 
 /**
@@ -146,7 +146,10 @@ export async function adoptExpired(db: D1Database, tenantId: string): Promise<vo
  */
 async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: string): Promise<void> {
   const isBehind = sql`EXISTS (${othersOf({ tenantId, sendId }, rows)} AND s.send_id < ${sendId})`;
-  await atomically(db, [...release(tenantId, sql`s.until <= ${now}`), ...release(tenantId, sql`s.send_id = ${sendId} AND ${isBehind}`)]);
+  await atomically(db, [
+    ...release(tenantId, sql`s.until <= ${sql.now}`),
+    ...release(tenantId, sql`s.send_id = ${sendId} AND ${isBehind}`),
+  ]);
 }
 
 /**
@@ -180,7 +183,7 @@ export async function orLetGo<Done>(db: D1Database, key: SendKey, work: () => Pr
   try {
     return await work();
   } catch (error) {
-    if (FINAL.has(codeOf(error))) await atomically(db, letGo(key));
+    if (FINAL.has(errors.codeOf(error))) await atomically(db, letGo(key));
     throw error;
   }
 }
@@ -229,7 +232,7 @@ export function refuseIfWritten(tenantId: string, contacts: readonly { id: strin
 
 /** True for the error of `refuseIfPushed` and similar functions. After this error the caller reads the contacts again. */
 export function wasRefused(error: unknown): boolean {
-  return messageOf(error).includes("contact_changed_meanwhile");
+  return errors.messageOf(error).includes("contact_changed_meanwhile");
 }
 
 /** Counts the pushes in progress whose values contain one of the given texts. */
@@ -250,7 +253,7 @@ function refuseIf(tenantId: string, condition: Statement): Statement {
 function adopt(tenantId: string, which: Statement): Statement {
   return sql`
     INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, maybe, updated_at)
-    SELECT ${tenantId}, c.value->>'id', NULL, 'none', 0, '{}', c.value->'sent', ${now} FROM crm_sends s, json_each(s.contacts) c
+    SELECT ${tenantId}, c.value->>'id', NULL, 'none', 0, '{}', c.value->'sent', ${sql.now} FROM crm_sends s, json_each(s.contacts) c
     WHERE ${which} AND json_array_length(c.value->'sent') > 0
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
       maybe = (SELECT json_group_array(json(value))

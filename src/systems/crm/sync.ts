@@ -1,4 +1,4 @@
-import { fragment, instanceId, now, query, type Statement, sql } from "millrace";
+import { ids, query, type Statement, sql } from "millrace";
 import { instances, keysetPage, type Page, type PageRequest } from "millrace/operate";
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
@@ -31,7 +31,8 @@ export interface Sync {
 const INSTANCE = instances.find("s");
 const IS_STOPPED = `s.ended_at IS NULL AND ${INSTANCE.isStopped.fragment}`;
 
-const SELECT = fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(${IS_STOPPED}, 'errored', s.state) AS state,
+const SELECT =
+  sql.fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(${IS_STOPPED}, 'errored', s.state) AS state,
     s.done, s.failed, s.skipped, s.merged, s.taken, s.chunks, s.started_at AS startedAt, s.updated_at AS updatedAt, s.ended_at AS endedAt,
     (SELECT count(*) FROM crm_failures f WHERE f.tenant_id = s.tenant_id AND f.sync_id = s.sync_id AND f.state = 'waiting') AS waiting,
     iif(${IS_STOPPED}, ${INSTANCE.error.fragment}, NULL) AS error
@@ -45,7 +46,7 @@ export async function findSync(db: D1Database, tenantId: string, syncId: string)
 
 /** Finds a sync that was requested with the default key and has not finished a chunk yet. */
 export async function findAcceptedSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
-  const id = instanceId(tenantId, "sync-contacts", syncId);
+  const id = ids.instance(tenantId, "sync-contacts", syncId);
   const fate = await instances.fate(db, tenantId, id);
   if (fate?.subject !== syncId) return undefined;
   const { payload, isStopped, error, acceptedAt, updatedAt } = fate;
@@ -95,7 +96,7 @@ export function advanceSync(
     INSERT INTO crm_syncs (tenant_id, sync_id, scope, instance_id, state, done, failed, skipped, merged, taken, chunks,
       started_at, updated_at, ended_at)
     VALUES (${tenantId}, ${syncId}, ${scope}, ${instanceId}, ${state}, ${done}, ${failed}, ${skipped}, ${merged}, ${taken}, 1,
-      ${now}, ${now}, iif(${state} = 'complete', ${now}, NULL))
+      ${sql.now}, ${sql.now}, iif(${state} = 'complete', ${sql.now}, NULL))
     ON CONFLICT (tenant_id, sync_id) DO UPDATE SET
       state = excluded.state, done = crm_syncs.done + excluded.done, failed = excluded.failed,
       skipped = crm_syncs.skipped + excluded.skipped,

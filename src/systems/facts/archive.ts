@@ -1,11 +1,11 @@
-import { digest } from "millrace";
+import { ids } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 
 /** Number of digits of a position in a file name. With a fixed number of digits, the order of the names is the order of the positions. */
 const DIGITS = 16;
 
 function folderOf(tenantId: string, entity: string): string {
-  return `archive/${tenantId}/${digest(entity)}/`;
+  return `archive/${tenantId}/${ids.digest(entity)}/`;
 }
 
 const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");

@@ -1,4 +1,4 @@
-import { logLine, messageOf, now, query, sql } from "millrace";
+import { errors, logLine, query, sql } from "millrace";
 import type { AppGauges } from "millrace/worker";
 
 /** An object's size is recorded from this size on, and again after each further growth by this size. */
@@ -54,12 +54,12 @@ export class SizeWatch {
         this.env.DB,
         sql`
           INSERT INTO object_sizes (tenant_id, binding, object_id, bytes, noted_at)
-          VALUES (${tenantId}, ${this.binding}, ${object_id}, ${bytes}, ${now})
+          VALUES (${tenantId}, ${this.binding}, ${object_id}, ${bytes}, ${sql.now})
           ON CONFLICT (tenant_id, binding, object_id) DO UPDATE SET bytes = excluded.bytes, noted_at = excluded.noted_at`,
       );
     } catch (error) {
       this.#step = 0;
-      logLine("warn", { log: "object_size", binding: this.binding, object_id, error: messageOf(error) });
+      logLine("warn", { log: "object_size", binding: this.binding, object_id, error: errors.messageOf(error) });
     }
   }
 }
@@ -70,7 +70,7 @@ export async function largestObjects({ DB }: Pick<Env, "DB">): Promise<Awaited<R
     DB,
     sql`
       SELECT binding, max(bytes) AS bytes FROM (SELECT * FROM object_sizes LIMIT ${MOST_READ})
-      WHERE noted_at >= ${now} - ${CURRENT_MS} GROUP BY binding`,
+      WHERE noted_at >= ${sql.now} - ${CURRENT_MS} GROUP BY binding`,
   );
   return rows.map(({ binding, bytes }) => ({ name: "object_bytes", labels: { binding }, value: bytes }));
 }

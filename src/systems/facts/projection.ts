@@ -1,11 +1,11 @@
-import { now, type RowStatement, type Statement, sql } from "millrace";
+import { type Statement, sql } from "millrace";
 import { ownFact, type Told } from "./own.ts";
 
 /**
  * Returns the row of a fact. A ledger's fact never changes, so an existing row is kept, and late, repeated or reordered messages give the
  * same rows.
  */
-export function factRow(told: Told): RowStatement {
+export function factRow(told: Told) {
   const { entity, sequence, fact_id, recorded_at, type, subtype, occurred_at, trace_id, correlation_id, causation_id, payload } =
     ownFact(told);
   const { tenant_id } = told.envelope;
@@ -21,7 +21,7 @@ const REGISTERED_EVERY = 100;
  * Returns the row of a fact's ledger if the fact registers the ledger; otherwise undefined. A batch contains the row once, and an existing
  * row is not written again.
  */
-export function ledgerRow(told: Told): RowStatement | undefined {
+export function ledgerRow(told: Told) {
   const { entity, sequence } = ownFact(told);
   const { tenant_id } = told.envelope;
   return sequence % REGISTERED_EVERY === 1 ? { text: REGISTER_LEDGERS, row: { tenant_id, entity } } : undefined;
@@ -30,7 +30,7 @@ export function ledgerRow(told: Told): RowStatement | undefined {
 const INSERT_FACTS = `
   WITH given AS MATERIALIZED (SELECT value FROM json_each(?1))
   INSERT INTO facts (tenant_id, entity, sequence, fact_id, recorded_at, body, projected_at)
-  SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${now.fragment}
+  SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${sql.now.fragment}
   FROM given WHERE true
   ON CONFLICT DO NOTHING`;
 
@@ -41,7 +41,7 @@ const INSERT_FACTS = `
 export function restoreFacts(rows: string): Statement {
   return sql`
     INSERT INTO facts (tenant_id, entity, sequence, fact_id, recorded_at, body, projected_at)
-    SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${now}
+    SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${sql.now}
     FROM json_each(${rows}) WHERE true
     ON CONFLICT DO UPDATE SET body = excluded.body, recorded_at = excluded.recorded_at
       WHERE body <> excluded.body OR recorded_at <> excluded.recorded_at
@@ -50,6 +50,6 @@ export function restoreFacts(rows: string): Statement {
 
 const REGISTER_LEDGERS = `
   INSERT INTO ledgers (tenant_id, entity, registered_at)
-  SELECT value->>'tenant_id', value->>'entity', ${now.fragment}
+  SELECT value->>'tenant_id', value->>'entity', ${sql.now.fragment}
   FROM json_each(?1) WHERE true
   ON CONFLICT DO NOTHING`;

@@ -1,4 +1,4 @@
-import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
+import { namedBatch, query, type Statement, sql } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 
@@ -51,7 +51,7 @@ export async function restoreRows(
   const facts = ledgers.flatMap(({ facts }) => facts);
   const rows = facts.map((payload) => factRow({ payload, envelope: { tenant_id: tenantId } }).row);
   const { written, strays } = await namedBatch(db, {
-    written: rowChunks(rows).map(restoreFacts),
+    written: sql.rows(rows).map(restoreFacts),
     strays: selectStrays(tenantId, ledgers, BEFORE_ALL),
   });
   return { written: written.length, strays: strays as unknown as RowName[] };

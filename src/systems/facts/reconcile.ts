@@ -1,8 +1,10 @@
-import { digest, query, sql } from "millrace";
-import type { Check, Checked, Divergence } from "millrace/worker";
+import { ids, query, sql } from "millrace";
+import type { Check } from "millrace/worker";
 import { type RecordedFact, recordedFactSchema } from "../../messages/fact.ts";
 import { ledgerOf } from "./ledger/ledgers.ts";
 import { deleteRows, type RowName, restoreRows, straysBehind } from "./rebuild.ts";
+
+type Checked = Awaited<ReturnType<Check["slice"]>>;
 
 /** `LEDGERS` is the maximum number of ledgers in one slice. `PAGE` is the maximum size of a page of facts from one ledger. */
 const LEDGERS = 10;
@@ -28,7 +30,7 @@ export const factCheck: Check = {
     },
     row_without_fact: { says: "The projection has rows that no ledger knows.", mend: (env, found) => restore(env, stretchAt(found.place)) },
   },
-  async slice(env, from): Promise<Checked> {
+  async slice(env, from) {
     const begin = from === null ? { tenantId: "", entity: "", after: 0 } : stretchAt(from);
     const ledgers = await query<{ tenantId: string; entity: string }>(
       env.DB,
@@ -36,7 +38,7 @@ export const factCheck: Check = {
         SELECT tenant_id AS "tenantId", entity FROM ledgers WHERE (tenant_id, entity) >= (${begin.tenantId}, ${begin.entity})
         ORDER BY tenant_id, entity LIMIT ${LEDGERS + 1}`,
     );
-    const found: Divergence[] = [];
+    const found: Checked["found"][number][] = [];
     for (const { tenantId, entity } of ledgers.slice(0, LEDGERS)) {
       const goesOn = tenantId === begin.tenantId && entity === begin.entity;
       const stretch = { tenantId, entity, after: goesOn ? begin.after : 0 };
@@ -56,9 +58,9 @@ function stretchAt(place: string): Stretch {
   return { tenantId, entity, after };
 }
 
-function divergencesOf(stretch: Stretch, lacking: number, strays: number): Divergence[] {
+function divergencesOf(stretch: Stretch, lacking: number, strays: number): Checked["found"] {
   const about = {
-    what: digest("ledger", stretch.tenantId, stretch.entity, String(stretch.after)),
+    what: ids.digest("ledger", stretch.tenantId, stretch.entity, String(stretch.after)),
     tenantId: stretch.tenantId,
     place: placeOf(stretch),
   };

@@ -1,5 +1,5 @@
-import { logLine, messageOf, query, sql } from "millrace";
-import type { Retention, Slice } from "millrace/worker";
+import { errors, logLine, query, sql } from "millrace";
+import type { Retention } from "millrace/worker";
 
 interface PrunedLedger {
   prune(recordedBefore: number, limit: number): Promise<number>;
@@ -39,7 +39,7 @@ export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: str
     name: "facts",
     keepDays: FACT_DAYS,
     everyHours: 24 * 7,
-    async prune(env: Cloudflare.Env, keepMs: number, from: string | null): Promise<Slice> {
+    async prune(env: Cloudflare.Env, keepMs: number, from: string | null) {
       const before = Date.now() - keepMs;
       const { old, next } = await walk(env.DB, before, from);
       const gone = await Promise.all(
@@ -107,7 +107,7 @@ async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number
  * tenants.
  */
 function stays(tenant: string, entity: string, first: number, error: unknown): number {
-  logLine("error", { log: "retention", rule: "facts", tenant_id: tenant, entity, error: messageOf(error) });
+  logLine("error", { log: "retention", rule: "facts", tenant_id: tenant, entity, error: errors.messageOf(error) });
   return first;
 }
 

@@ -1,4 +1,4 @@
-import { fragment, namedBatch, type Statement, sql } from "millrace";
+import { namedBatch, type Statement, sql } from "millrace";
 import type { FactType } from "../../messages/fact.ts";
 
 /** A fact in the projection; times in milliseconds. */
@@ -38,8 +38,8 @@ const SCANNED_ROWS = 5000;
 
 const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
 /** The rows of one entity are ordered by position, which is part of the key. Rows of several entities are ordered by recording time. */
-const BY_PLACE = fragment("sequence DESC");
-const BY_TIME = fragment("recorded_at DESC, entity DESC, sequence DESC");
+const BY_PLACE = sql.fragment("sequence DESC");
+const BY_TIME = sql.fragment("recorded_at DESC, entity DESC, sequence DESC");
 
 /** A page of the tenant's facts, newest first. A short or empty page may have a next page. Errors: those of D1. */
 export async function listFacts(
@@ -74,7 +74,7 @@ function ofEntity({ entity }: FactFilter): Statement {
 function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
   const wanted = { type, trace_id: trace, correlation_id: correlation };
   const conditions = Object.entries(wanted).flatMap(([column, value]) =>
-    value === undefined ? [] : [sql`AND ${fragment(column)} = ${value}`],
+    value === undefined ? [] : [sql`AND ${sql.fragment(column)} = ${value}`],
   );
   if (entity !== undefined && before !== undefined) conditions.push(sql`AND recorded_at < ${before}`);
   return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);

@@ -1,4 +1,4 @@
-import { chosenName } from "millrace";
+import { texts } from "millrace";
 import * as z from "zod";
 
 /** Limits of one version of the rules. */
@@ -63,7 +63,7 @@ const amount = z
   });
 
 const rule = z.strictObject({
-  name: chosenName(100),
+  name: texts.chosenName(100),
   when: z.array(condition).max(RULE_LIMITS.conditions).meta({ description: "All conditions must be true. An empty list is always true." }),
   charge: amount.optional().meta({ description: "The charge: the amount that the outcome's account owes." }),
   payout: amount.optional().meta({ description: "The amount that the outcome's partner has earned; without a partner, nothing." }),

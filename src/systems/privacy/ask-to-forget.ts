@@ -1,4 +1,4 @@
-import { type Accepted, enqueue, instanceId, type MillraceError, now, type Requester, signed, sql } from "millrace";
+import { type Accepted, enqueue, ids, type MillraceError, sql } from "millrace";
 import { instances } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ContactForget } from "../../messages/crm.ts";
@@ -22,19 +22,19 @@ export const FIRST = "first";
 export function askToForget(
   env: Env,
   catalog: Catalog,
-  by: Requester & { actor: string },
+  by: { tenantId: string; source: string; actor: string },
   wishes: readonly Wish[],
 ): Promise<(Accepted | MillraceError)[]> {
   const { tenantId, actor } = by;
   const workflow = catalog.performer(ContactForget.type).name;
   const asked = wishes.map(({ contactId, request, reason }) => {
     const payload = { person: pseudonymOf(env, tenantId, contactId), request: occasionOf(env, tenantId, request) };
-    const id = instanceId(tenantId, workflow, ContactForget.key(payload));
+    const id = ids.instance(tenantId, workflow, ContactForget.key(payload));
     // A finished request is not started again, because its row with the person's ids would remain. If an earlier command for the same
     // person is running or has failed, the newest command continues its request.
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
-      SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
+      SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${sql.now}, ${id}
       WHERE NOT ${instances.isKnown({ id })}
       ON CONFLICT (tenant_id, pseudonym) DO UPDATE SET
         asked_by = excluded.asked_by, reason = excluded.reason, asked_at = excluded.asked_at, instance_id = excluded.instance_id`;
@@ -54,5 +54,5 @@ export function askToForget(
  * is stored longer.
  */
 function occasionOf({ MILLRACE_KEY }: Env, tenantId: string, request: string): string {
-  return request === FIRST ? request : signed(MILLRACE_KEY, "request to forget", tenantId, request);
+  return request === FIRST ? request : ids.signed(MILLRACE_KEY, "request to forget", tenantId, request);
 }

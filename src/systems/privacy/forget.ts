@@ -1,15 +1,4 @@
-import {
-  among,
-  atomically,
-  type Commit,
-  digest,
-  MillraceError,
-  notRetryable,
-  query,
-  type Statement,
-  sql,
-  type TraceContext,
-} from "millrace";
+import { atomically, type Commit, ids, MillraceError, notRetryable, query, type Statement, sql, type TraceContext } from "millrace";
 import { audit } from "millrace/operate";
 import { removeContacts } from "../contacts/contact.ts";
 import { isForgotten, markForgotten } from "../contacts/forgotten.ts";
@@ -169,21 +158,21 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
   const { known, progress } = begun(row);
   const { removed } = progress;
   const action = {
-    id: digest("forget", call.instanceId),
+    id: ids.digest("forget", call.instanceId),
     verb: "forget",
     target: pseudonym,
     instanceId: call.instanceId,
     reason: new Traces(known).rewrite("reason", row.reason),
     detail: { removed },
   } as const;
-  const ids = known.ids.map(({ id }) => id);
+  const contactIds = known.ids.map(({ id }) => id);
   return {
     statements: [
-      ...removeLinks(tenantId, ids),
+      ...removeLinks(tenantId, contactIds),
       sql`
         DELETE FROM forgettings WHERE tenant_id = ${tenantId}
           AND iif(pseudonym = ${pseudonym}, coalesce(instance_id, ${instanceId}) = ${instanceId},
-          asked_at <= ${row.asked_at} AND pseudonym IN ${among(known.ids.map(({ as }) => as))})`,
+          asked_at <= ${row.asked_at} AND pseudonym IN ${sql.among(known.ids.map(({ as }) => as))})`,
       audit({ tenantId, actor: row.asked_by }, action, false),
     ],
     output: { removed },
@@ -244,7 +233,7 @@ function sumOf(one: Counts, other: Counts): Counts {
 
 /** Counts the rows that belong only to the person. */
 async function rowsOf({ DB }: Env, tenantId: string, { ids }: Known, contacts: number): Promise<Counts> {
-  const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids.map(({ id }) => id))}`;
+  const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${sql.among(ids.map(({ id }) => id))}`;
   const [counted] = await query<{ crm_links: number; crm_failures: number }>(
     DB,
     sql`

@@ -1,5 +1,5 @@
 import { query, sql } from "millrace";
-import { erasure, type Rewriter, type Rewritten, statuses } from "millrace/operate";
+import { erasure, type Rewritten, statuses } from "millrace/operate";
 import type { CallOptions } from "../../providers/index.ts";
 import { brandAgentOf } from "../brand/brand-agents.ts";
 import { type Person, Traces } from "../contacts/traces.ts";
@@ -113,7 +113,7 @@ export async function search(
 }
 
 /** Returns a rewriter that rewrites rows by `traces`, and records the running instances whose rows must be changed later. */
-function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
+function noting(traces: Traces, waitsFor: Set<string>): Parameters<typeof erasure.rewriteRows>[1]["by"] {
   return {
     mentions: traces.mentions,
     rewrite(column, text, row) {

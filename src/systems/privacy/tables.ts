@@ -1,4 +1,6 @@
-import { erasure, type TextTable } from "millrace/operate";
+import { erasure } from "millrace/operate";
+
+type TextTable = (typeof erasure.texts)[number];
 
 /** The app's tables with rows that may mention a person without belonging to that person. */
 const APP_TEXTS: readonly TextTable[] = [

@@ -1,4 +1,4 @@
-import { among, type Commit, digest, query, type Statement, sql } from "millrace";
+import { type Commit, ids, query, type Statement, sql } from "millrace";
 import { audit, erasure, type Instance, instances, type Operator, statuses, tokens } from "millrace/operate";
 import { brandAgentOf } from "../brand/brand-agents.ts";
 import { budgetOf } from "../facts/derived/budgets.ts";
@@ -119,7 +119,7 @@ export function deleted(
   removed: Counts,
 ): Commit<{ removed: Counts }> {
   const action = {
-    id: digest("delete tenant", instanceId),
+    id: ids.digest("delete tenant", instanceId),
     verb: "delete_tenant",
     target: tenantId,
     instanceId,
@@ -144,7 +144,7 @@ async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {
   // Each charged account has a budget, even without a limit.
   const accounts = entities.flatMap((entity) => (entity.startsWith("account/") ? [entity.slice("account/".length)] : []));
   await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
-  await forgetNames(env, sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN ${among(entities)}`);
+  await forgetNames(env, sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN ${sql.among(entities)}`);
   return entities.length;
 }
 
@@ -152,7 +152,7 @@ async function eraseBrands({ env, tenantId }: DeleteCall): Promise<number> {
   const rows = await query<{ brand: string }>(env.DB, sql`SELECT brand FROM brands WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
   const brands = rows.map(({ brand }) => brand);
   await Promise.all(brands.map((brand) => brandAgentOf(env, tenantId, brand).erase()));
-  await forgetNames(env, sql`DELETE FROM brands WHERE tenant_id = ${tenantId} AND brand IN ${among(brands)}`);
+  await forgetNames(env, sql`DELETE FROM brands WHERE tenant_id = ${tenantId} AND brand IN ${sql.among(brands)}`);
   return brands.length;
 }
 
@@ -163,7 +163,7 @@ async function eraseBudgets({ env, tenantId }: DeleteCall): Promise<number> {
   );
   const accounts = rows.map(({ account }) => account);
   await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
-  await forgetNames(env, sql`DELETE FROM budget_accounts WHERE tenant_id = ${tenantId} AND account IN ${among(accounts)}`);
+  await forgetNames(env, sql`DELETE FROM budget_accounts WHERE tenant_id = ${tenantId} AND account IN ${sql.among(accounts)}`);
   return accounts.length;
 }
 

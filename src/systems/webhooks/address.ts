@@ -1,5 +1,5 @@
 import ipaddr from "ipaddr.js";
-import { characterCount } from "millrace";
+import { texts } from "millrace";
 
 const MAX_CHARACTERS = 2048;
 /** Lowest allowed port besides 443. Ports below it are refused, because mail servers, remote shells and other services use them. */
@@ -37,7 +37,7 @@ export type CheckedUrl = { url: URL; name?: string } | { refused: string };
  * on this machine are allowed too, even with plain http.
  */
 export function checkText(text: string, { local = false } = {}): CheckedUrl {
-  if (characterCount(text) > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
+  if (texts.characterCount(text) > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
   if (!URL.canParse(text)) return { refused: "is not a URL: write it in full, such as https://example.com/hooks" };
   const url = new URL(text);
   url.hash = "";

@@ -1,5 +1,5 @@
-import { type BulkCall, codeOf, defineBulkVerb, digest, enqueue, instanceId, MillraceError } from "millrace";
-import { act, actions } from "millrace/operate";
+import { enqueue, errors, ids, MillraceError } from "millrace";
+import { act, actions, type BulkCall, defineBulkVerb } from "millrace/operate";
 import * as z from "zod";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { WebhookDeliver, type WebhookDelivery } from "../../messages/webhooks.ts";
@@ -57,7 +57,7 @@ async function deliverOne(call: BulkCall, id: string) {
   if (!fact || !payload) return unchanged("The fact's ledger does not keep the fact any more.");
 
   const delivery = deliveryId({ catalog, by }, { endpointId, entity, factId: fact.fact_id });
-  const request = digest("deliver", bulkId ?? "");
+  const request = ids.digest("deliver", bulkId ?? "");
   const known = await laterOf(env.DB, tenantId, delivery, request);
   if (known && !known.isOwn) {
     if (known.isSent || !["skipped", "gone"].includes(known.state))
@@ -99,7 +99,7 @@ async function send({ env, catalog, by }: BulkCall, fact: RecordedFact, { payloa
     [laterRow(tenantId, delivery, payload, request)],
   );
   if (answer instanceof MillraceError) {
-    if (codeOf(answer) === "idempotency_key_reused") return false;
+    if (errors.codeOf(answer) === "idempotency_key_reused") return false;
     throw answer;
   }
   return answer?.replayed === false;
@@ -115,7 +115,7 @@ async function enabledVersions(db: D1Database, tenantId: string, id: string): Pr
 
 function deliveryId({ catalog, by }: Pick<BulkCall, "catalog" | "by">, { endpointId, entity, factId }: Omit<Owed, "sequence">): string {
   const named = { endpoint_id: endpointId, entity, fact_id: factId } as WebhookDelivery;
-  return instanceId(by.tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(named) ?? "");
+  return ids.instance(by.tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(named) ?? "");
 }
 
 /** Parses the id of a listed fact. Throws `invalid_payload` for a text that is not an id of a listed fact. */

@@ -1,4 +1,5 @@
-import { beginning, defineBulkVerb, MillraceError, type Outcome, query } from "millrace";
+import { MillraceError, query, texts } from "millrace";
+import { defineBulkVerb } from "millrace/operate";
 import * as z from "zod";
 import { type DeliveryState, REPEATABLE, selectRepeatable, selectStanding } from "./deliveries.ts";
 import { getEndpoint } from "./endpoints.ts";
@@ -56,12 +57,14 @@ export async function outcomesOf(db: D1Database, tenantId: string, ids: readonly
  */
 async function repeatable(db: D1Database, tenantId: string, id: string): Promise<Standing> {
   const [found] = await query<Standing>(db, selectStanding(tenantId, [id]));
-  if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${beginning(id, 64)}.`);
+  if (!found) throw new MillraceError("delivery_not_found", `There is no delivery ${texts.beginning(id, 64)}.`);
   const endpoint = await getEndpoint(db, tenantId, found.endpoint_id);
   if (endpoint?.state === "deleted")
     throw new MillraceError("invalid_transition", "The delivery's endpoint is deleted: no further delivery is sent.");
   return found;
 }
+
+type Outcome = "open" | { code: string; why: string };
 
 /** The outcome for each state of a delivery; undefined for a successful delivery. */
 const CAME: Readonly<Partial<Record<DeliveryState, Outcome>>> = {

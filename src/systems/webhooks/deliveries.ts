@@ -1,4 +1,4 @@
-import { among, type Fragment, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
+import { type Envelope, errors, query, type Statement, sql } from "millrace";
 import { instances, statuses } from "millrace/operate";
 import type { WebhookDelivery } from "../../messages/webhooks.ts";
 
@@ -53,8 +53,14 @@ export interface LoggedDelivery {
 /** Maximum number of attempts in a delivery's log. Only the newest attempts are kept, because an operator may retry without limit. */
 const KEPT_ATTEMPTS = 30;
 
+interface Sent {
+  payload: WebhookDelivery;
+  envelope: Envelope;
+  instanceId: string;
+}
+
 /** Returns the delivery that a command requests. The delivery has the id of its first instance, so that one id identifies both. */
-export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
+export function deliveryOf({ payload, envelope, instanceId }: Sent): Delivery {
   const { tenant_id, created_at } = envelope;
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
@@ -63,22 +69,22 @@ export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelive
  * Inserts the row of a new delivery. An existing row remains unchanged. A pruned row is not inserted again, because no instance would send
  * the delivery.
  */
-export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
+export function deliveryRow(command: Sent) {
   return rowOf(deliveryOf(command));
 }
 
 /** Inserts the row of a test delivery, before the delivery's message is sent. */
-export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
+export function testRow(tenantId: string, id: string, payload: WebhookDelivery) {
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
 }
 
 /** Inserts the row of a delivery that a request sends later, with the id of the request. */
-export function laterRow(tenantId: string, id: string, payload: WebhookDelivery, request: string): RowStatement {
+export function laterRow(tenantId: string, id: string, payload: WebhookDelivery, request: string) {
   const matched_at = new Date().toISOString();
   return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at, redelivery: request });
 }
 
-function rowOf({ body: _, ...row }: Delivery & { redelivery?: string }): RowStatement {
+function rowOf({ body: _, ...row }: Delivery & { redelivery?: string }) {
   return { text: INSERT, row };
 }
 
@@ -88,7 +94,7 @@ const INSERT = `
   SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
     value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER),
     value->>'redelivery'
-  FROM json_each(?1) WHERE NOT ${instances.isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
+  FROM json_each(?1) WHERE NOT ${instances.isPruned(sql.fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
 /**
  * Appends an attempt to the delivery's log. The write requires that the previous attempt is the last attempt in the log, so that a repeated
@@ -108,12 +114,12 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
  * again.
  */
 const HAS_ENDED = instances.exists("d", { id: "coalesce(d.instance_id, d.id)", statuses: statuses.settled });
-const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
+const STATE = sql.fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
 /** A delivery's state for display. The state remains `sent` even if a redelivery of the sent delivery fails. */
-const SHOWN = fragment(`iif(d.sent_at IS NOT NULL, 'sent', ${STATE.fragment})`);
+const SHOWN = sql.fragment(`iif(d.sent_at IS NOT NULL, 'sent', ${STATE.fragment})`);
 /** The state of a delivery's newest redelivery. */
-const REDELIVERY = fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)`);
+const REDELIVERY = sql.fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)`);
 
 /**
  * The states from which a delivery can be sent again. For a failed delivery the instance is retried instead, and a pending delivery is
@@ -122,7 +128,7 @@ const REDELIVERY = fragment(`iif(d.instance_id <> d.id, ${STATE.fragment}, NULL)
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
 type Repeatable = (typeof REPEATABLE)[number];
 
-const IS_REPEATABLE = fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) => `'${state}'`).join(", ")})`);
+const IS_REPEATABLE = sql.fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) => `'${state}'`).join(", ")})`);
 
 /**
  * The deliveries of an endpoint that a request selects, by id or by state. `since` and `until` limit the time of the match, in
@@ -141,11 +147,11 @@ export function selectRepeatable(tenantId: string, endpointId: string, which: Ex
 /** Selects the states and endpoints of the deliveries with these ids. */
 export function selectStanding(tenantId: string, ids: readonly string[]): Statement {
   return sql`
-    SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId}`;
+    SELECT id, endpoint_id, ${STATE} AS state FROM webhook_deliveries d WHERE id IN ${sql.among(ids)} AND +tenant_id = ${tenantId}`;
 }
 
 /** The SQL condition for deliveries that were not accepted and can be sent again. */
-const UNSENT = fragment(`d.sent_at IS NULL AND ${STATE.fragment} IN ('skipped', 'gone')`);
+const UNSENT = sql.fragment(`d.sent_at IS NULL AND ${STATE.fragment} IN ('skipped', 'gone')`);
 
 /**
  * Selects facts of a period that match an endpoint's current types and were not accepted. Such a fact has no delivery, or its delivery was
@@ -226,7 +232,7 @@ export function selectHad({ tenantId, endpointId, request }: Asking, which: Repe
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = iif(${IS_REPEATABLE}, 'pending', NULL),
-      sent_at = coalesce(sent_at, iif(d.state = 'sent', ${now}, NULL)),
+      sent_at = coalesce(sent_at, iif(d.state = 'sent', ${sql.now}, NULL)),
       redelivery = coalesce(redelivery || ' ', '') || ${request}, instance_id = again.value
     FROM json_each(${JSON.stringify(instances)}) again
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
@@ -234,7 +240,7 @@ export function repeatDeliveries({ tenantId, request }: Asking, instances: Reado
 
 /** True for the error by which `repeatDeliveries` refuses a write. */
 export function isUnderWay(error: unknown): boolean {
-  return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
+  return errors.messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
 }
 
 /** The SQL condition that the request has already sent this delivery again. Another command of the request would start no instance. */
@@ -245,7 +251,7 @@ function hasHad(request: string): Statement {
 /** Records the result of a delivery if the given instance is the delivery's newest instance. */
 export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
   return sql`
-    UPDATE webhook_deliveries SET state = ${state} ${state === "sent" ? sql`, sent_at = coalesce(sent_at, ${now})` : sql``}
+    UPDATE webhook_deliveries SET state = ${state} ${state === "sent" ? sql`, sent_at = coalesce(sent_at, ${sql.now})` : sql``}
     WHERE id = ${id} AND tenant_id = ${tenant_id} AND coalesce(instance_id, ${instance_id}) = ${instance_id}`;
 }
 
@@ -278,7 +284,7 @@ export function selectPutOff(tenantId: string, mentions: readonly string[]): Sta
 export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = 'skipped'
-    WHERE id IN ${among(ids)} AND +tenant_id = ${tenantId} AND state = 'pending'
+    WHERE id IN ${sql.among(ids)} AND +tenant_id = ${tenantId} AND state = 'pending'
       AND EXISTS (SELECT 1 FROM webhook_versions v
         WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
 }
@@ -307,7 +313,7 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, ins
         coalesce((SELECT tried FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id), 0) AS tried,
         (SELECT json_group_array(generation ORDER BY generation DESC) FROM webhook_secrets s
           WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id
-            AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations
+            AND (s.valid_until IS NULL OR s.valid_until > ${sql.now})) AS generations
       FROM webhook_versions v WHERE tenant_id = ${tenant_id} AND endpoint_id = ${endpoint_id} AND replaced_at IS NULL`,
   );
   if (!row) return undefined;
@@ -340,7 +346,7 @@ export function listDeliveries(
   );
 }
 
-function andIs(column: Fragment, state: DeliveryState | undefined): Statement {
+function andIs(column: ReturnType<typeof sql.fragment>, state: DeliveryState | undefined): Statement {
   return state === undefined ? sql`` : sql`AND ${column} = ${state}`;
 }
 

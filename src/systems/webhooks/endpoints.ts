@@ -1,4 +1,4 @@
-import { fragment, now, query, type SqlValue, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import type { Operator } from "millrace/operate";
 
 export type EndpointState = "enabled" | "disabled" | "deleted";
@@ -39,8 +39,8 @@ export const MAX_ENDPOINTS = 100;
  */
 export const MAX_VERSIONS = 10_000;
 
-const COLUMNS = fragment("endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by");
-const INSERT = fragment(`
+const COLUMNS = sql.fragment("endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by");
+const INSERT = sql.fragment(`
     INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason,
       created_at, changed_at, changed_by)`);
 
@@ -52,7 +52,7 @@ export function insertEndpoint(by: By, id: string, config: EndpointConfig): Stat
   return sql`
     ${INSERT}
     SELECT ${by.tenantId}, ${id}, 1, ${config.url}, ${JSON.stringify(config.fact_types)}, ${config.description}, ${stateOf(config)}, NULL,
-      ${now}, ${now}, ${by.actor}
+      ${sql.now}, ${sql.now}, ${by.actor}
     WHERE ${MAX_ENDPOINTS} >
         (SELECT count(*) FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND replaced_at IS NULL AND state <> 'deleted')
       AND NOT EXISTS (SELECT 1 FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id})
@@ -71,7 +71,7 @@ export function hasRoom(tenantId: string): Statement {
  */
 function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
   return sql`
-    UPDATE webhook_versions SET replaced_at = ${now}
+    UPDATE webhook_versions SET replaced_at = ${sql.now}
     WHERE tenant_id = ${tenantId}
       AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`;
 }
@@ -80,12 +80,12 @@ type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string 
 
 /** Inserts the version that follows the expected version. The statement inserts and returns no row if another change was made first. */
 function insertNext(by: By, id: string, expected: number, change: Change): Statement {
-  const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? fragment(column) : value);
+  const kept = (value: string | number | null | undefined, column: string) => (value === undefined ? sql.fragment(column) : value);
   const types = change.fact_types && JSON.stringify(change.fact_types);
   return sql`
     ${INSERT}
     SELECT tenant_id, endpoint_id, version + 1, ${kept(change.url, "url")}, ${kept(types, "fact_types")},
-      ${kept(change.description, "description")}, ${change.state}, ${change.reason ?? null}, created_at, ${now}, ${by.actor}
+      ${kept(change.description, "description")}, ${change.state}, ${change.reason ?? null}, created_at, ${sql.now}, ${by.actor}
     FROM webhook_versions v
     WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM webhook_versions n

@@ -1,4 +1,4 @@
-import { instanceId, type Routed } from "millrace";
+import { ids, type Routed } from "millrace";
 import type { RecordedFact } from "../../messages/fact.ts";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
 import { appendFacts, provenanceOf } from "../facts/ledger/ledgers.ts";
@@ -14,7 +14,7 @@ export function stateMatches(workflow: string): (told: Routed<RecordedFact>) => 
     const { env, envelope } = told;
     const { tenant_id } = envelope;
     const facts = (await offer(told)).map((payload) => {
-      const id = instanceId(tenant_id, workflow, WebhookDeliver.key?.(payload) ?? "");
+      const id = ids.instance(tenant_id, workflow, WebhookDeliver.key?.(payload) ?? "");
       return matched({ ...payload, id }, envelope.created_at);
     });
     if (facts.length > 0) await appendFacts(env, provenanceOf(envelope), facts);

@@ -1,4 +1,4 @@
-import { beginning, type Draft, type Writes } from "millrace";
+import { type Commit, type Draft, texts } from "millrace";
 import type { StatedFact } from "../../messages/fact.ts";
 import { FactObserved } from "../../messages/facts.ts";
 import { WEBHOOK_TEST } from "../../messages/webhooks.ts";
@@ -6,7 +6,7 @@ import { type Attempt, type Delivery, logAttempt, settleDelivery } from "./deliv
 import { disableGone } from "./endpoints.ts";
 
 /** The writes for a delivery that the receiver has accepted. */
-export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
+export function wasSent(delivery: Delivery, attempt: Attempt): Commit<never> {
   const sent = { ...about(delivery), status: attempt.status ?? 0, attempts: attempt.attempt };
   return {
     statements: [logAttempt(delivery.tenant_id, delivery.id, attempt), settleDelivery(delivery, "sent")],
@@ -18,7 +18,7 @@ export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
  * Returns the writes for a delivery to a receiver that wants no further requests. The endpoint is disabled, unless it was changed since the
  * request.
  */
-export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
+export function wasGone(delivery: Delivery, attempt: Attempt): Commit<never> {
   const { tenant_id, endpoint_id, id } = delivery;
   const reason = "The receiver answered 410 Gone.";
   return {
@@ -32,7 +32,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
 }
 
 /** Returns the writes for a delivery that was not sent, because the endpoint is deleted or was disabled for too long. */
-export function wasSkipped(delivery: Delivery, why: string): Writes {
+export function wasSkipped(delivery: Delivery, why: string): Commit<never> {
   return {
     statements: [settleDelivery(delivery, "skipped")],
     emit: failed(delivery, "skipped", null, why, new Date().toISOString()),
@@ -40,10 +40,10 @@ export function wasSkipped(delivery: Delivery, why: string): Writes {
 }
 
 /** Returns the writes for a delivery whose attempts have all failed, so that an operator must decide. */
-export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Writes {
+export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Commit<never> {
   return {
     statements: [settleDelivery(delivery, "failed")],
-    emit: failed(delivery, "failed", status, beginning(reason, 1000), new Date().toISOString()),
+    emit: failed(delivery, "failed", status, texts.beginning(reason, 1000), new Date().toISOString()),
   };
 }
 

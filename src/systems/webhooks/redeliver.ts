@@ -1,4 +1,4 @@
-import { digest, type EngineEnv, enqueue, instanceId, MillraceError, query } from "millrace";
+import { type EngineEnv, enqueue, ids, MillraceError, query } from "millrace";
 import { actions, audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../../messages/webhooks.ts";
@@ -32,7 +32,7 @@ interface Redelivered {
  */
 export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, asked: Redelivery): Promise<Redelivered> {
   const { endpointId, which, key, reason } = asked;
-  const request = digest("redeliver", key ?? crypto.randomUUID());
+  const request = ids.digest("redeliver", key ?? crypto.randomUUID());
   const asking: Asking = { tenantId: by.tenantId, endpointId, request };
   const rows = await query<Omit<LoggedDelivery, "attempts">>(env.DB, selectRepeated(asking, which, REDELIVERED_AT_ONCE + 1));
   const found = rows.slice(0, REDELIVERED_AT_ONCE);
@@ -46,17 +46,17 @@ export async function redeliver(env: EngineEnv, catalog: Catalog, by: Operator, 
     payload: { endpoint_id: endpointId, config_version, entity, fact_id, fact_type, delivery_id: id },
     idempotencyKey: `${id}/${request}`,
   }));
-  const ids = found.map(({ id }) => id);
+  const deliveryIds = found.map(({ id }) => id);
   const { name } = catalog.performer(WebhookDeliver.type);
-  const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
+  const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, ids.instance(by.tenantId, name, idempotencyKey)]);
   const action = {
     // A repeated request that selects the same deliveries has the same action id, and so counts as one action.
-    id: by.bulk ? actions.idOf(by) : digest(request, ...ids),
+    id: by.bulk ? actions.idOf(by) : ids.digest(request, ...deliveryIds),
     verb: "redeliver",
     target: endpointId,
     instanceId: null,
     reason,
-    detail: { ...which, deliveries: ids.length },
+    detail: { ...which, deliveries: deliveryIds.length },
   } as const;
   const also = [repeatDeliveries(asking, Object.fromEntries(instances)), audit(by, action, false)];
   const answers = await enqueue(env, catalog, { tenantId: by.tenantId, source: "api" }, commands, also).catch((error) => {

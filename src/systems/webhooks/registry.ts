@@ -1,5 +1,5 @@
-import { atomically, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
-import { type Action, audit, auditLate } from "millrace/operate";
+import { atomically, type Issue, ids, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
+import { audit, auditLate } from "millrace/operate";
 import {
   type By,
   changeEndpoint,
@@ -37,7 +37,7 @@ interface Registered {
  */
 export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<Registered> {
   const config = await allowed(env, asked);
-  const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : digest("webhook endpoint", by.tenantId, key);
+  const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : ids.digest("webhook endpoint", by.tenantId, key);
   const secret = secretOf(env.MILLRACE_KEY, by.tenantId, id, 1);
   const after = { ...publicly(config), state: stateOf(config) };
   const done = action(by, "register", id, after, { after });
@@ -178,7 +178,13 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
 type Verb = "register" | "change" | "enable" | "delete" | "rotate" | "end_secret";
 
 /** Returns the statement for the audit row of an action on an endpoint. This statement must directly follow the statement of the action. */
-function action(by: By, verb: Verb, id: string, detail: object, changed: Pick<Action, "before" | "after"> = {}): Statement {
+function action(
+  by: By,
+  verb: Verb,
+  id: string,
+  detail: object,
+  changed: Pick<Parameters<typeof audit>[1], "before" | "after"> = {},
+): Statement {
   return audit(by, { ...actionOf(verb, id, detail), ...changed }, false);
 }
 

@@ -1,4 +1,4 @@
-import { now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 import { OPEN_LETTER_DAYS, type Retention } from "millrace/worker";
 import { FACT_DAYS } from "../facts/retention.ts";
 
@@ -32,7 +32,8 @@ function deleteDeliveries(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_deliveries WHERE id IN (
       SELECT d.id FROM (SELECT tenant_id, endpoint_id FROM webhook_versions WHERE replaced_at IS NULL) v
-      CROSS JOIN webhook_deliveries d ON d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id AND d.matched_at < ${now} - ${keepMs}
+      CROSS JOIN webhook_deliveries d
+        ON d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id AND d.matched_at < ${sql.now} - ${keepMs}
       LIMIT ${ROWS})
     RETURNING 1`;
 }
@@ -41,14 +42,14 @@ function deleteDeliveries(keepMs: number): Statement {
 function deleteSecrets(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_secrets WHERE (tenant_id, endpoint_id, generation) IN (
-      SELECT tenant_id, endpoint_id, generation FROM webhook_secrets WHERE valid_until < ${now} - ${keepMs} LIMIT ${ROWS})
+      SELECT tenant_id, endpoint_id, generation FROM webhook_secrets WHERE valid_until < ${sql.now} - ${keepMs} LIMIT ${ROWS})
     RETURNING 1`;
 }
 
 function deleteVersions(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_versions WHERE (tenant_id, endpoint_id, version) IN (
-      SELECT tenant_id, endpoint_id, version FROM webhook_versions WHERE replaced_at < ${now} - ${keepMs} LIMIT ${ROWS})
+      SELECT tenant_id, endpoint_id, version FROM webhook_versions WHERE replaced_at < ${sql.now} - ${keepMs} LIMIT ${ROWS})
     RETURNING 1`;
 }
 
@@ -60,7 +61,7 @@ function deleteEndpoints(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_versions WHERE (tenant_id, endpoint_id) IN (
       SELECT tenant_id, endpoint_id FROM webhook_versions v
-      WHERE replaced_at IS NULL AND state = 'deleted' AND changed_at < ${now} - ${keepMs}
+      WHERE replaced_at IS NULL AND state = 'deleted' AND changed_at < ${sql.now} - ${keepMs}
         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id)
       LIMIT ${ROWS})
     RETURNING 1`;

@@ -1,4 +1,4 @@
-import { now, query, type Statement, sql } from "millrace";
+import { query, type Statement, sql } from "millrace";
 
 /** How long an old secret signs beside the new secret: the default and the maximum. */
 export const OVERLAP_SECONDS = 86_400;
@@ -21,7 +21,7 @@ export interface SecretGeneration {
 export function firstSecret(tenantId: string, endpointId: string): Statement {
   return sql`
     INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
-    SELECT tenant_id, endpoint_id, 1, ${now} FROM webhook_versions
+    SELECT tenant_id, endpoint_id, 1, ${sql.now} FROM webhook_versions
     WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND version = 1
       AND changes() = 1`;
 }
@@ -34,15 +34,15 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
   return [
     sql`
       INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
-      SELECT tenant_id, endpoint_id, max(generation) + 1, ${now} FROM webhook_secrets
+      SELECT tenant_id, endpoint_id, max(generation) + 1, ${sql.now} FROM webhook_secrets
       WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId}
         AND EXISTS (SELECT 1 FROM webhook_versions v
           WHERE v.tenant_id = webhook_secrets.tenant_id AND v.endpoint_id = webhook_secrets.endpoint_id
           AND v.replaced_at IS NULL AND v.state <> 'deleted')
-      GROUP BY tenant_id, endpoint_id HAVING sum(valid_until IS NULL OR valid_until > ${now}) < ${MAX_SIGNING}
+      GROUP BY tenant_id, endpoint_id HAVING sum(valid_until IS NULL OR valid_until > ${sql.now}) < ${MAX_SIGNING}
       RETURNING generation`,
     sql`
-      UPDATE webhook_secrets SET valid_until = ${now} + ${overlapSeconds * 1000}
+      UPDATE webhook_secrets SET valid_until = ${sql.now} + ${overlapSeconds * 1000}
       WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND valid_until IS NULL
         AND generation < (SELECT max(generation) FROM webhook_secrets s WHERE s.tenant_id = ${tenantId} AND s.endpoint_id = ${endpointId})`,
   ];
@@ -51,8 +51,8 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
 /** Ends all secrets of a deleted endpoint. The statement has no effect if another change of the endpoint came before the deletion. */
 export function endSecrets(tenantId: string, endpointId: string): Statement {
   return sql`
-    UPDATE webhook_secrets SET valid_until = ${now}
-    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})
+    UPDATE webhook_secrets SET valid_until = ${sql.now}
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${sql.now})
       AND EXISTS (SELECT 1 FROM webhook_versions v
         WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL AND v.state = 'deleted')`;
 }
@@ -60,8 +60,8 @@ export function endSecrets(tenantId: string, endpointId: string): Statement {
 /** Ends one generation of a secret. The newest generation is never ended. */
 export function endGeneration(tenantId: string, endpointId: string, generation: number): Statement {
   return sql`
-    UPDATE webhook_secrets SET valid_until = ${now}
-    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND generation = ${generation} AND valid_until > ${now}`;
+    UPDATE webhook_secrets SET valid_until = ${sql.now}
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND generation = ${generation} AND valid_until > ${sql.now}`;
 }
 
 /** Reads the generations of an endpoint's secret that sign now, newest first. */
@@ -70,7 +70,7 @@ export function signingSecrets(db: D1Database, tenantId: string, endpointId: str
     db,
     sql`
       SELECT generation, created_at, valid_until FROM webhook_secrets
-      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${sql.now})
       ORDER BY generation DESC`,
   );
 }

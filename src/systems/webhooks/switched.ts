@@ -1,4 +1,4 @@
-import { type EngineEnv, logLine, messageOf, stateEvents } from "millrace";
+import { type EngineEnv, errors, logLine, stateEvents } from "millrace";
 import type { Catalog } from "millrace/worker";
 import { WebhookSwitched } from "../../messages/webhooks.ts";
 import type { Endpoint } from "./endpoints.ts";
@@ -17,5 +17,5 @@ export async function tellSwitched(
   const event = { type: WebhookSwitched.type, payload: { endpoint_id: id, version }, idempotencyKey: `${id}/${version}` };
   const [stated] = await stateEvents(env, catalog, { tenantId, source: "api" }, [event]).catch((error) => [error]);
   if (!(stated instanceof Error)) return;
-  logLine("error", { log: "webhook_switch_not_told", endpoint_id: id, version, error: messageOf(stated) });
+  logLine("error", { log: "webhook_switch_not_told", endpoint_id: id, version, error: errors.messageOf(stated) });
 }

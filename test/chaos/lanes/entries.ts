@@ -1,4 +1,4 @@
-import type { OnFailure } from "millrace";
+import type { OnFailure } from "../../../packages/millrace/src/lanes/definition.ts";
 
 /** The tested lanes: one per policy, all with these retries and this batch size. */
 export const LANES = { blocking: "block", parking: "park", holding: "hold" } as const satisfies Record<string, OnFailure>;

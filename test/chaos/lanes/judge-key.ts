@@ -1,4 +1,4 @@
-import type { OnFailure } from "millrace";
+import type { OnFailure } from "../../../packages/millrace/src/lanes/definition.ts";
 import { type Accepted, BATCH_SIZE, type Delivery, type Freed, LANES, type Letter, RETRIES } from "./entries.ts";
 
 type OfKey = Accepted | Delivery | Letter | Freed;

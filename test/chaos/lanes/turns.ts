@@ -1,4 +1,5 @@
-import { defineCommand, defineConsumer, defineLaneQueue, defineStep, defineWorkflow, type EngineEnv } from "millrace";
+import { defineCommand, defineConsumer, defineStep, defineWorkflow, type EngineEnv } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";

@@ -2,7 +2,6 @@ import {
   defineCommand,
   defineConsumer,
   defineEvent,
-  defineLaneQueue,
   defineQueue,
   defineStep,
   defineWorkflow,
@@ -11,6 +10,7 @@ import {
   on,
   signal,
 } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
 import * as z from "zod";
 
 const parcelCommands = defineQueue({ name: "parcel-commands" });

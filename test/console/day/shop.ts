@@ -1,16 +1,7 @@
-import {
-  BulkActionRun,
-  bulkAction,
-  type Done,
-  defineCommand,
-  defineConsumer,
-  defineQueue,
-  defineStep,
-  defineWorkflow,
-  type EffectCall,
-  notRetryable,
-} from "millrace";
+import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow, type EffectCall, notRetryable } from "millrace";
+import { BulkActionRun, bulkAction } from "millrace/worker";
 import * as z from "zod";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 
 const orderCommands = defineQueue({ name: "order-commands" });
 

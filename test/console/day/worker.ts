@@ -1,7 +1,7 @@
 // The Worker of the screenshots in docs/console.md: a shop's orders, its parcels, and a lane of address changes for each customer.
-import { bulkAction } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
+import { engineLanes } from "millrace/lanes";
+import { armKeeper, bulkAction, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
 import { changeAddress, followParcel, parcelConsumers } from "./parcels.ts";
 import { shipOrder, shopConsumers } from "./shop.ts";
 

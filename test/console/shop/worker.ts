@@ -1,22 +1,15 @@
 // An engine with features that the app does not use: a lane in front of a workflow (the changes of an order are made in sequence), a step
 // that can have an unknown outcome, a lock, a limit and bulk actions.
-import {
-  BulkActionRun,
-  bulkAction,
-  defineCommand,
-  defineConsumer,
-  defineLaneQueue,
-  defineStep,
-  defineWorkflow,
-  type LimitEnv,
-  type LockEnv,
-  limitOf,
-  notRetryable,
-  withLock,
-} from "millrace";
+
+import { defineCommand, defineConsumer, defineStep, defineWorkflow, notRetryable } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
+import { defineLaneQueue, engineLanes } from "millrace/lanes";
+import { limitOf } from "millrace/limits";
+import { withLock } from "millrace/locks";
+import { armKeeper, BulkActionRun, bulkAction, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
 import * as z from "zod";
+import type { LimitEnv } from "../../../packages/millrace/src/limits/client.ts";
+import type { LockEnv } from "../../../packages/millrace/src/locks/client.ts";
 
 const orders = defineLaneQueue({ name: "orders" });
 
@@ -79,7 +72,9 @@ const app = catalog({
   ],
 });
 
-export { Lock, RateLimit, Recorder } from "millrace/worker";
+export { RateLimit } from "millrace/limits";
+export { Lock } from "millrace/locks";
+export { Recorder } from "millrace/worker";
 export class Keeper extends keeper({ catalog: app }) {}
 export class Lanes extends engineLanes(app) {}
 export class ChangeOrder extends entrypoint(changeOrder, app) {}

@@ -1,13 +1,13 @@
 import { MillraceError, query, sql } from "millrace";
-import { answers, createRoute, documentsProblems, ENGINE_PROBLEMS, engineRoutes, type HttpEnv, needs, Routes } from "millrace/http";
+import { answers, createRoute, engineProblems, engineRoutes, type HttpEnv, needs, Routes } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import * as z from "zod";
 
 const PROBLEMS = {
-  ...ENGINE_PROBLEMS,
+  ...engineProblems.all,
   order_not_found: { status: 404, title: "No such order", means: "No order of yours has this id.", next: "Check its spelling." },
 };
-const problems = documentsProblems(PROBLEMS);
+const problems = engineProblems.documents(PROBLEMS);
 
 const show = createRoute({
   method: "get",

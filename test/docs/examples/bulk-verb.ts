@@ -1,5 +1,5 @@
-import { defineBulkVerb, MillraceError, sql } from "millrace";
-import { act, actions } from "millrace/operate";
+import { MillraceError, sql } from "millrace";
+import { act, actions, defineBulkVerb } from "millrace/operate";
 import * as z from "zod";
 
 /** Cancels unpaid orders. */

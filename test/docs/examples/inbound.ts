@@ -1,5 +1,5 @@
-import { defineWorkflow, millrace, now, sql } from "millrace";
-import { github, type InboundSource, inboundRoutes, slack, standardWebhooks, stripe } from "millrace/http";
+import { defineWorkflow, millrace, sql } from "millrace";
+import { type InboundSource, inboundRoutes, webhooks } from "millrace/http";
 import * as z from "zod";
 
 const invoice = z.object({ id: z.string().min(1), amount_paid: z.int() });
@@ -10,7 +10,7 @@ export const recordPayment = defineWorkflow({
   input: z.object({ data: z.object({ object: invoice }) }),
   async run({ input, step, envelope: { tenant_id } }) {
     const { id, amount_paid } = input.data.object;
-    const row = sql`INSERT INTO paid_invoices (tenant_id, id, amount, at) VALUES (${tenant_id}, ${id}, ${amount_paid}, ${now})`;
+    const row = sql`INSERT INTO paid_invoices (tenant_id, id, amount, at) VALUES (${tenant_id}, ${id}, ${amount_paid}, ${sql.now})`;
     await step.commit("record", () => ({ statements: [row] }));
   },
 });
@@ -28,7 +28,7 @@ const slashCommand = z.object({ text: z.string() });
 export const sources: readonly InboundSource[] = [
   {
     name: "stripe",
-    scheme: stripe,
+    scheme: webhooks.stripe,
     // Both are valid during a rotation.
     secrets: ["STRIPE_SECRET", "STRIPE_SECRET_OLD"],
     tenantId: "acme",
@@ -36,14 +36,14 @@ export const sources: readonly InboundSource[] = [
   },
   {
     name: "github",
-    scheme: github,
+    scheme: webhooks.github,
     secrets: ["GITHUB_SECRET"],
     tenantId: "acme",
     map: ({ type, body }) => (type === "push" ? { command: buildSite.command, payload: body } : undefined),
   },
   {
     name: "slack",
-    scheme: slack,
+    scheme: webhooks.slack,
     secrets: ["SLACK_SIGNING_SECRET"],
     tenantId: "acme",
     map({ type, body }) {
@@ -53,7 +53,7 @@ export const sources: readonly InboundSource[] = [
   },
   {
     name: "shop",
-    scheme: standardWebhooks,
+    scheme: webhooks.standard,
     secrets: ["SHOP_SECRET"],
     tenantId: "acme",
     map: ({ type, body }) => (type === "invoice.paid" ? { command: recordPayment.command, payload: body } : undefined),

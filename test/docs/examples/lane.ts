@@ -1,7 +1,6 @@
-import { defineLane, type LaneEnv, laneOf } from "millrace";
-import { laneObject } from "millrace/worker";
+import { defineLane, laneObject, laneOf } from "millrace/lanes";
 
-interface Env extends LaneEnv {
+interface Env {
   DB: D1Database;
 }
 

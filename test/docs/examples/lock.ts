@@ -1,9 +1,13 @@
-import { atomically, type LockEnv, sql, withLock } from "millrace";
-
-type Env = LockEnv & { DB: D1Database };
+import { atomically, sql } from "millrace";
+import { withLock } from "millrace/locks";
 
 /** Closes the books of a shop. Parallel calls for one shop run one after another. */
-export function closeBooks(env: Env, tenantId: string, shop: string, sum: (signal: AbortSignal) => Promise<number>): Promise<number> {
+export function closeBooks(
+  env: Cloudflare.Env,
+  tenantId: string,
+  shop: string,
+  sum: (signal: AbortSignal) => Promise<number>,
+): Promise<number> {
   return withLock(
     env,
     `books/${shop}`,

@@ -1,4 +1,4 @@
-import { codeOf, type EngineEnv, type Envelope, enqueueOne, logLine, messageOf, newTrace } from "millrace";
+import { type EngineEnv, type Envelope, enqueueOne, errors, logLine, traces } from "millrace";
 import type { Catalog } from "millrace/worker";
 import { ParcelFollow } from "./parcel.ts";
 
@@ -14,13 +14,13 @@ export async function takeOver(batch: MessageBatch<Old>, env: EngineEnv & { PARC
     const command = commandOf(message);
     try {
       await enqueueOne(env, app, by, command).catch(async (error) => {
-        if (!FOR_GOOD.includes(codeOf(error))) throw error;
+        if (!FOR_GOOD.includes(errors.codeOf(error))) throw error;
         // The consumer of the command refuses it too, and makes it a dead letter of this tenant, type and key.
         await env.PARCEL_COMMANDS.send(inEnvelope(message, command));
       });
       message.ack();
     } catch (error) {
-      logLine("warn", { log: "old_queue", id: message.id, error: messageOf(error) });
+      logLine("warn", { log: "old_queue", id: message.id, error: errors.messageOf(error) });
       message.retry({ delaySeconds: 30 });
     }
   }
@@ -36,6 +36,6 @@ function inEnvelope({ id, timestamp }: Message, { command, payload, idempotencyK
   return {
     ...{ kind: "command", message_type: command.type, schema_version: 1, payload_inline: payload },
     ...{ tenant_id: by.tenantId, source: by.source, idempotency_key: key, subject: key },
-    ...{ correlation_id: id, causation_id: `${by.source}/${id}`, created_at: timestamp.toISOString(), traceparent: newTrace() },
+    ...{ correlation_id: id, causation_id: `${by.source}/${id}`, created_at: timestamp.toISOString(), traceparent: traces.begin() },
   };
 }

@@ -1,4 +1,4 @@
-import { query, type Routed, type RowStatement, type Statement, sql } from "millrace";
+import { query, type Routed, type Statement, sql } from "millrace";
 
 export async function addressOf(db: D1Database, orderId: string): Promise<string> {
   const address = await db.prepare("SELECT address FROM orders WHERE id = ?1").bind(orderId).first<string>("address");
@@ -11,7 +11,7 @@ export function insertLabel(orderId: string, parcel: string, label: string): Sta
 }
 
 /** The row of a paid order. A repeat changes nothing. */
-export function paidRow({ payload }: Routed<{ order_id: string; email: string }>): RowStatement {
+export function paidRow({ payload }: Routed<{ order_id: string; email: string }>) {
   return { text: INSERT_PAID, row: payload };
 }
 

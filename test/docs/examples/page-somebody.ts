@@ -1,4 +1,5 @@
-import { AlertChanged, alertSender, defineConsumer, defineStep, defineWorkflow, on, start } from "millrace";
+import { defineConsumer, defineStep, defineWorkflow, on, start } from "millrace";
+import { AlertChanged, alertSender } from "millrace/worker";
 
 const ring = defineStep({
   effect: "keyed",

@@ -1,4 +1,4 @@
-import { defineWorkflow, type EngineEnv, enqueueOne, millrace, now, sql } from "millrace";
+import { defineWorkflow, type EngineEnv, enqueueOne, millrace, sql } from "millrace";
 import * as z from "zod";
 
 /** Sends a paid order. */
@@ -17,7 +17,7 @@ export const shop = millrace<EngineEnv>({
   async fetch(request, env): Promise<Response> {
     const { searchParams } = new URL(request.url);
     const order_id = searchParams.get("order") ?? "";
-    const paid = sql`INSERT INTO payments (order_id, paid_at) VALUES (${order_id}, ${now})`;
+    const paid = sql`INSERT INTO payments (order_id, paid_at) VALUES (${order_id}, ${sql.now})`;
     const by = { tenantId: "acme", source: "checkout" };
     const accepted = await enqueueOne(env, shop.catalog, by, { command: fulfil.command, payload: { order_id } }, [paid]);
     return Response.json({ instance_id: accepted.instanceId, replayed: accepted.replayed }, { status: 202 });

@@ -1,4 +1,4 @@
-import { codeOf, defineWorkflow, now, sql } from "millrace";
+import { defineWorkflow, errors, sql } from "millrace";
 import { OrderPaid, OrderShipped } from "./messages.ts";
 
 /** Waits for the payment of an order that was shipped; without one it is overdue. */
@@ -10,8 +10,8 @@ export const awaitPayment = defineWorkflow({
       await step.waitFor("wait for payment", OrderPaid, { subject: order_id, timeout: "14 days" });
       return { paid: true };
     } catch (error) {
-      if (codeOf(error) !== "wait_timeout") throw error;
-      await step.commit("mark overdue", () => ({ statements: [sql`UPDATE orders SET overdue_at = ${now} WHERE id = ${order_id}`] }));
+      if (errors.codeOf(error) !== "wait_timeout") throw error;
+      await step.commit("mark overdue", () => ({ statements: [sql`UPDATE orders SET overdue_at = ${sql.now} WHERE id = ${order_id}`] }));
       return { paid: false };
     }
   },

@@ -1,4 +1,5 @@
-import { defineCommand, defineConsumer, defineLaneQueue, defineStep, defineWorkflow, type EffectCall, query, sql } from "millrace";
+import { defineCommand, defineConsumer, defineStep, defineWorkflow, type EffectCall, query, sql } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
 import * as z from "zod";
 
 const queue = defineLaneQueue({ name: "plans" });

@@ -1,5 +1,4 @@
-import { definePullQueue, type PullEnv, pullQueueOf } from "millrace";
-import { pullObject } from "millrace/worker";
+import { definePullQueue, pullObject, pullQueueOf } from "millrace/pull";
 
 /** Scenes that machines outside of Cloudflare render. */
 export const renders = definePullQueue<{ scene: number }>({
@@ -12,6 +11,6 @@ export const renders = definePullQueue<{ scene: number }>({
 export class PullQueues extends pullObject([renders]) {}
 
 /** For a Worker, an object or a step. Two requests for a scene render it once. */
-export async function askForRender(env: PullEnv, tenant: string, scene: number): Promise<void> {
+export async function askForRender(env: Cloudflare.Env, tenant: string, scene: number): Promise<void> {
   await pullQueueOf(env, renders, tenant).send({ scene }, { idempotencyKey: `scene/${scene}` });
 }

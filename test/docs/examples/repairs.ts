@@ -1,4 +1,5 @@
-import { defineConsumer, type Repair } from "millrace";
+import { defineConsumer } from "millrace";
+import type { Repair } from "millrace/operate";
 import { orderCommands } from "./messages.ts";
 import { shipOrder } from "./workflow.ts";
 

@@ -1,5 +1,4 @@
-import { defineRoom, type RoomEnv, roomOf } from "millrace";
-import { roomObject } from "millrace/worker";
+import { defineRoom, roomObject, roomOf } from "millrace/rooms";
 import * as z from "zod";
 
 /** A room per shop, where every token listens and operators send. */
@@ -12,7 +11,7 @@ export const desk = defineRoom<{ text: string }>({
 export class Rooms extends roomObject([desk]) {}
 
 /** For a Worker, an object or a step. A message that is sent again under its key is delivered once. */
-export async function announce(env: RoomEnv, tenant: string, text: string, key: string): Promise<number> {
+export async function announce(env: Cloudflare.Env, tenant: string, text: string, key: string): Promise<number> {
   const { sequence } = await roomOf(env, desk, "front", tenant).send({ text }, { idempotencyKey: key });
   return sequence;
 }

@@ -1,4 +1,5 @@
-import { defineCommand, defineConsumer, defineLaneQueue, defineWorkflow, sql } from "millrace";
+import { defineCommand, defineConsumer, defineWorkflow, sql } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
 import * as z from "zod";
 
 const customers = defineLaneQueue({ name: "customers" });

@@ -1,4 +1,4 @@
-import { defineWorkflow, now, sql } from "millrace";
+import { defineWorkflow, sql } from "millrace";
 import { OrderDelivered, OrderShip, OrderShipped } from "./messages.ts";
 import { addressOf, insertLabel } from "./orders.ts";
 import { bookCourier, sendMail } from "./steps.ts";
@@ -17,7 +17,7 @@ export const shipOrder = defineWorkflow({
     });
 
     await step.commit("mark shipped", () => ({
-      statements: [sql`UPDATE orders SET shipped_at = ${now} WHERE id = ${order_id}`],
+      statements: [sql`UPDATE orders SET shipped_at = ${sql.now} WHERE id = ${order_id}`],
       emit: [OrderShipped.from({ order_id, email })],
     }));
 

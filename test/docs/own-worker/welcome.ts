@@ -1,4 +1,4 @@
-import { defineStep, defineWorkflow, type EffectCall, now, sql, upstreamRefused } from "millrace";
+import { defineStep, defineWorkflow, type EffectCall, sql, upstreamRefused } from "millrace";
 import * as z from "zod";
 
 /** The back office: it opens accounts and sends mails. */
@@ -47,7 +47,7 @@ export const welcome = defineWorkflow({
 
     const mail = { customer, to: email, text: `Welcome! Your account is ${account.id}.` };
     const row = (id: string) =>
-      sql`INSERT INTO customers (tenant_id, id, account, mail, welcomed_at) VALUES (${tenant_id}, ${customer_id}, ${account.id}, ${id}, ${now})`;
+      sql`INSERT INTO customers (tenant_id, id, account, mail, welcomed_at) VALUES (${tenant_id}, ${customer_id}, ${account.id}, ${id}, ${sql.now})`;
     await step.effect("send welcome", sendWelcome, mail, { record: ({ id }) => ({ statements: [row(id)] }) });
     return { account: account.id };
   },

@@ -1,6 +1,6 @@
 import { introspectWorkflowInstance } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { dieAt } from "millrace/testing";
 import { expect, it } from "vitest";
 import { acceptCommand } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -13,7 +13,7 @@ it.each([
   ["is not executed again", "W05 recorded, step result lost", 1],
 ] as const)("a search %s when its process dies: %s", async (_, point, searches) => {
   const [tenantId, keyword] = [fresh("tenant"), fresh("mint")];
-  const id = instanceId(tenantId, "research-keyword", keyword);
+  const id = ids.instance(tenantId, "research-keyword", keyword);
   await using instance = await introspectWorkflowInstance(env.RESEARCH_KEYWORD, id);
   await instance.modify((run) => run.disableRetryDelays());
   const death = dieAt(point, [id]);

@@ -1,4 +1,4 @@
-import { queueFor } from "millrace/worker";
+import { outbox } from "millrace/worker";
 import { expect, it } from "vitest";
 import queues from "../../../docs/queues.md?raw";
 import { app } from "../../../src/catalog.ts";
@@ -29,7 +29,7 @@ it("the queue options of docs/queues.md are valid options, with their resolved v
 });
 
 it("the declaration of several queues in docs/queues.md distributes tenants as the page states", () => {
-  const queueOf = (tenant_id: string) => queueFor(exportCommands, { tenant_id, subject: "" });
+  const queueOf = (tenant_id: string) => outbox.queueFor(exportCommands, { tenant_id, subject: "" });
   const tenants = Array.from({ length: 50 }, (_, index) => `t${index}`);
   expect(queueOf("acme")).toBe("export-commands-acme");
   expect([...new Set(tenants.map(queueOf))].sort()).toEqual(["export-commands", "export-commands-2", "export-commands-3"]);

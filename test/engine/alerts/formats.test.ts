@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { characterCount, type MillraceError, type TraceContext } from "millrace";
+import { type MillraceError, type TraceContext, texts } from "millrace";
 import { describe, expect, it } from "vitest";
 import { type ChannelName, channelOf } from "../../../packages/millrace/src/alerts/channels.ts";
 import { slackBody, telegramBody, webhookBody } from "../../../packages/millrace/src/alerts/format.ts";
@@ -110,8 +110,8 @@ describe("Notifications", () => {
         const place = placed("https://orders.example", notice);
         const telegram = JSON.parse(telegramBody(notice, "1", place)).text as string;
         const slack = JSON.parse(slackBody(notice, place)).text as string;
-        expect(characterCount(telegram)).toBeLessThanOrEqual(4096);
-        expect(characterCount(slack)).toBeLessThanOrEqual(4000);
+        expect(texts.characterCount(telegram)).toBeLessThanOrEqual(4096);
+        expect(texts.characterCount(slack)).toBeLessThanOrEqual(4000);
         const told = [telegram.replaceAll(/<a href="[^"<>]*">|<\/a>|<\/?b>/g, ""), slack.replaceAll(/<https:[^|<>]*\|([^<>]*)>/g, "$1")];
         for (const text of told) expect(text.replaceAll(/&(amp|lt|gt);/g, "")).not.toMatch(/[<>&]/);
       }),

@@ -1,6 +1,6 @@
-import { AlertChanged, defineConsumer, defineWorkflow, on, start } from "millrace";
+import { defineConsumer, defineWorkflow, on, start } from "millrace";
 import { actions } from "millrace/operate";
-import { catalog, keeperOf } from "millrace/worker";
+import { AlertChanged, catalog, keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { noticeOf } from "../../../packages/millrace/src/alerts/notice.ts";
 import { raiseAlerts } from "../../../packages/millrace/src/alerts/raise.ts";

@@ -1,6 +1,6 @@
-import { type AlertChanges, keeper } from "millrace/worker";
+import { keeper } from "millrace/worker";
 import { describe, expect, it } from "vitest";
-import { changedRules } from "../../../packages/millrace/src/alerts/rule.ts";
+import { type AlertChanges, changedRules } from "../../../packages/millrace/src/alerts/rule.ts";
 import {
   ALERT_RULES,
   INSTANCES_ERRORED,

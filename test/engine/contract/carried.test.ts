@@ -1,4 +1,4 @@
-import { codeOf, MillraceError, messageOf } from "millrace";
+import { errors, MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
 import { detailOf, isDefiniteRefusal, isTerminal } from "../../../packages/millrace/src/contract/errors.ts";
 import { causes, type Listener } from "../../probe/listener.ts";
@@ -13,14 +13,14 @@ describe("Errors over RPC", () => {
     "an engine error that crosses RPC keeps its code, detail and message when its cause is %s",
     async (cause) => {
       const error = await (bank().decline(cause) as Promise<unknown>).catch((thrown: unknown) => thrown);
-      expect([codeOf(error), isTerminal(error), isDefiniteRefusal(error), detailOf(error).upstreamStatus]).toEqual([
+      expect([errors.codeOf(error), isTerminal(error), isDefiniteRefusal(error), detailOf(error).upstreamStatus]).toEqual([
         "card_declined",
         true,
         true,
         402,
       ]);
       expect((error as Error).message).toBe("The card is declined.");
-      expect(messageOf(error)).toMatch(/Declined|All failed|expected string|HTTP 402/);
+      expect(errors.messageOf(error)).toMatch(/Declined|All failed|expected string|HTTP 402/);
     },
   );
 

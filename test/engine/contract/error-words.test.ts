@@ -1,4 +1,4 @@
-import { messageOf } from "millrace";
+import { errors } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { mode } from "../../probe/mode.ts";
 import { asking } from "../asking.ts";
@@ -99,13 +99,13 @@ const thrown: [what: string, value: unknown, words: string][] = [
 ];
 
 it.each(thrown)("the message of %s is shown when it is thrown", (_, value, words) => {
-  expect(messageOf(value)).toBe(words);
+  expect(errors.messageOf(value)).toBe(words);
 });
 
 it("the messages of causes and of thrown objects have a maximum length, and are not cut within a character", () => {
   const long = "😀".repeat(1_000_000);
   for (const value of [new Error("Long.", { cause: new Error(long) }), { message: long }, new AggregateError([long, long], "Long.")]) {
-    const words = messageOf(value);
+    const words = errors.messageOf(value);
     expect(words.length).toBeLessThan(51_000);
     expect(words.isWellFormed()).toBe(true);
   }
@@ -117,7 +117,7 @@ it("an endless chain of causes has a finite message, and a long error of the wor
       return new Endless("again");
     }
   }
-  expect(messageOf(new Endless("first"))).toContain("first: again");
+  expect(errors.messageOf(new Endless("first"))).toContain("first: again");
   const { instanceId } = await runLab(({ step }) =>
     step
       .read("look", () => Promise.reject(refused), { retries: { limit: 0, delay: 1 } })

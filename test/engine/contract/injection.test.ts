@@ -1,4 +1,4 @@
-import { type EffectCall, now, sql } from "millrace";
+import { type EffectCall, sql } from "millrace";
 import { expect, it } from "vitest";
 import { reaches, rows } from "../harness.ts";
 import { errorOf, runLab } from "../lab.ts";
@@ -45,5 +45,8 @@ it.each(DISGUISED)("I12 An operator's confirmed output is never interpreted as S
 
 it("statements of the tag `sql` can be nested, with their values", () => {
   const inner = sql`name = ${"mint"}`;
-  expect(sql`SELECT ${1}, ${now} WHERE ${inner}`).toEqual({ text: `SELECT ?1, ${now.fragment} WHERE name = ?2`, params: [1, "mint"] });
+  expect(sql`SELECT ${1}, ${sql.now} WHERE ${inner}`).toEqual({
+    text: `SELECT ?1, ${sql.now.fragment} WHERE name = ?2`,
+    params: [1, "mint"],
+  });
 });

@@ -1,7 +1,14 @@
 import { env } from "cloudflare:workers";
-import { type CounterEnv, counterOf, type LimitEnv, type LockEnv, laneOf, limitOf, roomOf, withLock } from "millrace";
+import { counterOf } from "millrace/counters";
+import { laneOf } from "millrace/lanes";
+import { limitOf } from "millrace/limits";
+import { withLock } from "millrace/locks";
+import { roomOf } from "millrace/rooms";
 import { describe, expect, it } from "vitest";
+import type { CounterEnv } from "../../../packages/millrace/src/counters/client.ts";
 import { acceptCommand } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import type { LimitEnv } from "../../../packages/millrace/src/limits/client.ts";
+import type { LockEnv } from "../../../packages/millrace/src/locks/client.ts";
 import { blocking } from "../../probe/lanes.ts";
 import { desk } from "../../probe/rooms.ts";
 import { blocked } from "../../probe/turns.ts";

@@ -1,6 +1,6 @@
-import { atomically, fragment, now, query, rowChunks, type SqlValue, sql } from "millrace";
+import { atomically, query, sql } from "millrace";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { mergeRows } from "../../../packages/millrace/src/contract/sql.ts";
+import { mergeRows, type SqlValue } from "../../../packages/millrace/src/contract/sql.ts";
 import { probeEnv } from "../harness.ts";
 
 describe("Statements", () => {
@@ -19,8 +19,8 @@ describe("Statements", () => {
   });
 
   it("the tag `sql` accepts only literals of the source code as SQL text", () => {
-    expect(sql`SELECT ${now} AS now`.params).toEqual([]);
-    expect(sql`SELECT 1 ${fragment("AS one")}`.text).toBe("SELECT 1 AS one");
+    expect(sql`SELECT ${sql.now} AS now`.params).toEqual([]);
+    expect(sql`SELECT 1 ${sql.fragment("AS one")}`.text).toBe("SELECT 1 AS one");
   });
 
   it.each([
@@ -54,7 +54,7 @@ describe("Whole numbers", () => {
         probeEnv.DB,
         sql`SELECT ${7} / 2 AS half, 'order-' || ${7} AS text, 'order-' || ${70_000} AS longer, json_array(${1}, ${5000}) AS list, -${-3} AS plus,
           5-${-1} AS six, 5 -${-4000} AS more, 1=${1}AND 2>${1} AS yes, ${-0} || '' AS zero, ${most} || '' AS most, ${-most} || '' AS least,
-          ${1.5} AS half_more, typeof(${2 ** 60}) AS beyond, ${true as unknown as number} || '' AS flag, 'a ${fragment("?")} is text' AS mark`,
+          ${1.5} AS half_more, typeof(${2 ** 60}) AS beyond, ${true as unknown as number} || '' AS flag, 'a ${sql.fragment("?")} is text' AS mark`,
       ),
     ).toEqual([
       {
@@ -130,10 +130,10 @@ describe("Rows", () => {
 
   it("large rows are sent as several statements, complete and in order", () => {
     const rows = Array.from({ length: 7 }, (_, id) => ({ id, text: "x".repeat(200_000) }));
-    const chunks = rowChunks(rows);
+    const chunks = sql.rows(rows);
     expect(chunks.length).toBe(4);
     expect(chunks.flatMap((chunk) => JSON.parse(chunk))).toEqual(rows);
   });
 
-  it("an empty list of rows gives no statement", () => expect(rowChunks([])).toEqual([]));
+  it("an empty list of rows gives no statement", () => expect(sql.rows([])).toEqual([]));
 });

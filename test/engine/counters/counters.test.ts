@@ -1,7 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import fc from "fast-check";
-import { type CounterEnv, counterOf } from "millrace";
+import { counterOf } from "millrace/counters";
 import { describe, expect, it } from "vitest";
+import type { CounterEnv } from "../../../packages/millrace/src/counters/client.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 const env = probeEnv as unknown as Required<CounterEnv>;

@@ -1,10 +1,9 @@
-import type { CounterEnv } from "millrace";
 import { expect, it } from "vitest";
 import { countSales, countView, seeSales } from "../../docs/examples/counter.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 it("the example of docs/counters.md counts an order once, also when a later batch repeats it", async () => {
-  const env = probeEnv as unknown as CounterEnv;
+  const env = probeEnv as unknown as Cloudflare.Env;
   expect(await countView(env, fresh("page"))).toBe(true);
   const before = (await seeSales(env)).cents;
   const [one, two, three] = [1, 2, 3].map((n) => ({ id: fresh("order"), cents: n * 100 }));

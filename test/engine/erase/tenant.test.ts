@@ -1,8 +1,12 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type CounterEnv, counterOf, type LockEnv, laneOf, withLock } from "millrace";
+import { counterOf } from "millrace/counters";
+import { laneOf } from "millrace/lanes";
+import { withLock } from "millrace/locks";
 import { erasure } from "millrace/operate";
 import { expect, it } from "vitest";
+import type { CounterEnv } from "../../../packages/millrace/src/counters/client.ts";
+import type { LockEnv } from "../../../packages/millrace/src/locks/client.ts";
 import { blocking, handlers } from "../../probe/lanes.ts";
 import { keepings } from "../../probe/pull.ts";
 import { desk } from "../../probe/rooms.ts";

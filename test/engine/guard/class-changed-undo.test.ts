@@ -1,7 +1,8 @@
-import { type Done, defineStep } from "millrace";
+import { defineStep } from "millrace";
 import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../../packages/millrace/src/contract/ids.ts";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { expireLeases, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 

@@ -1,4 +1,4 @@
-import { defineStep, type EffectCall, instanceId as instanceIdOf, type Steps, sql, upstreamRefused } from "millrace";
+import { defineStep, type EffectCall, ids, type Steps, sql, upstreamRefused } from "millrace";
 import { effects, instances } from "millrace/operate";
 import type { CrashPoint } from "millrace/testing";
 import { describe, expect, it } from "vitest";
@@ -60,7 +60,7 @@ async function deployed(from: Class, to: Class, leave: { dies?: CrashPoint; answ
   const name = fresh("lab");
   let now = from;
   const death = leave.dies && from !== "read" ? { at: leave.dies, died: false } : undefined;
-  if (death) deaths.set(instanceIdOf("acme", "lab", name), death);
+  if (death) deaths.set(ids.instance("acme", "lab", name), death);
   let reached = 0;
   const answers = () => {
     reached++;

@@ -1,4 +1,4 @@
-import { defineStep, sql, type Writes } from "millrace";
+import { type Commit, defineStep, sql } from "millrace";
 import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
@@ -48,7 +48,10 @@ describe("Unstorable output", () => {
 
 describe("Confirmed output", () => {
   /** A run with a post of unknown outcome. */
-  async function posting(definition: { output?: z.ZodType<{ id: string }> }, record: (output: { id: string }) => Writes = () => ({})) {
+  async function posting(
+    definition: { output?: z.ZodType<{ id: string }> },
+    record: (output: { id: string }) => Commit<never> = () => ({}),
+  ) {
     let sent = 0;
     const post = defineStep({
       effect: "once",

@@ -1,7 +1,8 @@
-import { defineCommand, defineStep, defineWorkflow, type MessageDefinition, type Steps } from "millrace";
+import { defineCommand, defineStep, defineWorkflow, type Steps } from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import type { MessageDefinition } from "../../../packages/millrace/src/contract/message.ts";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { startsOf } from "../../probe/consumers.ts";
 import { probeCommands } from "../../probe/messages.ts";

@@ -1,12 +1,18 @@
-import { instanceId } from "millrace";
-import { github, slack, standardWebhooks, stripe } from "millrace/http";
+import { ids } from "millrace";
+import { webhooks } from "millrace/http";
 import { describe, expect, it, vi } from "vitest";
 import { isSigned, mayBeSigned } from "../../../packages/millrace/src/http/webhook-schemes.ts";
 import recorded from "../../contracts/signatures.json";
 import { fresh, rows } from "../harness.ts";
 import { JSON_TYPE, nowSeconds, paid, pushed, SECRETS, type Sent, send, sign } from "./webhook.ts";
 
-const SCHEMES = { stripe, github, slack, standard: standardWebhooks, svix: standardWebhooks } as const;
+const SCHEMES = {
+  stripe: webhooks.stripe,
+  github: webhooks.github,
+  slack: webhooks.slack,
+  standard: webhooks.standard,
+  svix: webhooks.standard,
+} as const;
 const libraries = Object.entries(recorded).map(([name, made]) => {
   const kind = (name.startsWith("slack") ? "slack" : name) as keyof typeof SCHEMES;
   return { name, kind, made: { ...made, headers: made.headers as Record<string, string> } };
@@ -72,7 +78,7 @@ describe("Webhook signatures", () => {
     ];
     for (const one of refused) expect(await send("stripe", { body, headers: one })).toMatchObject({ status: 401 });
     expect(await send("stripe", { body: body.replace("1250", "9250"), headers })).toMatchObject({ status: 401 });
-    const instance = instanceId("acme", "record-payment", `stripe/${id}`);
+    const instance = ids.instance("acme", "record-payment", `stripe/${id}`);
     expect(await rows("SELECT id FROM millrace_instances WHERE id = ?1", instance)).toEqual([]);
   });
 

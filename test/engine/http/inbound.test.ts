@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
-import { defineWorkflow, instanceId, millrace, notRetryable } from "millrace";
-import { github, type InboundSource, inboundRoutes } from "millrace/http";
+import { defineWorkflow, ids, millrace, notRetryable } from "millrace";
+import { type InboundSource, inboundRoutes, webhooks } from "millrace/http";
 import { instances as engineInstances } from "millrace/operate";
 import { settleCounts } from "millrace/testing";
 import { keeperOf } from "millrace/worker";
@@ -12,8 +12,8 @@ import { app } from "../../probe/worker.ts";
 import { dieAt, failAt, fresh, keeperRound, operator, probeEnv, reaches, rows } from "../harness.ts";
 import { command, FORM, hmac, JSON_TYPE, ofSlack, paid, pushed, SECRETS, send, shipped, sign } from "./webhook.ts";
 
-const paymentOf = (id: string, source = "stripe") => instanceId("acme", "record-payment", `${source}/${id}`);
-const buildOf = (id: string, source: string) => instanceId("acme", "build-site", `${source}/${id}`);
+const paymentOf = (id: string, source = "stripe") => ids.instance("acme", "record-payment", `${source}/${id}`);
+const buildOf = (id: string, source: string) => ids.instance("acme", "build-site", `${source}/${id}`);
 const recordedPayments = (id: string) => rows("SELECT amount FROM paid_invoices WHERE id = ?1", id);
 const instances = (id: string) => rows("SELECT id FROM millrace_instances WHERE id = ?1", id);
 
@@ -185,7 +185,7 @@ it("webhooks are counted by their source and outcome", async () => {
   const name = fresh("counted");
   const map: InboundSource["map"] = ({ type, body }) =>
     type === "star" ? undefined : { command: buildSite.command, payload: type === "push" ? body : {} };
-  const source: InboundSource = { name, scheme: github, secrets: ["GITHUB_SECRET"], tenantId: "acme", map };
+  const source: InboundSource = { name, scheme: webhooks.github, secrets: ["GITHUB_SECRET"], tenantId: "acme", map };
   const door = millrace({ workflows: [buildSite], http: { routes: [inboundRoutes([source])] } }).handler as typeof handler;
   const id = fresh("delivery");
   const sent = [pushed(id), pushed(id), pushed(id), pushed(id, "star"), pushed(`${id}-2`, "fork"), { body: "{}", headers: JSON_TYPE }];
@@ -243,7 +243,13 @@ it("a burst of 1,000 deliveries from one address, each webhook five times, start
 }, 120_000);
 
 describe("Sources", () => {
-  const source: InboundSource = { name: "shop", scheme: github, secrets: ["GITHUB_SECRET"], tenantId: "acme", map: () => undefined };
+  const source: InboundSource = {
+    name: "shop",
+    scheme: webhooks.github,
+    secrets: ["GITHUB_SECRET"],
+    tenantId: "acme",
+    map: () => undefined,
+  };
 
   it.each<[string, Partial<Record<keyof InboundSource, unknown>>]>([
     ["name", { name: "Shop/1" }],

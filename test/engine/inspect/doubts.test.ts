@@ -1,6 +1,7 @@
-import { type Done, defineStep } from "millrace";
+import { defineStep } from "millrace";
 import { instances } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { mode } from "../../probe/mode.ts";
 import { asking } from "../asking.ts";
 import { doubtful } from "../guard/doubtful.ts";

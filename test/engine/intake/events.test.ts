@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { fingerprintOf } from "millrace";
+import { ids } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, probeOutput, reaches, restarted, rows, start, until } from "../harness.ts";
@@ -159,7 +159,7 @@ describe("Events of steps", () => {
     );
     const byReference = async (payload: unknown) => {
       const { payload_inline: _, ...envelope } = event("probe.signal", name, null);
-      const path = `payloads/acme/${fresh()}/${fingerprintOf(payload)}`;
+      const path = `payloads/acme/${fresh()}/${ids.fingerprint(payload)}`;
       await probeEnv.PAYLOADS.put(path, JSON.stringify(payload));
       return { ...envelope, payload_ref: `r2://${path}` };
     };

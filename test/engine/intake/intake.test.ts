@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { fingerprintOf } from "millrace";
+import { ids } from "millrace";
 import { deadLetters, SCOPES } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
 import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
@@ -269,7 +269,7 @@ describe("Dead letters", () => {
     // As after a deployment that requires more fields than this command has.
     const refused = { ...message, payload_inline: { name, steps: "none" } };
     await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
-      .bind(name, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
+      .bind(name, JSON.stringify(refused), ids.fingerprint(refused.payload_inline))
       .run();
     expect(await deliver("probe-commands", [refused])).toEqual({ acked: 1, retried: 0 });
     const [letter] = await rows<{ id: string; instance_id: string }>(

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { type Envelope, fingerprintOf, MillraceError } from "millrace";
+import { type Envelope, ids, MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
 import { acceptance } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -171,7 +171,7 @@ describe("Deployments", () => {
     const { instanceId } = await start(name, [], { idempotencyKey: name, delaySeconds: 600, payload: { name, steps: [] } });
     const envelope = { ...(await envelopeOf(instanceId)), payload_inline: payload, schema_version: schemaVersion };
     await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
-      .bind(instanceId, JSON.stringify(envelope), fingerprintOf(payload))
+      .bind(instanceId, JSON.stringify(envelope), ids.fingerprint(payload))
       .run();
     return instanceId;
   }
@@ -200,7 +200,7 @@ describe("Deployments", () => {
     await env.DB.prepare(
       "UPDATE millrace_instances SET envelope = json_remove(envelope, '$.payload_inline.note'), fingerprint = ?2 WHERE id = ?1",
     )
-      .bind(answer.instanceId, fingerprintOf({ name }))
+      .bind(answer.instanceId, ids.fingerprint({ name }))
       .run();
     expect(await deliver("probe-events", [event("lab.event" as never, name, { name })])).toEqual({ acked: 1, retried: 0 });
     expect(await lettersOf(name)).toEqual([]);

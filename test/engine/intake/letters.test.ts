@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { deadLetters } from "millrace/operate";
-import { keeperOf, messageId } from "millrace/worker";
+import { keeperOf, outbox } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { LabOrphan } from "../../probe/lab.ts";
 import { ProbeRouted } from "../../probe/messages.ts";
@@ -45,7 +45,7 @@ describe("Invalid messages", () => {
     expect(letter.reason).toBe("invalid_payload");
     expect(await deadLetters.skip(probeEnv, app, reader, letter.id, "not wanted")).toMatchObject({ skipped: true });
     await env.DB.prepare("INSERT INTO millrace_outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
-      .bind(messageId(message), JSON.stringify(message))
+      .bind(outbox.messageId(message), JSON.stringify(message))
       .run();
     // Delivers a valid message instead of a deployment that accepts the invalid one.
     const good = { ...message, payload_inline: { name, parts: [] } };

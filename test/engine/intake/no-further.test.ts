@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { call, fingerprintOf, on } from "millrace";
+import { call, ids, on } from "millrace";
 import { deliverTo } from "millrace/testing";
 import { dispatch } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -131,7 +131,7 @@ describe("Unprocessable messages", () => {
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
     const refused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: "none" } };
     await env.DB.prepare("UPDATE millrace_instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
-      .bind(instanceId, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
+      .bind(instanceId, JSON.stringify(refused), ids.fingerprint(refused.payload_inline))
       .run();
     const PROBE = { get: () => Promise.reject(new Error("Network connection lost.")) };
     const consume = (batch: MessageBatch) => dispatch(app)(batch, { ...probeEnv, PROBE } as never);

@@ -1,8 +1,9 @@
 import { env } from "cloudflare:workers";
-import { defineCommand, defineQueue, defineStep, defineWorkflow, type MessageDefinition, MillraceError, type Steps, sql } from "millrace";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, MillraceError, type Steps, sql } from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import type { MessageDefinition } from "../../../packages/millrace/src/contract/message.ts";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { callerWith } from "../../api/client.ts";
 import { startsOf } from "../../probe/consumers.ts";

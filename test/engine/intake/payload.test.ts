@@ -1,13 +1,5 @@
 import { env } from "cloudflare:workers";
-import {
-  type Accepted,
-  defineCommand,
-  defineStep,
-  defineWorkflow,
-  type EffectCall,
-  fingerprintOf,
-  instanceId as instanceIdOf,
-} from "millrace";
+import { type Accepted, defineCommand, defineStep, defineWorkflow, type EffectCall, ids } from "millrace";
 import { instances } from "millrace/operate";
 import { catalog } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
@@ -103,7 +95,7 @@ describe("Wrong references", () => {
 describe("R2 errors", () => {
   it("W31 one error of R2 while a payload is stored does not prevent the acceptance of the command", async () => {
     const name = fresh("lab");
-    const { failed } = r2Fails("put", fingerprintOf({ name, note: NOTE }), 1);
+    const { failed } = r2Fails("put", ids.fingerprint({ name, note: NOTE }), 1);
     const { instanceId } = await runLab(async () => undefined, { name, note: NOTE });
     expect(failed()).toBe(1);
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
@@ -111,7 +103,7 @@ describe("R2 errors", () => {
 
   it("W31 one error of R2 while a replay reads a payload or a large output fails no step and no run", async () => {
     const name = fresh("lab");
-    const opening = r2Fails("get", fingerprintOf({ name, note: NOTE }), 1);
+    const opening = r2Fails("get", ids.fingerprint({ name, note: NOTE }), 1);
     let reading: { failed: () => number } | undefined;
     const { instanceId } = await runLab(
       async ({ step, instanceId: id }) => {
@@ -146,7 +138,7 @@ describe("R2 errors", () => {
     const name = fresh("large");
     const large = defineStep({ effect: "keyed", run: async () => "x".repeat(200_000) });
     let failing: { failed: () => number } | undefined;
-    const id = instanceIdOf("acme", "lab", name);
+    const id = ids.instance("acme", "lab", name);
     const { instanceId } = await runLab(
       async ({ step }) => {
         void step.effect("large", large, {});
@@ -199,7 +191,7 @@ describe("Slow R2", () => {
       bucket.get = get;
     });
     const said = { about: name, value: NOTE };
-    const path = `payloads/acme/${name}/${fingerprintOf(said)}`;
+    const path = `payloads/acme/${name}/${ids.fingerprint(said)}`;
     await env.PAYLOADS.put(path, JSON.stringify(said));
     const { payload_inline: _, ...message } = event("probe.signal", name, null);
     bucket.get = async function (key: string, ...rest: unknown[]) {

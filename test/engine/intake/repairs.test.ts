@@ -1,8 +1,10 @@
-import { call, defineConsumer, defineLaneQueue, MillraceError, on, type Repair, type RepairableLetter } from "millrace";
-import { actions, deadLetters } from "millrace/operate";
+import { call, defineConsumer, MillraceError, on } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
+import { actions, deadLetters, type Repair } from "millrace/operate";
 import { deliverTo, settleCounts } from "millrace/testing";
 import { catalog, dispatch, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { RepairableLetter } from "../../../packages/millrace/src/topology/repairs.ts";
 import { ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
 import { probe } from "../../probe/workflows.ts";
 import { dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";

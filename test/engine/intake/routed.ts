@@ -1,6 +1,7 @@
-import { project, type Route } from "millrace";
+import { project } from "millrace";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
+import type { Route } from "../../../packages/millrace/src/topology/routes.ts";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
 import { routedRow } from "../../probe/routing.ts";
 import { followProbe } from "../../probe/workflows.ts";

@@ -1,8 +1,9 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { upstreamRefused } from "millrace";
-import { actions, instances, keeperAge, SCOPES, schedules } from "millrace/operate";
+import { actions, instances, SCOPES, schedules } from "millrace/operate";
 import { armKeeper, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { keeperAge } from "../../../packages/millrace/src/keeper/client.ts";
 import { withAuditOpen } from "../../opened-audit.ts";
 import { labs } from "../../probe/lab.ts";
 import { app, type Keeper } from "../../probe/worker.ts";

@@ -1,4 +1,5 @@
-import { codeOf, laneOf, sendToLanes } from "millrace";
+import { errors } from "millrace";
+import { laneOf, sendToLanes } from "millrace/lanes";
 import { lanes } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { sendInLanes } from "../../../packages/millrace/src/lanes/relay.ts";
@@ -95,7 +96,7 @@ describe("Senders", () => {
     const messages = numbers(many).map((n) => ({ key: n === 7 ? "k".repeat(501) : `${base}/${n}`, body: { n } }));
     const answers = await sendToLanes(laneEnv, parking, messages);
     expect(answers.map(({ key }) => key)).toEqual(messages.map(({ key }) => key));
-    const refused = answers.flatMap((one) => ("error" in one ? [{ key: one.key, code: codeOf(one.error) }] : []));
+    const refused = answers.flatMap((one) => ("error" in one ? [{ key: one.key, code: errors.codeOf(one.error) }] : []));
     expect(refused).toEqual([{ key: "k".repeat(501), code: "invalid_payload" }]);
     const last = lanes.objectOf(laneEnv, { lane: parking.name, tenant: null, key: `${base}/${many - 1}` });
     const seen = await until(
@@ -152,7 +153,7 @@ describe("Handlers", () => {
   });
 
   it("a lane definition with an invalid option is refused, and the error names the value to change", async () => {
-    const { laneObject } = await import("millrace/worker");
+    const { laneObject } = await import("millrace/lanes");
     const wrong = [
       { ...blocking, name: "Orders" },
       { ...blocking, onFailure: "drop" as never },

@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type { LaneObject } from "millrace/worker";
 import { expect, it } from "vitest";
+import type { LaneObject } from "../../../packages/millrace/src/lanes/lane-object.ts";
 import { blocking, small } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
 import { keptIn } from "../kept.ts";

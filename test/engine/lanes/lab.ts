@@ -1,8 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type LaneDefinition, type LaneEnv, type LaneMessage, laneOf } from "millrace";
+import { laneOf } from "millrace/lanes";
 import { lanes } from "millrace/operate";
+import type { LaneMessage } from "../../../packages/millrace/src/lanes/client.ts";
+import type { LaneDefinition } from "../../../packages/millrace/src/lanes/definition.ts";
 import type { LaneLook } from "../../../packages/millrace/src/lanes/look.ts";
+import type { LaneEnv } from "../../../packages/millrace/src/lanes/stub.ts";
 import { handlers, type LaneBody } from "../../probe/lanes.ts";
 import { until } from "../../until.ts";
 import { fresh } from "../harness.ts";

@@ -1,8 +1,9 @@
 import { createExecutionContext } from "cloudflare:test";
-import { defineCommand, defineConsumer, defineLane, defineLaneQueue, laneOf, MillraceError } from "millrace";
+import { defineCommand, defineConsumer, MillraceError } from "millrace";
 import { engineRoutes } from "millrace/http";
+import { defineLane, defineLaneQueue, engineLanes, laneOf } from "millrace/lanes";
 import { type Scope, tokens } from "millrace/operate";
-import { catalog, engineLanes } from "millrace/worker";
+import { catalog } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";

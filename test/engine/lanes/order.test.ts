@@ -1,4 +1,4 @@
-import { sendToLanes } from "millrace";
+import { sendToLanes } from "millrace/lanes";
 import { describe, expect, it } from "vitest";
 import { blocking, parking } from "../../probe/lanes.ts";
 import { fresh, until } from "../harness.ts";

@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
-import type { LaneLetter } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { LaneLetter } from "../../../packages/millrace/src/lanes/definition.ts";
 import { blocking, holding, type LaneBody, letterTakers, parking, small, usual } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
 import { LabLane, type LaneBatch, numbers } from "./lab.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
-import { instanceId, newTrace } from "millrace";
+import { ids, traces } from "millrace";
 import { lanes } from "millrace/operate";
-import { address, messageId, relay } from "millrace/worker";
+import { outbox } from "millrace/worker";
 import type { LaneRow } from "../../../packages/millrace/src/inspect/lanes.ts";
 import { acceptCommand, acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { type TurnCall, turnCode, type turns } from "../../probe/turns.ts";
@@ -48,7 +48,7 @@ export class TurnKey {
   }
 
   id(name: string): string {
-    return instanceId(this.#tenant, this.#of.workflow.name, `${this.key}/${this.payload(name).name}`);
+    return ids.instance(this.#tenant, this.#of.workflow.name, `${this.key}/${this.payload(name).name}`);
   }
 
   /** A run of this name that pauses until it is released. */
@@ -72,9 +72,11 @@ export class TurnKey {
   /** Sends an invalid message, as a producer of another deployment might. */
   async poison(): Promise<void> {
     const [draft, by] = [this.#of.command.from(this.payload("poison")), { tenantId: this.#tenant, source: "test" }];
-    const said = { correlationId: fresh("job"), causationId: "test", traceparent: newTrace(), owner: fresh("poison") };
-    const envelope = { ...(await address(probeEnv.PAYLOADS, draft, { ...by, ...said })), payload_inline: { key: this.key } };
-    await relay(probeEnv, [{ id: messageId(envelope), queue: this.#of.queue.name, delaySeconds: 0, body: JSON.stringify(envelope) }]);
+    const said = { correlationId: fresh("job"), causationId: "test", traceparent: traces.begin(), owner: fresh("poison") };
+    const envelope = { ...(await outbox.address(probeEnv.PAYLOADS, draft, { ...by, ...said })), payload_inline: { key: this.key } };
+    await outbox.relay(probeEnv, [
+      { id: outbox.messageId(envelope), queue: this.#of.queue.name, delaySeconds: 0, body: JSON.stringify(envelope) },
+    ]);
   }
 
   /** Waits for a dead letter of the lane's messages. Returns all of them. */

@@ -1,10 +1,10 @@
-import { type LimitEnv, limitOf } from "millrace";
+import { limitOf } from "millrace/limits";
 import { expect, it, vi } from "vitest";
 import { askUpstream } from "../../docs/examples/limit.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 it("in the example of docs/limits-and-rates.md all callers wait after one 429, without further calls of the upstream", async () => {
-  const env = probeEnv as unknown as LimitEnv;
+  const env = probeEnv as unknown as Cloudflare.Env;
   const host = `${fresh("upstream")}.example`;
   const asked = vi
     .spyOn(globalThis, "fetch")

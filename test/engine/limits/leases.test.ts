@@ -1,5 +1,5 @@
-import type { LimitEnv } from "millrace";
 import { expect, it } from "vitest";
+import type { LimitEnv } from "../../../packages/millrace/src/limits/client.ts";
 import { Leases } from "../../../packages/millrace/src/limits/leases.ts";
 import { fresh, probeEnv } from "../harness.ts";
 

@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { type LimitEnv, limitOf } from "millrace";
+import { limitOf } from "millrace/limits";
 import { describe, expect, it } from "vitest";
+import type { LimitEnv } from "../../../packages/millrace/src/limits/client.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 const env = probeEnv as unknown as Required<LimitEnv>;

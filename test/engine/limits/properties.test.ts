@@ -1,6 +1,7 @@
 import fc from "fast-check";
-import type { TokenBucket, Window } from "millrace";
+import type { Window } from "millrace/limits";
 import { expect, it } from "vitest";
+import type { TokenBucket } from "../../../packages/millrace/src/limits/bucket.ts";
 import { type Happening, mostWithin, play } from "./model.ts";
 
 const window: fc.Arbitrary<Window> = fc.record({ limit: fc.integer({ min: 5, max: 12 }), periodMs: fc.integer({ min: 40, max: 4_000 }) });

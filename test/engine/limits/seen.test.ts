@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
-import { type LimitEnv, limitOf } from "millrace";
+import { limitOf } from "millrace/limits";
 import { expect, it } from "vitest";
+import type { LimitEnv } from "../../../packages/millrace/src/limits/client.ts";
 import type { State } from "../../../packages/millrace/src/limits/plan.ts";
 import { asking } from "../asking.ts";
 import { fresh, probeEnv, rows, until } from "../harness.ts";

@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
-import { type LockEnv, type LockOptions, tryLock, withLock } from "millrace";
-import { lockObject } from "../../../packages/millrace/src/locks/client.ts";
+import { tryLock, withLock } from "millrace/locks";
+import { type LockEnv, type LockOptions, lockObject } from "../../../packages/millrace/src/locks/client.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
 export const env = probeEnv as unknown as Required<LockEnv> & { DB: D1Database };

@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { type LockEnv, withLock } from "millrace";
+import { withLock } from "millrace/locks";
 import { describe, expect, it } from "vitest";
-import { lockObject } from "../../../packages/millrace/src/locks/client.ts";
+import { type LockEnv, lockObject } from "../../../packages/millrace/src/locks/client.ts";
 import type { Wanted } from "../../../packages/millrace/src/locks/lock.ts";
 import { fresh, until } from "../harness.ts";
 import { env, lock } from "./locked.ts";

@@ -1,4 +1,4 @@
-import { defineStep, notRetryable, traceHeaders } from "millrace";
+import { defineStep, notRetryable, traces } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { collect, requestsOf, saidBy, spansOf, treeOf } from "../../collector/collected.ts";
@@ -212,7 +212,7 @@ describe("Without a collector", () => {
     const seen = new Set<string>();
     const note = defineStep({
       effect: "natural",
-      run: async ({ trace }) => void [trace, trace].map((one) => seen.add(traceHeaders(one).traceparent ?? "")),
+      run: async ({ trace }) => void [trace, trace].map((one) => seen.add(traces.headers(one).traceparent ?? "")),
     });
     const { instanceId } = await runLab(({ step }) => step.effect("note", note, null), { name, ...by(traceId) });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");

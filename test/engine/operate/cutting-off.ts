@@ -1,4 +1,5 @@
-import { type Done, defineStep, retryAfter } from "millrace";
+import { defineStep, retryAfter } from "millrace";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { keeperRound, rows } from "../harness.ts";
 import { comes } from "./scene.ts";
 

@@ -1,6 +1,8 @@
-import { type Done, defineStep, type EffectCall, type StepDefinition } from "millrace";
-import { effects, instances, type Resolution } from "millrace/operate";
+import { defineStep, type EffectCall } from "millrace";
+import { effects, instances } from "millrace/operate";
 import { expect } from "vitest";
+import type { Done, StepDefinition } from "../../../packages/millrace/src/guard/step.ts";
+import type { Resolution } from "../../../packages/millrace/src/operate/instances/resolve.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 

@@ -1,5 +1,6 @@
-import { type Done, defineStep, type Steps } from "millrace";
+import { defineStep, type Steps } from "millrace";
 import { instances } from "millrace/operate";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { acceptance, outgoing } from "../../../packages/millrace/src/intake/accept/accept.ts";
 import { dieAt, envelopeOf, fresh, keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
 import { held, runLab } from "../lab.ts";

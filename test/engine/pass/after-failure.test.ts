@@ -1,6 +1,7 @@
-import { type Done, defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import type { ActionPlan } from "../../../packages/millrace/src/operate/instances/plan.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, runLab } from "../lab.ts";

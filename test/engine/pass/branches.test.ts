@@ -1,7 +1,8 @@
 import fc from "fast-check";
-import { type Done, defineStep, type EffectCall, type Steps, sql, upstreamRefused } from "millrace";
+import { defineStep, type EffectCall, type Steps, sql, upstreamRefused } from "millrace";
 import { instances } from "millrace/operate";
 import { expect, it } from "vitest";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { operator, probeEnv, reaches, rows } from "../harness.ts";
 import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
 

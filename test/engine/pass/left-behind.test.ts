@@ -1,4 +1,4 @@
-import { codeOf, defineStep, notRetryable, upstreamRefused } from "millrace";
+import { defineStep, errors, notRetryable, upstreamRefused } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -236,7 +236,7 @@ it.concurrent.each(["keyed", "once", "read"] as const)(
       async ({ step }) => {
         const refuse = async (): Promise<number> => Promise.reject(upstreamRefused("No [one] home.", 402));
         const failing = kind === "read" ? step.read("x", refuse, ONCE) : step.effect("x", effect(kind, refuse), {});
-        await failing.catch((error: Error) => heard.push([error.name, codeOf(error), error.message]));
+        await failing.catch((error: Error) => heard.push([error.name, errors.codeOf(error), error.message]));
         await step.read("end", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), ONCE);
       },
       { name: fresh("codes") },

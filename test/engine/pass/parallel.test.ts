@@ -1,6 +1,7 @@
-import { type Done, defineStep, type Steps } from "millrace";
+import { defineStep, type Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
 import { errorOf, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";

@@ -1,6 +1,7 @@
-import { type Done, defineStep } from "millrace";
+import { defineStep } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
 import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";

@@ -1,5 +1,6 @@
-import { type Done, defineStep, type EffectCall, type Steps, upstreamRefused } from "millrace";
+import { defineStep, type EffectCall, type Steps, upstreamRefused } from "millrace";
 import { instances } from "millrace/operate";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { platformReaches } from "../lab.ts";
 

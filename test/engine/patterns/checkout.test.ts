@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type EngineEnv, instanceId } from "millrace";
+import { type EngineEnv, ids } from "millrace";
 import { beforeAll, describe, expect, it } from "vitest";
 import after from "../../docs/examples/checkout.ts";
 import before from "../../docs/examples/checkout-before.ts";
@@ -15,7 +15,7 @@ function buyer() {
   const to = `${order_id}@example.com`;
   return {
     order_id,
-    id: instanceId("acme", "charge-order", order_id),
+    id: ids.instance("acme", "charge-order", order_id),
     request: () => new Request("https://shop.example/orders", { method: "POST", body: JSON.stringify({ order_id, cents: 900, to }) }),
     charges: async () => (await happened(`charge/${order_id}`)).length,
     mails: async () => (await happened(`mail/${to}`)).length,

@@ -1,4 +1,4 @@
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { describe, expect, it } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { compressFile } from "../../docs/examples/compress.ts";
@@ -11,7 +11,7 @@ const acme = { tenantId: "acme", source: "test" };
 async function asked(bytes?: Uint8Array) {
   const name = `${fresh("scan")}.bin`;
   if (bytes) await probeEnv.PAYLOADS.put(`files/acme/${name}`, bytes, { httpMetadata: { contentType: "image/png" } });
-  const id = instanceId("acme", compressFile.name, name);
+  const id = ids.instance("acme", compressFile.name, name);
   const ask = () => acceptCommands(probeEnv, app, acme, [{ type: compressFile.command.type, payload: { name } }]);
   return { name, id, ask };
 }

@@ -1,5 +1,5 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
-import { enqueueOne, instanceId } from "millrace";
+import { enqueueOne, ids } from "millrace";
 import { deadLetters } from "millrace/operate";
 import { expect, it } from "vitest";
 import { takeOver } from "../../docs/examples/old-queue.ts";
@@ -18,7 +18,7 @@ async function delivered(id: string, body: unknown): Promise<"acked" | "retried"
   return explicitAcks.length === 1 ? "acked" : "retried";
 }
 
-const instances = (key: string) => rows("SELECT status FROM millrace_instances WHERE id = ?1", instanceId("acme", "follow-parcel", key));
+const instances = (key: string) => rows("SELECT status FROM millrace_instances WHERE id = ?1", ids.instance("acme", "follow-parcel", key));
 const letters = (key: string) =>
   until(
     () =>
@@ -68,7 +68,7 @@ it("a message of an old queue that arrives while the database is unavailable is 
   const parcel = fresh("parcel");
   failAt("A01 before accept commits", new Error("D1_ERROR: Network connection lost."));
   expect(await delivered(fresh(), { parcel })).toBe("retried");
-  expect(await statusOf(instanceId("acme", "follow-parcel", parcel))).toBeUndefined();
+  expect(await statusOf(ids.instance("acme", "follow-parcel", parcel))).toBeUndefined();
   expect(await delivered(fresh(), { parcel })).toBe("acked");
   expect(await instances(parcel)).toHaveLength(1);
 });

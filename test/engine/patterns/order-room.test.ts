@@ -1,5 +1,5 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { type Envelope, instanceId } from "millrace";
+import { type Envelope, ids } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import type { OrderRoom } from "../../docs/examples/order-room.ts";
@@ -36,7 +36,7 @@ function order() {
     /** The tasks that the warehouse has executed, in order. */
     did: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     asked: () => asked.map(({ body }) => body.task),
-    id: (task: string) => instanceId("acme", "run-task", `${name}/${task}`),
+    id: (task: string) => ids.instance("acme", "run-task", `${name}/${task}`),
   };
 }
 

@@ -1,9 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { instanceId, type LaneEnv } from "millrace";
+import { ids } from "millrace";
 import { instances, lanes } from "millrace/operate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import type { LaneEnv } from "../../../packages/millrace/src/lanes/stub.ts";
 import { app } from "../../probe/worker.ts";
 import { dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { world } from "./world.ts";
@@ -25,7 +26,7 @@ function customer() {
       const requests = plans.map((to, n) => ({ type: "plan.change", payload: { customer: name, change: `${name}/${n}`, to } }));
       await acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, requests);
     },
-    id: (n: number) => instanceId("acme", "change-plan", `${name}/${n}`),
+    id: (n: number) => ids.instance("acme", "change-plan", `${name}/${n}`),
     /** The customer's charges, in order. */
     billed: async () => (await happened(`${name}/`)).map(({ subject }) => subject.slice(name.length + 1)),
     plan: () => rows("SELECT plan FROM plans WHERE customer = ?1", name),

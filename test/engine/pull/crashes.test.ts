@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
-import type { PullLetter } from "millrace";
 import { expect, it } from "vitest";
+import type { PullLetter } from "../../../packages/millrace/src/pull/definition.ts";
 import { pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
 import { LabQueue, movedClock, textOf } from "./lab.ts";

@@ -1,9 +1,11 @@
 import { createExecutionContext, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { PULL_SCOPE, type PullEnv, type PullMessage, type PullQueueDefinition, pullQueueOf } from "millrace";
 import { pullQueues, type Scope, tokens } from "millrace/operate";
+import { pullQueueOf } from "millrace/pull";
 import { vi } from "vitest";
-import type { PullStub } from "../../../packages/millrace/src/pull/stub.ts";
+import { PULL_SCOPE, type PullQueueDefinition } from "../../../packages/millrace/src/pull/definition.ts";
+import type { PullMessage } from "../../../packages/millrace/src/pull/message.ts";
+import type { PullEnv, PullStub } from "../../../packages/millrace/src/pull/stub.ts";
 import worker from "../../probe/worker.ts";
 import { fresh, probeEnv } from "../harness.ts";
 

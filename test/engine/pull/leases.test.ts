@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type { PullLetter } from "millrace";
 import { expect, it } from "vitest";
+import type { PullLetter } from "../../../packages/millrace/src/pull/definition.ts";
 import { keepings, pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
 import { ALONE, LabQueue, movedClock, textOf } from "./lab.ts";

@@ -1,5 +1,4 @@
-import { definePullQueue, pullQueueOf } from "millrace";
-import { pullObject } from "millrace/worker";
+import { definePullQueue, pullObject, pullQueueOf } from "millrace/pull";
 import { expect, it } from "vitest";
 import { halfListed, renders, unlisted } from "../../probe/pull.ts";
 import { rowsWritten } from "../written.ts";

@@ -1,5 +1,5 @@
-import { PULL_SCOPE } from "millrace";
 import { expect, it } from "vitest";
+import { PULL_SCOPE } from "../../../packages/millrace/src/pull/definition.ts";
 import { guarded, renders } from "../../probe/pull.ts";
 import { LabQueue, type Pulled, request, tokenFor } from "./lab.ts";
 import { PUBLISHED_REQUESTS, publishedAck, publishedFailure, publishedPull } from "./published.ts";

@@ -1,4 +1,4 @@
-import { digest } from "millrace";
+import { ids } from "millrace";
 import { expect, it } from "vitest";
 import { recorderName } from "../../../packages/millrace/src/contract/recorder-name.ts";
 import { recorderOf } from "../../../packages/millrace/src/recorder/client.ts";
@@ -14,7 +14,7 @@ function attempt(instanceId: string, token: string): Attempt {
 }
 
 it("W07 two recorders that receive one key while RECORDER_SHARDS changes record it once, and both return that outcome", async () => {
-  const id = digest(fresh());
+  const id = ids.digest(fresh());
   const numbers = ["1", "7", "8", "100"];
   expect(new Set(numbers.map((number) => recorderName(id, Number(number)))).size).toBeGreaterThan(1);
   const answers = await Promise.all(
@@ -26,15 +26,19 @@ it("W07 two recorders that receive one key while RECORDER_SHARDS changes record 
 });
 
 it("R02 each instance has one recorder, instances are distributed evenly, and an invalid RECORDER_SHARDS stops no instance", async () => {
-  const ids = Array.from({ length: 4000 }, (_, index) => digest("shard", String(index)));
-  const shares = [...Map.groupBy(ids, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
+  const instances = Array.from({ length: 4000 }, (_, index) => ids.digest("shard", String(index)));
+  const shares = [...Map.groupBy(instances, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
   expect(shares).toHaveLength(8);
   expect(Math.min(...shares)).toBeGreaterThan(400);
-  expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null, lost: null });
+  expect(await recorderOf(withShards("many"), instances[0] ?? "").history(instances[0] ?? "")).toEqual({
+    entries: [],
+    left: null,
+    lost: null,
+  });
 });
 
 it("W25 of two concurrent replays that each assume to be the first of a run, one records its outcome, and the other queries first", async () => {
-  const id = digest(fresh());
+  const id = ids.digest(fresh());
   const recorder = recorderOf(probeEnv, id);
   const by = (pass: string) => {
     const one = attempt(id, `${pass}-token`);

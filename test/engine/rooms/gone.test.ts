@@ -1,4 +1,4 @@
-import { roomTicket } from "millrace";
+import { roomTicket } from "millrace/rooms";
 import { expect, it } from "vitest";
 import { desk } from "../../probe/rooms.ts";
 import { movedClock } from "../pull/lab.ts";

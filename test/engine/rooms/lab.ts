@@ -1,8 +1,10 @@
 import { createExecutionContext, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type RoomDefinition, type RoomEnv, type RoomFrame, roomOf, roomTicket } from "millrace";
 import { rooms, type Scope, tokens } from "millrace/operate";
-import type { RoomStub } from "../../../packages/millrace/src/rooms/stub.ts";
+import { roomOf, roomTicket } from "millrace/rooms";
+import type { RoomDefinition } from "../../../packages/millrace/src/rooms/definition.ts";
+import type { RoomFrame } from "../../../packages/millrace/src/rooms/frames.ts";
+import type { RoomEnv, RoomStub } from "../../../packages/millrace/src/rooms/stub.ts";
 import worker from "../../probe/worker.ts";
 import { until } from "../../until.ts";
 import { fresh, probeEnv } from "../harness.ts";

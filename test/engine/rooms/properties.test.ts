@@ -1,6 +1,6 @@
 import fc from "fast-check";
-import type { RoomMessage } from "millrace";
 import { expect, it } from "vitest";
+import type { RoomMessage } from "../../../packages/millrace/src/rooms/history.ts";
 import { howMany } from "../../full-size.ts";
 import { hall } from "../../probe/rooms.ts";
 import { until } from "../../until.ts";

@@ -1,5 +1,4 @@
-import { defineRoom, roomOf } from "millrace";
-import { roomObject } from "millrace/worker";
+import { defineRoom, roomObject, roomOf } from "millrace/rooms";
 import { expect, it } from "vitest";
 import { desk, nowhere, ticker } from "../../probe/rooms.ts";
 import { until } from "../../until.ts";

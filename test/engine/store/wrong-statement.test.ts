@@ -1,4 +1,4 @@
-import { atomically, fragment, query, type Statement, sql } from "millrace";
+import { atomically, query, type Statement, sql } from "millrace";
 import { expect, it } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { app } from "../../probe/worker.ts";
@@ -16,7 +16,7 @@ const WRONG: [what: string, statement: Statement, says: string][] = [
     insert(60),
     "has 120 values (INSERT INTO probe_rows (id, kind, name) VALUES (?1, 'many', …); D1 accepts 100 in a statement: split it",
   ],
-  ["a text over 100 KB", sql`SELECT ${fragment(`'${"x".repeat(100_000)}'`)}`, "has 100009 bytes (SELECT 'xx"],
+  ["a text over 100 KB", sql`SELECT ${sql.fragment(`'${"x".repeat(100_000)}'`)}`, "has 100009 bytes (SELECT 'xx"],
   ["a value over 2 MB", sql`SELECT ${"x".repeat(2_000_001)}`, "A value of 2000001 bytes was to be written"],
   ["a syntax error", sql`INSRT INTO probe_rows (id) VALUES (${"a"})`, 'refuses the statement: near "INSRT": syntax error.'],
   ["an unknown function", sql`SELECT sluggish(${"a"})`, "refuses the statement: no such function: sluggish."],
@@ -76,7 +76,7 @@ it.concurrent.each(WRONG)(
 it("a statement with 100 values, whole numbers among them, and one of 97 KB are accepted", async () => {
   await query(probeEnv.DB, insert(50));
   const numbers = Array.from({ length: 99 }, (_, n) => sql`(${n * 1000})`).reduce((all, one) => sql`${all}, ${one}`);
-  const long = sql`SELECT sum(column1) AS sum, length(${fragment(`'${"x".repeat(94_000)}'`)}) AS length, ${"a"} AS a FROM (VALUES ${numbers})`;
+  const long = sql`SELECT sum(column1) AS sum, length(${sql.fragment(`'${"x".repeat(94_000)}'`)}) AS length, ${"a"} AS a FROM (VALUES ${numbers})`;
   expect(await query(probeEnv.DB, long)).toEqual([{ sum: 4_851_000, length: 94_000, a: "a" }]);
 });
 

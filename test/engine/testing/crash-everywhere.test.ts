@@ -1,6 +1,7 @@
 import { defineStep, type EffectCall, notRetryable } from "millrace";
-import { type CrashOptions, crashEverywhere, recordingUpstream } from "millrace/testing";
+import { crashEverywhere, recordingUpstream } from "millrace/testing";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
+import type { CrashOptions } from "../../../packages/millrace/src/testing/crash-everywhere.ts";
 import { type LabCall, LabEvent, lab, labs } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { mode } from "../../probe/mode.ts";

@@ -3,7 +3,6 @@ import {
   defineCommand,
   defineConsumer,
   defineEvent,
-  defineLaneQueue,
   defineQueue,
   defineStep,
   defineWorkflow,
@@ -16,6 +15,7 @@ import {
   start,
   tell,
 } from "millrace";
+import { defineLaneQueue } from "millrace/lanes";
 import { catalog } from "millrace/worker";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";

@@ -1,7 +1,7 @@
 import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, notRetryable, on, stateEvents } from "millrace";
 import { deadLetters, SCOPES } from "millrace/operate";
 import { deliverTo } from "millrace/testing";
-import { catalog, dispatch, queueFor } from "millrace/worker";
+import { catalog, dispatch, outbox } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -11,7 +11,7 @@ import { app } from "../../probe/worker.ts";
 import { event, fresh, probeEnv, rows, until } from "../harness.ts";
 
 /** The queue of a tenant. ONE and TWO are tenants of the first and second queue. */
-const queueOf = (tenant_id: string) => queueFor(sharedEvents, { tenant_id, subject: "" });
+const queueOf = (tenant_id: string) => outbox.queueFor(sharedEvents, { tenant_id, subject: "" });
 const ours = (queue: string) => Array.from({ length: 50 }, (_, index) => `t${index}`).find((tenant) => queueOf(tenant) === queue) ?? "";
 const [ONE, TWO] = [ours("shared-events"), ours("shared-events-2")];
 
@@ -123,11 +123,11 @@ describe("A queue that is split by tenant", () => {
   it('a queue with `by: "subject"` distributes one tenant\'s messages by their subject', () => {
     const queue = defineQueue({ name: "orders", partitions: 4, by: "subject", tenants: ["big"] });
     const subjects = Array.from({ length: 100 }, (_, index) => `order-${index}`);
-    const counts = Map.groupBy(subjects, (subject) => queueFor(queue, { tenant_id: "acme", subject }));
+    const counts = Map.groupBy(subjects, (subject) => outbox.queueFor(queue, { tenant_id: "acme", subject }));
     expect([...counts.keys()].sort()).toEqual(["orders", "orders-2", "orders-3", "orders-4"]);
     for (const found of counts.values()) expect(found.length).toBeGreaterThan(10);
-    expect(queueFor(queue, { tenant_id: "big", subject: "order-1" })).toBe("orders-big");
-    expect(queueFor(queue, { tenant_id: "constructor", subject: "order-1" })).toMatch(/^orders(-[234])?$/);
+    expect(outbox.queueFor(queue, { tenant_id: "big", subject: "order-1" })).toBe("orders-big");
+    expect(outbox.queueFor(queue, { tenant_id: "constructor", subject: "order-1" })).toMatch(/^orders(-[234])?$/);
   });
 });
 

@@ -1,18 +1,9 @@
-import {
-  type ConsumerDefinition,
-  defineCommand,
-  defineConsumer,
-  defineEvent,
-  defineQueue,
-  defineWorkflow,
-  on,
-  send,
-  start,
-} from "millrace";
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, on, send, start } from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
+import type { ConsumerDefinition } from "../../../packages/millrace/src/topology/consumer.ts";
 import { routesOf, startsOf } from "../../probe/consumers.ts";
 import { ProbeRequested, ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";

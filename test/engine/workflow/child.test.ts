@@ -1,4 +1,4 @@
-import { codeOf, defineWorkflow, type MillraceError, type Steps } from "millrace";
+import { defineWorkflow, errors, type MillraceError, type Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { skipPauses } from "millrace/testing";
 import { describe, expect, expectTypeOf, it } from "vitest";
@@ -72,7 +72,7 @@ describe("A child", () => {
       try {
         await step.child("site", lab, { name: child });
       } catch (error) {
-        seen.push([codeOf(error), (error as MillraceError).detail.child]);
+        seen.push([errors.codeOf(error), (error as MillraceError).detail.child]);
       }
       await step.commit("after", () => ({}));
     });

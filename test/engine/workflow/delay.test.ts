@@ -1,4 +1,4 @@
-import { inProgress, MillraceError, retryAfter, upstreamRefused } from "millrace";
+import { errors, MillraceError, retryAfter, upstreamRefused } from "millrace";
 import { expect, it } from "vitest";
 import { nextDelayMs } from "../../../packages/millrace/src/workflow/delay.ts";
 
@@ -12,7 +12,7 @@ it.each([
   ["an error with a Retry-After that is no number", retryAfter(Number.NaN, "Busy."), [10_000, 20_000, 30_000]],
   ["an error with a Retry-After below the policy's delay", retryAfter(1, "Busy."), [10_000, 20_000, 30_000]],
   ["an error with a Retry-After above the policy's first delays", retryAfter(25_000, "Busy."), [25_000, 25_000, 30_000]],
-  ["an error in_progress with a delay below the policy's", inProgress(2_000, "Busy."), [10_000, 20_000, 30_000]],
+  ["an error in_progress with a delay below the policy's", errors.inProgress(2_000, "Busy."), [10_000, 20_000, 30_000]],
   [
     "an error unavailable with a delay of 25 seconds",
     new MillraceError("unavailable", "Away.", { delayMs: 25_000 }),

@@ -1,6 +1,8 @@
-import { type Done, defineStep, type RowStatement, upstreamRefused } from "millrace";
+import { defineStep, upstreamRefused } from "millrace";
 import { effects, instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import type { RowStatement } from "../../../packages/millrace/src/contract/sql.ts";
+import type { Done } from "../../../packages/millrace/src/guard/step.ts";
 import { GroupCommit } from "../../../packages/millrace/src/store/d1/group-commit.ts";
 import { finishInstance, selectRun } from "../../../packages/millrace/src/store/instances/run.ts";
 import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";

@@ -1,4 +1,4 @@
-import { defineStep, instanceId as idOf, sql } from "millrace";
+import { defineStep, ids, sql } from "millrace";
 import { describe, expect, it } from "vitest";
 import { dieAt, fresh, keeperRound, pauseAt, reaches, rows, statusOf, until } from "../harness.ts";
 import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
@@ -132,7 +132,7 @@ it("A03 an unawaited last effect is executed also when the keeper starts the run
     ),
   ).rejects.toThrow("Died");
   await keeperRound();
-  expect(await ended(idOf("acme", "lab", name))).toBe("complete");
+  expect(await ended(ids.instance("acme", "lab", name))).toBe("complete");
   expect(did).toBe(1);
 });
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { instanceId as idOf } from "millrace";
+import { ids } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { onTestFinished } from "vitest";
 import { type Strike, strikes, struck } from "../../probe/strikes.ts";
@@ -78,4 +78,4 @@ export async function afterRounds(
 }
 
 /** The instance id of a lab run with this name. */
-export const labId = (name: string) => idOf("acme", "lab", name);
+export const labId = (name: string) => ids.instance("acme", "lab", name);

@@ -27,7 +27,7 @@ export const WEBHOOKS = mutantsOf("webhooks", {
   },
   "an old secret signs forever": {
     file: "src/systems/webhooks/deliveries.ts",
-    find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
+    find: " AND (s.valid_until IS NULL OR s.valid_until > ${sql.now})) AS generations",
     put: ") AS generations",
     killedBy: "test/systems/webhooks/secrets.test.ts",
   },

@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Draft, type Envelope, newTrace } from "millrace";
-import { address } from "millrace/worker";
+import { type Draft, type Envelope, traces } from "millrace";
+import { outbox } from "millrace/worker";
 import { expect, it } from "vitest";
 import { ContentGenerated, ContentPublished, ContentRejected, ContentUnpublished } from "../../../src/messages/content.ts";
 import { ResearchCompleted } from "../../../src/messages/research.ts";
@@ -12,12 +12,12 @@ import { counts, cycle, decided, heal, inside, paidFor, ring, stands, verdicts }
 
 /** An event in the form in which the step of an instance emits it. */
 function emitted(tenantId: string, cause: string, draft: Draft): Promise<Envelope> {
-  return address(env.PAYLOADS, draft, {
+  return outbox.address(env.PAYLOADS, draft, {
     tenantId,
     source: "workflow:test",
     correlationId: "job",
     causationId: `${cause}/step`,
-    traceparent: newTrace(),
+    traceparent: traces.begin(),
     owner: fresh(`${cause}.`),
   });
 }
@@ -179,7 +179,7 @@ it("a brand's cycle that repeats its planning gets the same decisions", async ()
     keywords: ["a", "b"],
     priority: "normal" as const,
     correlation_id: "j",
-    traceparent: newTrace(),
+    traceparent: traces.begin(),
   };
   const answers = [await agent.plan(asked), await agent.plan({ ...asked, keywords: ["c"] })] as Json[];
   expect(answers[0]).toMatchObject([{ verdict: "requested" }, { verdict: "requested" }]);

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Draft, type Envelope, instanceId, newTrace } from "millrace";
-import { address } from "millrace/worker";
+import { type Draft, type Envelope, ids, traces } from "millrace";
+import { outbox } from "millrace/worker";
 import { afterEach, describe, expect, it } from "vitest";
 import { statedId } from "../../../packages/millrace/src/intake/accept/stated.ts";
 import { BrandCycleEnded } from "../../../src/messages/brand.ts";
@@ -100,12 +100,12 @@ describe("The end of a brand's cycle in any order of its events", () => {
     ];
     return Promise.all(
       happened.map(([cause, draft]) =>
-        address(env.PAYLOADS, draft, {
+        outbox.address(env.PAYLOADS, draft, {
           tenantId,
           source: "workflow:test",
           correlationId: "job",
           causationId: `${cause}/step`,
-          traceparent: newTrace(),
+          traceparent: traces.begin(),
           owner: `${cause} ${draft.type} ${draft.subject}`,
         }),
       ),
@@ -113,7 +113,7 @@ describe("The end of a brand's cycle in any order of its events", () => {
   }
 
   const WRITER = "generate-article";
-  const contentId = (tenantId: string, keyword: string) => instanceId(tenantId, WRITER, keys.get(keyword) ?? "");
+  const contentId = (tenantId: string, keyword: string) => ids.instance(tenantId, WRITER, keys.get(keyword) ?? "");
   const keys = new Map<string, string>();
 
   /** True once the events so far decide the keyword: its article is known, and its newest revision is an outcome. */
@@ -135,7 +135,7 @@ describe("The end of a brand's cycle in any order of its events", () => {
         sql.exec(BRAND_SCHEMA);
         for (const change of BRAND_CHANGES) sql.exec(change);
         const [state, book] = [new BrandState(sql), new CycleBook(sql)];
-        const job = { correlation_id: "job", traceparent: newTrace(), tracestate: undefined, priority: "normal" as const };
+        const job = { correlation_id: "job", traceparent: traces.begin(), tracestate: undefined, priority: "normal" as const };
         const asked = { ...job, instance_id: "plan", tenant_id: caller.tenantId, brand: "acme", cycle: "w1", keywords: KEYWORDS };
         for (const keyword of KEYWORDS) {
           const request = { instance_id: `request-${keyword}`, spelled: keyword, cycle: "w1", reuse: null, causation_id: "plan/decide" };

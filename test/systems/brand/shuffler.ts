@@ -1,7 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { digest, type Envelope } from "millrace";
-import { messageId } from "millrace/worker";
+import { type Envelope, ids } from "millrace";
+import { outbox } from "millrace/worker";
 import { vi } from "vitest";
 import worker from "../../../src/worker.ts";
 import { chances } from "../facts/derived.ts";
@@ -72,7 +72,7 @@ export class Shuffler implements Disposable {
 
   #take(queue: string, body: Envelope): void {
     const waiting = this.#waiting.get(body.tenant_id) as Waiting[];
-    this.#seen.get(body.tenant_id)?.set(messageId(body), body.message_type);
+    this.#seen.get(body.tenant_id)?.set(outbox.messageId(body), body.message_type);
     for (let time = 1; time <= 2; time++) {
       const at = Math.floor(this.#random(body.tenant_id) * (waiting.length + 1));
       waiting.splice(at, 0, { queue, body, time });
@@ -87,7 +87,12 @@ export class Shuffler implements Disposable {
     for (const one of together) waiting.splice(waiting.indexOf(one), 1);
     const batch = createMessageBatch(
       next.queue,
-      together.map(({ body, time }) => ({ id: digest(messageId(body), String(time)), timestamp: new Date(), attempts: time, body })),
+      together.map(({ body, time }) => ({
+        id: ids.digest(outbox.messageId(body), String(time)),
+        timestamp: new Date(),
+        attempts: time,
+        body,
+      })),
     );
     const ctx = createExecutionContext();
     await this.#deliver.call(worker, batch as MessageBatch<unknown>, env, ctx);

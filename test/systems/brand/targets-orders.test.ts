@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
-import { type CodeAtWork, type CrashPoint, expireLeases, skipPauses } from "millrace/testing";
+import { type CrashPoint, expireLeases, skipPauses } from "millrace/testing";
 import { expect, it } from "vitest";
+import type { CodeAtWork } from "../../../packages/millrace/src/contract/crash-points.ts";
 import { deathAt } from "../../../packages/millrace/src/testing/crashes.ts";
 import { type Json, reaches } from "../../api/client.ts";
 import { howMany } from "../../full-size.ts";

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { newTrace } from "millrace";
+import { traces } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
 import type { AnswerFault } from "../../../src/embedded/ledger.ts";
 import { writeArticle } from "../../../src/steps/write-article.ts";
@@ -91,7 +91,7 @@ describe("An invalid answer of the model", () => {
     const { UPSTREAMS, comesBack } = gateway();
     const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] }, "article.v3");
     const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
-    const trace = { traceparent: newTrace() };
+    const trace = { traceparent: traces.begin() };
     const write = (key: string) =>
       writeArticle.run({
         input,

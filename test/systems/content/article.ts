@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { atomically, type Duration, instanceId } from "millrace";
+import { atomically, type Duration, ids } from "millrace";
 import { expect } from "vitest";
 import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../../src/systems/brand/settings.ts";
 import { type Article, draftArticle, insertDraft } from "../../../src/systems/content/articles.ts";
@@ -26,7 +26,7 @@ export async function draft(
 export async function askToPublish(caller: Caller, { id, brand }: Article): Promise<string> {
   const { status, body } = await caller.post("/v1/commands", { type: "content.publish", payload: { content_id: id, brand } });
   expect({ status, body }).toMatchObject({ status: 202 });
-  expect(body.instance_id).toBe(instanceId(caller.tenantId, "publish-article", id));
+  expect(body.instance_id).toBe(ids.instance(caller.tenantId, "publish-article", id));
   return body.instance_id;
 }
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { newTrace } from "millrace";
+import { traces } from "millrace";
 import { expect, it } from "vitest";
 import { searchWeb } from "../../../src/steps/search-web.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../../api/client.ts";
@@ -76,7 +76,7 @@ it("a call of a model that is still refused after the last delay fails the step 
   const call = {
     input,
     key: fresh("key"),
-    trace: { traceparent: newTrace() },
+    trace: { traceparent: traces.begin() },
     fetch,
     signal: AbortSignal.timeout(5000),
     progress: () => undefined,

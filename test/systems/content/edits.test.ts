@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../../api/client.ts";
 import { inject, ledger } from "../../providers/embedded.ts";
@@ -295,7 +295,7 @@ describe("An update of a published article", () => {
       return body.instance_id;
     };
 
-    const shop = instanceId(caller.tenantId, "publish-to-site", `${article.id}/edit/${before.revision + 1}/shop`);
+    const shop = ids.instance(caller.tenantId, "publish-to-site", `${article.id}/edit/${before.revision + 1}/shop`);
     const main = await update("Newer");
     await reaches(caller, shop, "complete");
     expect(await has("Newer")()).toEqual([true, true]);

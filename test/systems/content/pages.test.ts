@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { atomically, newTrace } from "millrace";
+import { atomically, traces } from "millrace";
 import { describe, expect, it } from "vitest";
 import { putPage } from "../../../src/steps/put-page.ts";
 import { markPublished } from "../../../src/systems/content/article-pages.ts";
@@ -51,7 +51,7 @@ describe("An article's page", () => {
       key: "k",
       signal: AbortSignal.timeout(1000),
       progress: () => undefined,
-      trace: { traceparent: newTrace() },
+      trace: { traceparent: traces.begin() },
       fetch,
       env: broken,
     };
@@ -68,7 +68,7 @@ describe("An article's page", () => {
       key: "k",
       signal: AbortSignal.timeout(10_000),
       progress: () => undefined,
-      trace: { traceparent: newTrace() },
+      trace: { traceparent: traces.begin() },
       fetch,
       env: { ...env, ...site.vars },
     };
@@ -94,7 +94,7 @@ describe("An article's page", () => {
       key: "k",
       signal: AbortSignal.timeout(10_000),
       progress: () => undefined,
-      trace: { traceparent: newTrace() },
+      trace: { traceparent: traces.begin() },
       fetch,
       env: { ...env, ...site.vars },
     };

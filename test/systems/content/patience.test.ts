@@ -1,5 +1,5 @@
-import { DEFAULT_RETRIES } from "millrace";
 import { expect, it } from "vitest";
+import { DEFAULT_RETRIES } from "../../../packages/millrace/src/guard/step.ts";
 import { announceOn } from "../../../src/steps/announce.ts";
 import { putPage } from "../../../src/steps/put-page.ts";
 import { searchWeb } from "../../../src/steps/search-web.ts";

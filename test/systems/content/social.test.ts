@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { describe, expect, it } from "vitest";
 import { announcement } from "../../../src/systems/content/announcement.ts";
 import { callerWith, fresh, reaches, until } from "../../api/client.ts";
@@ -24,7 +24,7 @@ describe("A published article", () => {
     const caller = await callerWith();
     const title = fresh("Tea");
     const article = await publish(caller, await draft(caller, { text: `# ${title}\n\nText.` }));
-    await reaches(caller, instanceId(caller.tenantId, "post-to-social", article.id), "complete");
+    await reaches(caller, ids.instance(caller.tenantId, "post-to-social", article.id), "complete");
     const { post_uri, instances } = (await caller.get(`/v1/articles/${article.id}`)).body;
     expect(instances.social).toMatchObject({ status: "complete" });
     const { text, facets } = await postOf(post_uri);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { skipPauses } from "millrace/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { secretVariable } from "../../../src/providers/target-secret.ts";
@@ -315,7 +315,7 @@ it("a request for one site does not change the other sites, also if a command pu
   const body = { title: "Newer", revision, update: true };
   const { body: edited } = await caller.call("PATCH", `/v1/articles/${article.id}`, body);
   await reaches(caller, edited.instance_id, "complete");
-  await reaches(caller, instanceId(caller.tenantId, "publish-to-site", `${article.id}/edit/${revision + 1}/shop`), "complete");
+  await reaches(caller, ids.instance(caller.tenantId, "publish-to-site", `${article.id}/edit/${revision + 1}/shop`), "complete");
   const say = (verb: string, site: string) => caller.post(`/v1/articles/${article.id}/${verb}`, { reason: "because", site });
   for (const site of ["shop", "main"]) {
     await say("unpublish", site);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../../src/systems/brand/settings.ts";
 import { type Caller, type Json, until } from "../../api/client.ts";
 
@@ -24,11 +24,11 @@ export function withTargets({ tenantId }: Caller, brand: string, settings: Parti
 /** The instances of an article's targets. */
 export function instancesOf({ tenantId }: Pick<Caller, "tenantId">, id: string) {
   return {
-    main: instanceId(tenantId, "publish-article", id),
-    shop: instanceId(tenantId, "publish-to-site", `${id}/shop`),
-    bluesky: instanceId(tenantId, "post-to-social", id),
-    mastodon: instanceId(tenantId, "post-to-social", `${id}/mastodon/fedi`),
-    x: instanceId(tenantId, "post-to-social", `${id}/x/birds`),
+    main: ids.instance(tenantId, "publish-article", id),
+    shop: ids.instance(tenantId, "publish-to-site", `${id}/shop`),
+    bluesky: ids.instance(tenantId, "post-to-social", id),
+    mastodon: ids.instance(tenantId, "post-to-social", `${id}/mastodon/fedi`),
+    x: ids.instance(tenantId, "post-to-social", `${id}/x/birds`),
   };
 }
 

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
-import { atomically, type Envelope, type StepOptions } from "millrace";
+import { atomically, type Envelope } from "millrace";
 import { expect, it, onTestFinished, vi } from "vitest";
+import type { StepOptions } from "../../../packages/millrace/src/workflow/steps.ts";
 import { takeChange } from "../../../src/systems/crm/change.ts";
 import { syncChunk } from "../../../src/systems/crm/chunk.ts";
 import { candidatesByIds } from "../../../src/systems/crm/links.ts";

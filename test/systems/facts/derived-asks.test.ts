@@ -1,6 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { codeOf } from "millrace";
+import { errors } from "millrace";
 import { describe, expect, it } from "vitest";
 import { budgetOf, canSpend } from "../../../src/systems/facts/derived/budgets.ts";
 import { fresh, type Json } from "../../api/client.ts";
@@ -75,7 +75,7 @@ describe("Hundreds of concurrent requests", () => {
     await budgetOf(env, tenantId, "hot").setLimit(limit, "ada");
     const granted = new Map<string, number>();
     let [lost, over] = [0, 0];
-    const unlessRefused = (error: unknown) => (codeOf(error) ? Promise.reject(error) : undefined);
+    const unlessRefused = (error: unknown) => (errors.codeOf(error) ? Promise.reject(error) : undefined);
     const one = async (index: number): Promise<void> => {
       const [key, amount_cents] = [`key-${index % (3 * wave)}`, 1 + ((index % (3 * wave)) % 37)];
       for (;;) {

@@ -1,7 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { digest, type Envelope } from "millrace";
-import { address, messageId } from "millrace/worker";
+import { type Envelope, ids } from "millrace";
+import { outbox } from "millrace/worker";
 import { onTestFinished, vi } from "vitest";
 import type { FactPayload, RecordedFact } from "../../../src/messages/fact.ts";
 import { PROCESSED_EVENTS } from "../../../src/messages/facts.ts";
@@ -15,7 +15,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c";
 /** A fact in the form of its ledger. */
 export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   const { tenant_id, correlation_id, causation_id, trace_id, entity, fact_id, sequence } = fact;
-  return address(env.PAYLOADS, PROCESSED_EVENTS[fact.type as Derivable].from(fact as never), {
+  return outbox.address(env.PAYLOADS, PROCESSED_EVENTS[fact.type as Derivable].from(fact as never), {
     tenantId: tenant_id,
     source: "ledger",
     outbox: "sender",
@@ -82,7 +82,7 @@ export function deliverByHand(tenants: ReadonlySet<string>): void {
 export async function deliverMessages(bodies: readonly Envelope[], to: Env = env): Promise<{ acked: number; retried: number }> {
   const batch = createMessageBatch(
     "fact-processing",
-    bodies.map((body, index) => ({ id: digest(messageId(body), String(index)), timestamp: new Date(), attempts: 1, body })),
+    bodies.map((body, index) => ({ id: ids.digest(outbox.messageId(body), String(index)), timestamp: new Date(), attempts: 1, body })),
   );
   handed.add(batch);
   const ctx = createExecutionContext();

@@ -1,6 +1,6 @@
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { expect, it } from "vitest";
 import { restoreLedgers } from "../../../src/steps/restore-rows.ts";
 import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
@@ -9,7 +9,7 @@ import { ledger, projected, projectedUntil, rebuildOutput, sent, state } from ".
 
 /** The instance of a tenant's rebuild with this request. */
 function rebuildOf(caller: Caller, request: string): string {
-  return instanceId(caller.tenantId, "rebuild-projection", `facts/${request}`);
+  return ids.instance(caller.tenantId, "rebuild-projection", `facts/${request}`);
 }
 
 async function rebuild(caller: Caller, request: string): Promise<string> {

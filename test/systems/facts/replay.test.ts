@@ -1,6 +1,6 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { instanceId } from "millrace";
+import { ids } from "millrace";
 import { expect, it } from "vitest";
 import { budgetOf } from "../../../src/systems/facts/derived/budgets.ts";
 import { contactBookOf } from "../../../src/systems/facts/derived/contact-books.ts";
@@ -12,7 +12,7 @@ import { ledger, rebuildOutput, state } from "./facts.ts";
 async function replayed(caller: Caller, request = fresh("r")): Promise<Json> {
   const { status, body } = await caller.post("/v1/projections/derived/rebuild", { request });
   expect(status).toBe(202);
-  expect(body.instance_id).toBe(instanceId(caller.tenantId, "rebuild-projection", `derived/${request}`));
+  expect(body.instance_id).toBe(ids.instance(caller.tenantId, "rebuild-projection", `derived/${request}`));
   await reaches(caller, body.instance_id, "complete");
   return rebuildOutput(body.instance_id);
 }

@@ -1,8 +1,9 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { atomically, query, sql } from "millrace";
-import { keeperOf, type Slice } from "millrace/worker";
+import { keeperOf } from "millrace/worker";
 import { beforeEach, expect, it } from "vitest";
+import type { Slice } from "../../../packages/millrace/src/keeper/rule.ts";
 import type { RecordedFact, StatedFact } from "../../../src/messages/fact.ts";
 import { appendFacts, ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import { factRow } from "../../../src/systems/facts/projection.ts";

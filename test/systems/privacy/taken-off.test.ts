@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { atomically, newTrace, sql } from "millrace";
+import { atomically, sql, traces } from "millrace";
 import { expect, it } from "vitest";
 import { writeContacts } from "../../../src/systems/contacts/contact.ts";
 import { pseudonymOf } from "../../../src/systems/contacts/forgotten.ts";
@@ -17,7 +17,13 @@ async function somebody() {
       VALUES (${tenantId}, ${person}, ${id}, 'ada', 'asked', 1)`,
   ]);
   const read = async (within: Env = env) => {
-    const { statements = [] } = await takeOff({ env: within, tenantId, instanceId: fresh(), person, trace: { traceparent: newTrace() } });
+    const { statements = [] } = await takeOff({
+      env: within,
+      tenantId,
+      instanceId: fresh(),
+      person,
+      trace: { traceparent: traces.begin() },
+    });
     return () => atomically(env.DB, statements);
   };
   const known = async (): Promise<Json> => {

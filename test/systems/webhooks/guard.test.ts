@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
-import { MillraceError, newTrace } from "millrace";
+import { MillraceError, traces } from "millrace";
 import { describe, expect, it } from "vitest";
 import { createApi } from "../../../src/api/app.ts";
 import { app } from "../../../src/catalog.ts";
@@ -204,7 +204,7 @@ describe("Host names", () => {
       key: "k",
       signal: new AbortController().signal,
       progress: () => undefined,
-      trace: { traceparent: newTrace() },
+      trace: { traceparent: traces.begin() },
       fetch: through,
       env: { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" } as typeof env,
     });

@@ -122,7 +122,7 @@ const TSCONFIG = `{
 }
 `;
 
-const WORKER = `import { defineWorkflow, millrace, now, sql } from "${PACKAGE}";
+const WORKER = `import { defineWorkflow, millrace, sql } from "${PACKAGE}";
 import * as z from "zod";
 
 /** Greet each name once. */
@@ -131,7 +131,7 @@ export const greet = defineWorkflow({
   input: z.object({ name: z.string().min(1).max(100) }),
   key: ({ name }) => name,
   async run({ input: { name }, step, envelope: { tenant_id } }) {
-    const row = sql\`INSERT INTO greetings (tenant_id, name, at) VALUES (\${tenant_id}, \${name}, \${now})\`;
+    const row = sql\`INSERT INTO greetings (tenant_id, name, at) VALUES (\${tenant_id}, \${name}, \${sql.now})\`;
     await step.commit("write it down", () => ({ statements: [row] }));
     return { said: \`Good morning, \${name}.\` };
   },

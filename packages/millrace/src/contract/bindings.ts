@@ -60,6 +60,12 @@ const OWN = {
 
 const OBJECTS = ["RECORDER", "KEEPER"] as const;
 
+/** The entry point of each object class that `millrace/worker` does not export. */
+const OWN_DOORS: Readonly<Record<string, string>> = {
+  ...{ RATE_LIMIT: "limits", LOCK: "locks", COUNTER: "counters" },
+  ...{ LANES: "lanes", PULL_QUEUES: "pull", ROOMS: "rooms" },
+};
+
 /**
  * Refuses an env without one of the engine's own bindings. Called at the entry of requests, batches and replays, so that no request or
  * batch fails after a part of its work. Errors: `config_invalid`, with the missing line.
@@ -166,7 +172,7 @@ export function objectBinding<T extends Rpc.DurableObjectBranded | undefined = u
   const found = objectsIn<T>(env, binding);
   if (found !== undefined) return found;
   const name = objectClass(binding);
-  const exporting = `Export ${name}, which millrace/worker exports, from the Worker's main file`;
+  const exporting = `Export ${name}, which millrace/${OWN_DOORS[binding] ?? "worker"} exports, from the Worker's main file`;
   throw new MillraceError("config_invalid", `${binding} is not bound. ${exporting}. ${toAdd(name)}.`);
 }
 

@@ -87,12 +87,7 @@ export function fragment(text: string): Fragment {
 /** The database's clock in milliseconds, by which all leases and due times are measured. */
 export const now = fragment("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
 
-/**
- * Creates a statement. Every interpolated value becomes a bound parameter, and never a part of the SQL text:
- * sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may contain other statements and fragments, such as an optional
- * condition. Errors: `config_invalid` for a Date, bytes or any other object.
- */
-export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
+function statement(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];
   let text = strings[0] ?? "";
   values.forEach((value, index) => {
@@ -105,9 +100,9 @@ export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragme
     }
     text += strings[index + 1];
   });
-  const statement = { text, params };
-  ours.add(statement);
-  return statement;
+  const made = { text, params };
+  ours.add(made);
+  return made;
 }
 
 function notBindable(value: object, text: string): MillraceError {
@@ -122,6 +117,15 @@ function notBindable(value: object, text: string): MillraceError {
 export function among(values: readonly SqlValue[]): Statement {
   return sql`(SELECT value FROM json_each(${JSON.stringify(values)}))`;
 }
+
+/**
+ * Creates a statement. Every interpolated value becomes a bound parameter, and never a part of the SQL text:
+ * sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may contain other statements and fragments, such as an optional
+ * condition. Errors: `config_invalid` for a Date, bytes or any other object.
+ *
+ * `sql.among`: a list of values for `IN`. `sql.now`: the database's clock. `sql.fragment`: constant SQL. `sql.rows`: rows as JSON texts.
+ */
+export const sql = /* @__PURE__ */ Object.assign(statement, { among, fragment, now, rows: rowChunks });
 
 /** The condition `column = value`, or an empty condition if the value is undefined, so that the database can use the column's index. */
 export function andEquals(column: Fragment, value: SqlValue | undefined): Statement {

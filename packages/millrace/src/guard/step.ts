@@ -6,11 +6,7 @@ import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { TraceContext } from "../contract/trace.ts";
 import type { Progress } from "../pass/progress.ts";
-import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Stored } from "./stored.ts";
-
-/** Class of an effect; see the guarantees table in README.md. `commit` and `read` are not classes: they are methods of `step`. */
-export type EffectClass = Exclude<RecordedClass, "commit">;
 
 /** Argument of the functions of all steps. */
 export interface Reporting {

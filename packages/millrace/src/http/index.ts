@@ -1,29 +1,80 @@
-// Entry point `millrace/http`: the engine's routes to mount, and the parts from which an app builds its own routes.
+// Entry point `millrace/http`: the engine's routes to mount, and the parts from which an app builds its own routes. The parts are grouped by
+// the piece of a request or response that they read, write or document.
 
-export type { Schema } from "../store/schema.ts";
-export { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
-export { BODY_REFUSALS, reasoned } from "./actions.ts";
-export { callerOf, mayStillRead, needs } from "./auth.ts";
-export { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
+import { acceptedAnswer, acceptedHeaders, acceptedShape, acceptedView } from "./accepted.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
+import { callerOf, mayStillRead } from "./auth.ts";
+import { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
+import { answerEvents, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
+import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { mediaTypeOf, notTaken } from "./media-type.ts";
+import { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
+import { documentsProblems, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
+import { ENGINE_PROBLEMS } from "./problems.ts";
+import { signedText } from "./signed-text.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
+import { traceHeadersSchema, traceOf } from "./trace.ts";
+import { github, slack, standardWebhooks, stripe } from "./webhook-schemes.ts";
+
+export { needs } from "./auth.ts";
 export type { EngineRoutesOptions } from "./engine-routes.ts";
 export type { HttpEnv } from "./env.ts";
-export { answerEvents, type Followed, heardLast, streamed, streamHeaders, streamQuery } from "./event-stream.ts";
-export { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "./idempotency-key.ts";
-export { invalidRequest } from "./invalid-request.ts";
 export { engineRoutes } from "./lazy-routes.ts";
-export { mediaTypeOf, notTaken } from "./media-type.ts";
-export type { Group } from "./openapi-groups.ts";
 export { answerHtml } from "./page-html.ts";
-export { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
-export { documentsProblems, HttpRefusal, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
-export { ENGINE_PROBLEMS } from "./problems.ts";
+export { HttpRefusal } from "./problem.ts";
 export { answers } from "./responses.ts";
 export { createRoute, Routes } from "./router.ts";
-export { type InboundMessage, type InboundSource, type InboundWebhook, inboundRoutes } from "./routes/inbound.ts";
+export { type InboundSource, inboundRoutes } from "./routes/inbound.ts";
 export { pullRoutes } from "./routes/pull.ts";
 export { roomRoutes } from "./routes/rooms.ts";
-export { signedText } from "./signed-text.ts";
-export { iso, isoOrNull, timestamp } from "./time.ts";
-export { traceHeadersSchema, traceOf } from "./trace.ts";
 export { refuseUnreadable } from "./unknown-parameters.ts";
-export { github, type SignedRequest, slack, standardWebhooks, stripe, type WebhookScheme } from "./webhook-schemes.ts";
+export type { WebhookScheme } from "./webhook-schemes.ts";
+
+/** Bodies of requests: how a route documents, reads and refuses them. */
+export const bodies = {
+  json: jsonBody,
+  schema: jsonSchema,
+  read: readBody,
+  text: readText,
+  signedText,
+  parse: parseWith,
+  invalid: invalidRequest,
+  mediaTypeOf,
+  notTaken,
+  reasoned,
+  refusals: BODY_REFUSALS,
+};
+
+/** Responses to an accepted command. */
+export const acceptance = { answer: acceptedAnswer, headers: acceptedHeaders, shape: acceptedShape, view: acceptedView };
+
+/** The headers `Idempotency-Key` and `Idempotency-Replayed`. */
+export const idempotency = { key: idempotencyKey, keyHeader, replayed: replayedHeader, replayedSchema: replayedHeaderSchema };
+
+/** Pages of lists: their queries, schemas and cursors. */
+export const pages = { of: page, byName: pageByName, schema: pageOf, query: pageQuery, nameQuery, timeCursor, wholeNumber };
+
+/** Times in responses. */
+export const times = { iso, isoOrNull, timestamp };
+
+/** Streams of server-sent events. */
+export const streams = { answer: answerEvents, documented: streamed, heardLast, headers: streamHeaders, query: streamQuery };
+
+/** The trace headers of requests. */
+export const traceContext = { headers: traceHeadersSchema, of: traceOf };
+
+/** The callers of requests, and their tokens. */
+export const callers = { of: callerOf, mayStillRead };
+
+/** Problem documents: the engine's table of codes, and functions for a table that also has codes of the app. */
+export const engineProblems = {
+  all: ENGINE_PROBLEMS,
+  documents: documentsProblems,
+  of: problemOf,
+  schema: ProblemSchema,
+  path: PROBLEMS_PATH,
+};
+
+/** The schemes of known senders of webhooks. */
+export const webhooks = { github, slack, standard: standardWebhooks, stripe };

@@ -1,9 +1,9 @@
 // Entry point `millrace/testing`: tests of workflows in the Workers pool of vitest.
-export type { CodeAtWork, CrashPoint } from "../contract/crash-points.ts";
+export type { CrashPoint } from "../contract/crash-points.ts";
 export { expireLeases, keeperRound, skipPauses } from "./clock.ts";
 export { holdCounts, settleCounts } from "./counts.ts";
-export { type CrashOptions, type CrashReport, crashEverywhere } from "./crash-everywhere.ts";
+export { crashEverywhere } from "./crash-everywhere.ts";
 export { dieAt, failAt, pauseAt } from "./crashes.ts";
-export { deliverTo, messageFor, type Settled } from "./deliveries.ts";
+export { deliverTo, messageFor } from "./deliveries.ts";
 export { untilEnded } from "./ends.ts";
-export { type RecordingUpstream, recordingUpstream } from "./upstream.ts";
+export { recordingUpstream } from "./upstream.ts";

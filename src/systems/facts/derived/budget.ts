@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { digest, signed } from "millrace";
+import { ids } from "millrace";
 import { type Person, Traces } from "../../contacts/traces.ts";
 import { Tables } from "../../object-tables.ts";
 import { SizeWatch } from "../object-sizes.ts";
@@ -112,7 +112,7 @@ export class Budget extends DurableObject<Env> {
       const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
       const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
       // A hold's id contains a consecutive number, so that no id is reused and the id of a deleted hold cannot release another hold.
-      const hold = digest("hold", key, String(granted));
+      const hold = ids.digest("hold", key, String(granted));
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
         hold,
@@ -169,7 +169,7 @@ export class Budget extends DurableObject<Env> {
   }
 
   #secretKey(key: string): string {
-    return `forgotten-${signed(this.env.MILLRACE_KEY, "hold", key)}`;
+    return `forgotten-${ids.signed(this.env.MILLRACE_KEY, "hold", key)}`;
   }
 
   /** Runs a function in a transaction, after expired holds have ended. */

@@ -1,4 +1,4 @@
-import { MillraceError, namedBatch, now, sql } from "millrace";
+import { MillraceError, namedBatch, sql } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import { placed } from "millrace/worker";
 import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
@@ -33,7 +33,7 @@ export async function setLimit(env: Env, by: Operator, account: string, limitCen
   const action = { id: crypto.randomUUID(), verb: "limit", target: account, instanceId: null, reason: "", ...changed } as const;
   const { known } = await namedBatch(env.DB, {
     known: sql`
-      INSERT INTO budget_accounts (tenant_id, account, since_at) SELECT ${tenantId}, ${account}, ${now}
+      INSERT INTO budget_accounts (tenant_id, account, since_at) SELECT ${tenantId}, ${account}, ${sql.now}
       WHERE EXISTS (SELECT 1 FROM budget_accounts WHERE tenant_id = ${tenantId} AND account = ${account})
         OR (SELECT count(*) FROM budget_accounts WHERE tenant_id = ${tenantId}) < ${MAX_ACCOUNTS}
       ON CONFLICT (tenant_id, account) DO UPDATE SET account = excluded.account

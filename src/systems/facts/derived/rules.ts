@@ -1,4 +1,4 @@
-import { MillraceError, namedBatch, now, query, type Statement, sql } from "millrace";
+import { MillraceError, namedBatch, query, type Statement, sql } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import type { Rule } from "../rules.ts";
 
@@ -121,10 +121,10 @@ const insertVersion = (tenantId: string, who: string, { rules, expected_version:
   const chosen = effective_at ?? null;
   return sql`
   INSERT INTO qualification_rules (tenant_id, version, effective_at, rules, created_at, who)
-  SELECT ${tenantId}, ${expected} + 1, iif(${expected} = 0, 0, coalesce(${chosen}, ${now} + ${USUAL_LEAD_MS})),
-    ${JSON.stringify(rules)}, ${now}, ${who}
+  SELECT ${tenantId}, ${expected} + 1, iif(${expected} = 0, 0, coalesce(${chosen}, ${sql.now} + ${USUAL_LEAD_MS})),
+    ${JSON.stringify(rules)}, ${sql.now}, ${who}
   WHERE ${expected} = coalesce((SELECT max(version) FROM qualification_rules WHERE tenant_id = ${tenantId}), 0)
-    AND ${expected} < ${MAX_VERSIONS} AND (${chosen} IS NULL OR ${chosen} >= ${now} + ${LEAST_LEAD_MS})
+    AND ${expected} < ${MAX_VERSIONS} AND (${chosen} IS NULL OR ${chosen} >= ${sql.now} + ${LEAST_LEAD_MS})
   ON CONFLICT DO NOTHING
   RETURNING version, effective_at, rules, created_at, who`;
 };

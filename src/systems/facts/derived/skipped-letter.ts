@@ -1,4 +1,4 @@
-import { beginning, type Draft } from "millrace";
+import { type Draft, texts } from "millrace";
 import type { SkippedLetter } from "millrace/worker";
 import { FactObserved } from "../../../messages/facts.ts";
 
@@ -6,7 +6,7 @@ import { FactObserved } from "../../../messages/facts.ts";
 export function skippedLetterFact({ id, queue, messageType, idempotencyKey, reason, because, actor, at }: SkippedLetter): Draft[] {
   const payload = {
     about: `dead-letter/${id}`,
-    note: beginning(because, 1000),
+    note: texts.beginning(because, 1000),
     message_type: messageType,
     idempotency_key: idempotencyKey,
     reason,

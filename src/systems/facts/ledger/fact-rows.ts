@@ -1,4 +1,4 @@
-import { byteLength } from "millrace";
+import { texts } from "millrace";
 
 /** A page of a ledger's facts after a position. */
 export interface LedgerPage {
@@ -56,7 +56,7 @@ export class FactRows {
       more = facts.length === rows || (size >= bytes && facts.length > 0);
       if (more) break;
       facts.push(body);
-      size += byteLength(body);
+      size += texts.byteLength(body);
     }
     return { facts, last: this.last(), more };
   }

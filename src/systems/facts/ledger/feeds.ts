@@ -1,5 +1,5 @@
-import { type Draft, digest, nextHop } from "millrace";
-import { address, messageId, type Outgoing, queueFor } from "millrace/worker";
+import { type Draft, ids, traces } from "millrace";
+import { outbox } from "millrace/worker";
 import type { RecordedFact } from "../../../messages/fact.ts";
 import { FactRecorded, PROCESSED, PROCESSED_EVENTS } from "../../../messages/facts.ts";
 
@@ -34,6 +34,8 @@ export function belongsTo(feed: Feed, { type }: Pick<RecordedFact, "type">): boo
   return feed === "projections" || type in PROCESSED_EVENTS;
 }
 
+type Outgoing = Parameters<typeof outbox.relay>[1][number];
+
 /** The feed of a ledger's message. */
 export function feedOf(messageType: string): Feed {
   return messageType === FactRecorded.type ? "projections" : "fact-processing";
@@ -51,7 +53,7 @@ export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFac
 export async function misfitFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   const { kind, type, version, queue } = eventOf(feed, fact);
   const draft = { kind, type, version, queue, payload: fact, key: undefined, subject: fact.entity, delaySeconds: 0 };
-  return outgoing(bucket, feed, draft, fact, { epoch, key: digest(fact.entity, fact.fact_id) });
+  return outgoing(bucket, feed, draft, fact, { epoch, key: ids.digest(fact.entity, fact.fact_id) });
 }
 
 function eventOf(feed: Feed, { type }: RecordedFact) {
@@ -65,16 +67,16 @@ async function outgoing(
   { tenant_id, correlation_id, causation_id, sequence, trace_id, traceparent, tracestate }: RecordedFact,
   { epoch, key }: { epoch: number; key: string },
 ): Promise<Outgoing> {
-  const envelope = await address(bucket, draft, {
+  const envelope = await outbox.address(bucket, draft, {
     tenantId: tenant_id,
     source: sourceIn(epoch),
     correlationId: correlation_id,
     causationId: causation_id,
-    ...nextHop({ traceparent: traceparent ?? `00-${trace_id}-${"1".padStart(16, "0")}-01`, tracestate }),
+    ...traces.nextHop({ traceparent: traceparent ?? `00-${trace_id}-${"1".padStart(16, "0")}-01`, tracestate }),
     idempotencyKey: key,
     sequence,
     outbox: "sender",
     owner: `${feed}-${sequence}`,
   });
-  return { id: messageId(envelope), queue: queueFor(draft.queue, envelope), delaySeconds: 0, body: JSON.stringify(envelope) };
+  return { id: outbox.messageId(envelope), queue: outbox.queueFor(draft.queue, envelope), delaySeconds: 0, body: JSON.stringify(envelope) };
 }

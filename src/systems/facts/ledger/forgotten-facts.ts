@@ -1,4 +1,4 @@
-import { fingerprintOf, signed } from "millrace";
+import { ids } from "millrace";
 import type { RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import { type Person, Traces } from "../../contacts/traces.ts";
 
@@ -16,7 +16,7 @@ export interface Found {
 }
 
 export function fingerprintOfFact({ type, subtype, occurred_at, payload }: StatedFact): string {
-  return fingerprintOf([type, subtype ?? null, Date.parse(occurred_at), payload]);
+  return ids.fingerprint([type, subtype ?? null, Date.parse(occurred_at), payload]);
 }
 
 /**
@@ -44,7 +44,7 @@ export function lookUp(
 
 /** The replacement of a fact's name that contained a person's id. */
 export function secretName({ MILLRACE_KEY }: Pick<Cloudflare.Env, "MILLRACE_KEY">, tenantId: string, factId: string): string {
-  return `forgotten-${signed(MILLRACE_KEY, "fact", tenantId, factId)}`;
+  return `forgotten-${ids.signed(MILLRACE_KEY, "fact", tenantId, factId)}`;
 }
 
 /** The parameters of a search for a person in a ledger. */

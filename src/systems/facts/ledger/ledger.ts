@@ -1,6 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
-import { codeOf, logLine, messageOf } from "millrace";
-import { type Outgoing, oldestWaiting, relay, UNKNOWN } from "millrace/worker";
+import { errors, logLine } from "millrace";
+import { outbox as engineOutbox } from "millrace/worker";
 import type { Provenance, RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import type { Person } from "../../contacts/traces.ts";
 import { Tables } from "../../object-tables.ts";
@@ -169,7 +169,7 @@ export class Ledger extends DurableObject<Env> {
       await this.#round();
     } catch (error) {
       // The platform stops a failing alarm after six tries, so errors are caught here and the alarm is set again.
-      logLine("error", { log: "ledger", round: false, error: messageOf(error) });
+      logLine("error", { log: "ledger", round: false, error: errors.messageOf(error) });
       this.#wakeBy(Date.now() + MAX_PAUSE_MS);
     }
   }
@@ -178,7 +178,7 @@ export class Ledger extends DurableObject<Env> {
     const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
     for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#rows.last());
     // If all facts are confirmed, which is usual, the queues are not queried.
-    const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
+    const oldest = open.length > 0 ? await engineOutbox.oldestWaiting(this.env, open) : new Map<string, number>();
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
 
@@ -191,7 +191,8 @@ export class Ledger extends DurableObject<Env> {
     const { resent, rounds, beganAt, everything } = outbox.round();
     const now = Date.now();
     // A queue that does not report its content is probably overloaded, and more messages would increase the overload.
-    const oldestWaitingAt = oldestInQueueAt === UNKNOWN && rounds >= PATIENT_ROUNDS ? Number.POSITIVE_INFINITY : oldestInQueueAt;
+    const oldestWaitingAt =
+      oldestInQueueAt === engineOutbox.unknown && rounds >= PATIENT_ROUNDS ? Number.POSITIVE_INFINITY : oldestInQueueAt;
     const recordedBy = everything ? now : Math.min(now - CONFIRM_WITHIN_MS, oldestWaitingAt - 1);
     const waits = !everything && resent === 0 && beganAt >= oldestWaitingAt;
     const slice = waits ? [] : outbox.unconfirmed({ after: resent, recordedBy, limit: RESEND_FACTS });
@@ -252,9 +253,15 @@ export class Ledger extends DurableObject<Env> {
     for (const [index, one] of made.entries()) {
       if (one.status === "fulfilled") continue;
       const { reason: error } = one;
-      logLine("error", { log: "ledger", feed, sequence: belonging[index]?.sequence, code: codeOf(error), error: messageOf(error) });
+      logLine("error", {
+        log: "ledger",
+        feed,
+        sequence: belonging[index]?.sequence,
+        code: errors.codeOf(error),
+        error: errors.messageOf(error),
+      });
     }
-    await relay(
+    await engineOutbox.relay(
       this.env,
       made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),
     );
@@ -264,9 +271,9 @@ export class Ledger extends DurableObject<Env> {
    * Creates the message of a fact. A fact that no longer matches its type is sent unchanged, and the consumer stores this fact as a dead
    * letter.
    */
-  #messageFor(feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
+  #messageFor(feed: Feed, fact: RecordedFact, epoch: number) {
     return messageFor(this.env.PAYLOADS, feed, fact, epoch).catch((error) => {
-      if (codeOf(error) !== "invalid_payload") throw error;
+      if (errors.codeOf(error) !== "invalid_payload") throw error;
       return misfitFor(this.env.PAYLOADS, feed, fact, epoch);
     });
   }

@@ -1,4 +1,4 @@
-import { beginning, type Envelope, isTransient, MillraceError, nextHop } from "millrace";
+import { type Envelope, errors, MillraceError, texts, traces } from "millrace";
 import { placed } from "millrace/worker";
 import pRetry from "p-retry";
 import {
@@ -44,7 +44,9 @@ export async function appendEach(
       const fingerprints = group.map(({ fact, index }) => (fact === said[index] ? null : fingerprintOfFact(said[index] as StatedFact)));
       // A stub is unusable after its object has failed, so each attempt uses a new stub.
       const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts, fingerprints);
-      const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
+      const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => errors.isTransient(error) }).catch(
+        (error: Error) => error,
+      );
       for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
     }),
   );
@@ -154,8 +156,8 @@ export async function confirmFacts(env: Env, events: readonly Envelope[]): Promi
 export function provenanceOf(envelope: Envelope): Provenance {
   return {
     tenant_id: envelope.tenant_id,
-    ...traceFields(nextHop(envelope)),
+    ...traceFields(traces.nextHop(envelope)),
     correlation_id: envelope.correlation_id,
-    causation_id: beginning(envelope.idempotency_key, 300),
+    causation_id: texts.beginning(envelope.idempotency_key, 300),
   };
 }

@@ -1,4 +1,4 @@
-import { byteLength } from "millrace";
+import { texts } from "millrace";
 import type { RecordedFact } from "../../../messages/fact.ts";
 import { ledgersFrom } from "../rebuild.ts";
 import type { PageBounds } from "./fact-rows.ts";
@@ -50,7 +50,7 @@ export async function readLedgers(
     for (const { entity, after, facts: bodies, last, more } of pages) {
       const taken = bodies.slice(0, countWithin(bodies, rows, bytes));
       rows -= taken.length;
-      bytes -= taken.reduce((sum, body) => sum + byteLength(body), 0);
+      bytes -= taken.reduce((sum, body) => sum + texts.byteLength(body), 0);
       const facts = taken.map((body) => JSON.parse(body) as RecordedFact);
       const ended = !more && taken.length === bodies.length;
       parts.push({ entity, facts, first: facts[0]?.sequence ?? Math.max(after, last) + 1, ended });
@@ -67,6 +67,6 @@ export async function readLedgers(
 /** Returns the number of facts that fit into the page. */
 function countWithin(bodies: readonly string[], rows: number, bytes: number): number {
   let count = 0;
-  for (let size = 0; count < Math.min(rows, bodies.length) && size < bytes; count++) size += byteLength(bodies[count] as string);
+  for (let size = 0; count < Math.min(rows, bodies.length) && size < bytes; count++) size += texts.byteLength(bodies[count] as string);
   return count;
 }

@@ -1,5 +1,5 @@
 import { createExecutionContext } from "cloudflare:test";
-import { type Accepted, digest, type Envelope, MillraceError } from "millrace";
+import { type Accepted, type Envelope, ids, MillraceError } from "millrace";
 import { type Scope, tokens } from "millrace/operate";
 import { onTestFinished } from "vitest";
 import { acceptCommands } from "../../../../packages/millrace/src/intake/accept/enqueue.ts";
@@ -50,7 +50,7 @@ export async function theOperator(scopes: readonly Scope[] = ["read", "operate"]
   const items = async (id: string, result?: string) =>
     (await ask<{ items: Item[] }>(`/v1/bulk-actions/${id}/items?limit=200${result ? `&result=${result}` : ""}`)).body.items;
   /** The id of the bulk action with this key. A test uses the id to set a crash point before the action starts. */
-  const idOf = (key: string) => digest("bulk", tenantId, key);
+  const idOf = (key: string) => ids.digest("bulk", tenantId, key);
   const as = { tenantId, actor: "tess" };
   return { tenantId, as, ask, start, show, over, items, idOf };
 }

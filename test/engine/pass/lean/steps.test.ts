@@ -1,4 +1,4 @@
-import { defineStep, defineWorkflow, type EffectCall, instanceId as instanceIdOf } from "millrace";
+import { defineStep, defineWorkflow, type EffectCall, ids } from "millrace";
 import { instances } from "millrace/operate";
 import { Recorder } from "millrace/worker";
 import { expect, it, onTestFinished, vi } from "vitest";
@@ -125,7 +125,7 @@ it.each([
 
 it("a young run that another process has begun does not execute its first step inline, because the recorder remembers each replay", async () => {
   const name = fresh("lean");
-  const id = instanceIdOf("acme", "lab", name);
+  const id = ids.instance("acme", "lab", name);
   expect(await recorderOf(probeEnv, id).begin(id, "another", Date.now() + 60_000)).toBe(true);
   const { definition } = upstream();
   const { instanceId } = await runIn(

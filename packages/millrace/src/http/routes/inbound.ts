@@ -105,7 +105,7 @@ function checkedSource(source: InboundSource): InboundSource {
   const { name, scheme, secrets, tenantId, map, maxBytes = INTAKE_LIMITS.maxBytes } = source;
   const named = `The source of webhooks "${shortened(String(name), 60)}"`;
   assertDeclared(/^[a-z][a-z0-9-]{0,39}$/.test(name), `${named} needs a name of lower case letters, digits and -, at most 40.`);
-  assertDeclared(isFunction(scheme?.read), `${named} has no scheme: pass stripe, github, slack or standardWebhooks of millrace/http.`);
+  assertDeclared(isFunction(scheme?.read), `${named} has no scheme: pass a scheme of millrace/http, such as webhooks.stripe.`);
   assertDeclared(Array.isArray(secrets) && secrets.length > 0, `${named} has no secrets: pass the names of the Worker's secrets.`);
   assertDeclared(isTenant(tenantId), `${named} has no tenant: set tenantId to up to 64 lower case letters, digits, - or _.`);
   assertDeclared(isFunction(map), `${named} has no map: pass a function from a webhook to a message.`);

@@ -1,0 +1,4 @@
+// Entry point `millrace/counters`: sharded sums.
+
+export { counterOf } from "./client.ts";
+export { Counter } from "./counter.ts";
