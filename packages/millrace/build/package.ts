@@ -57,11 +57,7 @@ async function bundle(): Promise<void> {
     setup: ({ onResolve }: Plugged) => onResolve({ filter: /\/built\.js$/ }, () => ({ path: join(DIST, `${BUILT}.js`) })),
   };
   await bundler.build({
-    entryPoints: [
-      ...doors.map((door) => door.default.replace(/^\.\/dist\/(.*)\.js$/, "$1.ts")),
-      ...usedByCommands(),
-      "src/check/walk.ts",
-    ],
+    entryPoints: [...doors.map((door) => door.default.replace(/^\.\/dist\/(.*)\.js$/, "$1.ts")), ...usedByCommands(), "src/check/walk.ts"],
     ...{ absWorkingDir: PACKAGE, outdir: join(DIST, "src"), outbase: "src", chunkNames: "chunks/[name]-[hash]", plugins: [console] },
     ...{ bundle: true, splitting: true, format: "esm", target: "es2024", platform: "neutral", packages: "external" },
     ...{ external: ["cloudflare:*", "node:*"], minify: true, legalComments: "none", logLevel: "error" },
