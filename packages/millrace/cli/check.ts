@@ -1,17 +1,14 @@
-import { fork } from "node:child_process";
-import { once } from "node:events";
 import { join } from "node:path";
 import type { RunRecord, Walked } from "../src/check/walk.ts";
 import type { Instance } from "./api-client.ts";
 import { askedEngine } from "./asked-engine.ts";
 import { type Call, Misuse, Refusal, runCommand } from "./command.ts";
-import { besideOf } from "./local/doors.ts";
 import { type AskedApi, askedApi } from "./operate/api.ts";
 import { readOptions } from "./options.ts";
 import { findProject, sourcesOf } from "./project.ts";
 import { counted, oneLine, paint, say } from "./terminal.ts";
 import { configOf, readConfig } from "./wiring/config.ts";
-import { Loader } from "./wiring/loader.ts";
+import { Loader, walked as walk } from "./wiring/loader.ts";
 import { look } from "./wiring/sources.ts";
 
 const USAGE = `Usage: npx millrace check --against URL [--token TOKEN] [--workflow NAME] [--limit N] [--reveal] [--json]
@@ -45,7 +42,9 @@ async function check({ args, stop }: Call): Promise<number> {
   const api = askedApi(askedEngine(options.against, options.token), stop);
   const open = await openInstances(api, options.workflow, most);
   const records = await recordsOf(api, open, options.reveal ?? false);
-  const { walked, outside } = await walk(join(folder, "look.js"), records);
+  const said = await walk(join(folder, "look.js"), records);
+  if ("error" in said) throw new Refusal(`The process that replays the instances ended: ${oneLine(said.error).slice(0, 500)}`);
+  const { walked, outside } = said;
   const broken = walked.filter(({ findings }) => findings.some(({ breaks }) => breaks));
   if (options.json) say(JSON.stringify({ checked: walked.length, broken: broken.length, calls_outside_steps: outside, instances: walked }));
   else tell(walked, broken.length, outside);
@@ -76,26 +75,6 @@ async function recordsOf(api: AskedApi, open: readonly Instance[], reveal: boole
   };
   await Promise.all(Array.from({ length: AT_ONCE }, read));
   return records;
-}
-
-async function walk(bundle: string, records: readonly RunRecord[]): Promise<{ walked: Walked[]; outside: string[] }> {
-  if (records.length === 0) return { walked: [], outside: [] };
-  const child = fork(besideOf(import.meta.filename, "wiring/walk"), [], {
-    execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
-    stdio: ["ignore", "ignore", "pipe", "ipc"],
-  });
-  let wrote = "";
-  child.stderr?.on("data", (chunk) => {
-    wrote += chunk;
-  });
-  child.send({ bundle, records });
-  let said: { walked: Walked[]; outside: string[] } | undefined;
-  child.on("message", (message) => {
-    said = message as typeof said;
-  });
-  await once(child, "close");
-  if (said === undefined) throw new Refusal(`The process that replays the instances ended: ${oneLine(wrote).slice(0, 500)}`);
-  return said;
 }
 
 function tell(walked: readonly Walked[], broken: number, outside: readonly string[]): void {

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { Socket } from "node:net";
+import type { RunRecord, Walked } from "../../src/check/walk.ts";
 import { besideOf } from "../local/doors.ts";
 import { errorIn } from "../local/wrangler.ts";
 import { type Look, placeIn } from "./known.ts";
@@ -67,6 +68,29 @@ export class Loader {
       ...(thrown !== undefined && { thrown: /\b\w*Error\b/.exec(thrown)?.[0] ?? "value" }),
     };
   }
+}
+
+/** Replays recorded runs in a separate process, with the code of a bundle that `look` made for it. */
+export async function walked(
+  bundle: string,
+  records: readonly RunRecord[],
+): Promise<{ walked: Walked[]; outside: string[] } | { error: string }> {
+  if (records.length === 0) return { walked: [], outside: [] };
+  const child = fork(besideOf(import.meta.filename, "walk"), [], {
+    execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  let wrote = "";
+  child.stderr?.on("data", (chunk) => {
+    wrote += chunk;
+  });
+  child.send({ bundle, records });
+  let said: { walked: Walked[]; outside: string[] } | undefined;
+  child.on("message", (message) => {
+    said = message as typeof said;
+  });
+  await once(child, "close");
+  return said ?? { error: wrote };
 }
 
 /** Starts a child process that waits for a bundle. The current process can end while the child process still waits. */

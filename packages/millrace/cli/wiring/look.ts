@@ -10,9 +10,11 @@ import {
   type Look,
   placeIn,
 } from "./known.ts";
-import "./platform.ts";
+import { standIn } from "./platform.ts";
 // zod is loaded in advance, because most sources import it.
 import "zod";
+
+standIn();
 
 type Exports = Record<string, unknown>;
 

@@ -6,9 +6,12 @@ const PLATFORM = `class Base {}
   export class NonRetryableError extends Error {}
   export const env = {}, exports = {}, waitUntil = () => undefined;`;
 
-registerHooks({
-  resolve: (name, context, next) =>
-    name.startsWith("cloudflare:")
-      ? { url: `data:text/javascript,${encodeURIComponent(PLATFORM)}`, format: "module", shortCircuit: true }
-      : next(name, context),
-});
+/** Replaces the platform's modules in this process. */
+export function standIn(): void {
+  registerHooks({
+    resolve: (name, context, next) =>
+      name.startsWith("cloudflare:")
+        ? { url: `data:text/javascript,${encodeURIComponent(PLATFORM)}`, format: "module", shortCircuit: true }
+        : next(name, context),
+  });
+}

@@ -2,8 +2,8 @@
 import { once } from "node:events";
 import { scheduler } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import "./platform.ts";
 import type { AnyWorkflow, Deployment, RunRecord, walkRecord as walk } from "../../src/check/walk.ts";
+import { standIn } from "./platform.ts";
 
 interface Catalog extends Deployment {
   readonly workflows: readonly AnyWorkflow[];
@@ -12,6 +12,7 @@ interface Catalog extends Deployment {
 /** Replays at the same time. */
 const AT_ONCE = 20;
 
+standIn();
 const [asked] = (await once(process, "message")) as [{ bundle: string; records: RunRecord[] }];
 const outside = new Set<string>();
 Object.assign(globalThis, {

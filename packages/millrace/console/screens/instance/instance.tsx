@@ -203,6 +203,7 @@ function FactsOf({ whole: { instance, steps }, runs }: { whole: Whole; runs: rea
             {tag}
           </Link>
         )),
+        instance.version > 1 && `version ${instance.version}`,
         ["key ", <Id key="key" id={key} />],
         ["id ", <Id key="id" id={id} />],
         status === "accepted" && begins && ["due ", <Moment key="due" at={begins} />],
