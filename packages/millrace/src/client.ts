@@ -75,6 +75,7 @@ interface Accepted<Type extends string = string> {
 export interface Listed {
   readonly id: string;
   readonly workflow: string;
+  readonly version: number;
   readonly status: InstanceStatus;
   readonly message_type: string;
   readonly idempotency_key: string;
@@ -83,14 +84,12 @@ export interface Listed {
   readonly subject: string;
   readonly tags: readonly string[];
   readonly step: string | null;
-  readonly waiting_for: readonly {
-    readonly step: string;
-    readonly event_type: string | null;
-    readonly subject: string | null;
-    /** The id to pass to `approve` or `reject`; null for a wait that is not an approval. */
-    readonly approval_id: string | null;
-    readonly until: string | null;
-  }[];
+  /** `approval_id` is the id for `approve` and `reject`; `child_id` is the instance that the step awaits. */
+  readonly waiting_for: readonly ({ readonly step: string } & {
+    readonly [One in "event_type" | "subject" | "approval_id" | "child_id" | "until"]: string | null;
+  })[];
+  /** The instance whose step started this instance as a child. */
+  readonly parent: { readonly id: string; readonly step: string } | null;
   readonly retrying: { readonly step: string; readonly attempt: number; readonly next_at: string | null; readonly error: string } | null;
   readonly error: { readonly code: string | null; readonly message: string; readonly step: string | null } | null;
   readonly due_at: string | null;
@@ -109,7 +108,7 @@ type Ended<Result = unknown> =
 
 export type Instance<Result = unknown> = Ended<Result> | (Detail & { readonly status: OpenStatus; readonly result: null });
 
-interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | "correlation" | "tag" | "cursor"> {
+interface ListFilter extends CallOptions, Texts<"workflow" | "subject" | "correlation" | "parent" | "tag" | "cursor"> {
   readonly status?: InstanceStatus | undefined;
   /** Lists only instances accepted at this time or later: a time with its offset. */
   readonly since?: string | undefined;
