@@ -169,7 +169,7 @@ describe("Effects with an unknown outcome in a bulk action", () => {
     const death = dieAt("B02 items changed, chunk not recorded", operator.idOf("again"));
     const refused = await operator.start({ verb: "retry_anyway", ids: keys.slice(1), ramp: [] }, { "idempotency-key": "again" });
     const why =
-      "The only one failed. Read the reason of each failure (items with the result failed), fix the cause, and start another bulk action over the same items.";
+      "The only one failed. Read the reason of each failure (items with the result failed), fix the cause, and start another bulk action over the failed items.";
     expect(await operator.over(refused.body.id)).toMatchObject({ state: "complete", failed: 1, why });
     expect(death.died()).toBe(true);
     expect(await operator.items(refused.body.id)).toMatchObject([

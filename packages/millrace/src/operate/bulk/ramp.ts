@@ -50,7 +50,7 @@ export function tooMuch(
   const bound = asked.stopAtErrorRate === 0 ? "0 %" : `${Math.round(asked.stopAtErrorRate * 1000) / 10} %`;
   const next =
     left === 0
-      ? `No items remain. ${READ}, fix the cause, and start another bulk action over the same items.`
+      ? `No items remain. ${READ}, fix the cause, and start another bulk action over the failed items.`
       : `${READ}, fix the cause, and resume it: it continues with the ${left} that ${left === 1 ? "remains" : "remain"}. It does not repeat failed items: start another bulk action over them.`;
   return [
     `The bulk action stopped itself: ${failed} of ${begun} items of this stage failed, and the limit is ${bound}.`,
@@ -63,7 +63,7 @@ export function tooMuch(
 export function endedBadly({ begun, failed, doubted }: { begun: number; failed: number; doubted: number }): string | null {
   if (failed === 0 || (failed < begun && doubted === 0)) return null;
   const all = failed === begun ? [`${failed === 1 ? "The only one" : `All ${failed}`} failed.`] : [];
-  const rest = doubted < failed ? [`${READ}, fix the cause, and start another bulk action over the same items.`] : [];
+  const rest = doubted < failed ? [`${READ}, fix the cause, and start another bulk action over the failed items.`] : [];
   return [...all, ...inDoubt(doubted), ...rest].join(" ");
 }
 
