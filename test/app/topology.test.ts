@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import howItWorks from "../../docs/how-it-works.md?raw";
 import severalWorkers from "../../docs/several-workers.md?raw";
 import { bindingName } from "../../packages/millrace/src/contract/bindings.ts";
 import { DEAD_LETTER_CONCURRENCY } from "../../packages/millrace/src/topology/consumer.ts";
@@ -83,13 +82,6 @@ it("every workflow of the catalog is bound under its own name, and every bound o
       .filter(({ class_name }) => !worker.includes(`export class ${class_name} extends entrypoint(`))
       .map(({ class_name, name }) => `Export ${class_name}, the class of "${name}", from src/worker.ts.`),
   ]);
-});
-
-it("docs/how-it-works.md lists the kinds of the steps of each workflow, equal to their definitions", () => {
-  const told = rowsOf(howItWorks, "chains").flatMap(([chains = "", mode]) => chains.split(", ").map((name) => `${name}: ${mode}`));
-  expect(told).not.toEqual([]);
-  const taken = app.workflows.map(({ name, steps = "platform" }) => `\`${name}\`: ${steps}`);
-  nothingOf(told.filter((one) => !taken.includes(one)).map((one) => `docs/how-it-works.md contains ${one}, which differs from the code.`));
 });
 
 const className = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

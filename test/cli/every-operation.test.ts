@@ -29,7 +29,12 @@ const CALLS: readonly [call: string, options: readonly string[], code: number, s
   ["instances counts", [], 0, /^complete +[1-9]/m],
   ["instances run-again latest audit-brand", [...REASON, "--dry-run"], 0, 'with the stored payload, under the key "tea,1/again/'],
   ["instances run-again latest audit-brand", [...REASON, "--wait"], 0, "audit-brand of acme is complete."],
-  ["workflows pause audit-brand", ["--body", '{"reason":"closed","dry_run":true}'], 0, /^Dry run: .*\nfollows /],
+  [
+    "workflows pause audit-brand",
+    ["--body", '{"reason":"closed","dry_run":true}'],
+    0,
+    /^Dry run: .*\nCommands are accepted.*\nrunning 0, waiting 0\n/,
+  ],
   ["workflows pause audit-brand", ["--body", '{"reason":"closed"}'], 0, "It is paused."],
   [
     "commands send",

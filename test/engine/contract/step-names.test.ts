@@ -16,6 +16,7 @@ it("the names of the engine's own steps are unchanged, so that existing runs con
     ["pay · time is over", "pay · time is over 2"],
     ["pay · read again 1", "pay · read again 2"],
     ["pay · run 1", "pay · run 2"],
+    ["pay · version not deployed", "pay · version not deployed 2"],
   ]);
 });
 

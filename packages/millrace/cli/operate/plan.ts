@@ -3,7 +3,7 @@ import { oneLine } from "../terminal.ts";
 import type { RetryAnswer } from "./answers.ts";
 import { stepName } from "./words.ts";
 
-export type Plan = Extract<RetryAnswer, { effects: unknown }>;
+export type Plan = Extract<RetryAnswer, { effects: unknown }> & { readonly running?: number; readonly waiting?: number };
 
 /** The meaning of each verdict of a dry run, in the words of the API's document. A test compares both texts. */
 export const VERDICTS: Readonly<Record<Plan["effects"][number]["verdict"], string>> = {
@@ -29,8 +29,8 @@ export function planLines(plan: Plan): string[] {
   const { refused, follows, note, effects } = plan;
   const said = [...(refused === null ? [] : [`It would be refused now: ${refused}`, "If it were not refused:"]), follows, note];
   const rows = effects.map((effect) => [stepName(effect), effect.verdict, VERDICTS[effect.verdict] ?? ""]);
-  return [
-    ...said.flatMap((sentence) => (sentence ? [oneLine(sentence)] : [])),
-    ...(rows.length === 0 ? ["No effect is recorded."] : tableLines(COLUMNS, rows).map((line) => `  ${line}`)),
-  ];
+  const sentences = said.flatMap((sentence) => (sentence ? [oneLine(sentence)] : []));
+  // The plan of a pause counts instances, and lists no effects.
+  if (plan.running !== undefined) return [...sentences, `running ${plan.running}, waiting ${plan.waiting}`];
+  return [...sentences, ...(rows.length === 0 ? ["No effect is recorded."] : tableLines(COLUMNS, rows).map((line) => `  ${line}`))];
 }
