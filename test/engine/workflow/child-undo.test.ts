@@ -2,7 +2,7 @@ import type { Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { lab } from "../../probe/lab.ts";
-import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { dieAt, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { held, outputOf, platformReaches, runLab } from "../lab.ts";
 import { childrenOf, labCode, only } from "./children.ts";
 
@@ -116,6 +116,42 @@ describe("The undo and the cancel of a parent", () => {
     await keeperRound();
     expect(await platformReaches(id, "terminated", "complete")).toBe("terminated");
     expect(log).toEqual(["c"]);
+  });
+
+  it("a cancel without undo also stops the children of a child", async () => {
+    const { log, commit } = logged();
+    const inner = labCode(async ({ step }) => {
+      await commit(step, "c");
+      await step.sleep("long", "1 hour");
+    });
+    const child = labCode(({ step }) => step.child("inner", lab, { name: inner }));
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }));
+    while (log.length < 1) await scheduler.wait(20);
+    const { id } = await only((await only(instanceId)).id);
+    await act("cancel", instanceId, { undo: false });
+    const ended = () => keeperRound().then(() => statusOf(id));
+    expect(await until(ended, (status) => status === "terminated")).toBe("terminated");
+    expect(await audited(id)).toMatchObject([{ verb: "cancel", result: "applied", actor: "tess", reason: "called off" }]);
+    expect(log).toEqual(["c"]);
+  });
+
+  it("a cancel without undo also stops a child whose start is recorded after the cancel", async () => {
+    const child = labCode(({ step }) => step.sleep("long", "1 hour"));
+    const name = fresh("late");
+    const paused = pauseAt("W06 about to record", name);
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }), { name });
+    await until(async () => paused.reached(), Boolean);
+    await act("cancel", instanceId, { undo: false });
+    paused.release();
+    await until(
+      () => childrenOf(instanceId),
+      (children) => children.length === 1,
+    );
+    const ended = async () => {
+      await keeperRound();
+      return (await only(instanceId)).status;
+    };
+    expect(await until(ended, (status) => status === "terminated")).toBe("terminated");
   });
 
   it("an undo of a failed parent cancels the child that is still in progress", async () => {

@@ -18,10 +18,11 @@ import { causeOfFailure, type Failure } from "../../pass/failure.ts";
 import { type Answered, type Approval, answerEventType, asApproval, selectAnswered } from "../../signals/approval.ts";
 import { tellAgain } from "../../signals/assign.ts";
 import { resumeEventType } from "../../signals/held.ts";
-import { giveUpActions, noteKept, noteRunBegun, putOff, takeActions } from "../../store/actions.ts";
+import { auditDerivedCancels, giveUpActions, noteKept, noteRunBegun, putOff, takeActions } from "../../store/actions.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
 import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
+import { cancelChildren } from "../../store/instances/children.ts";
 import { noteLost } from "../../store/instances/lost.ts";
 import { giveUpRuns } from "../../store/instances/run.ts";
 import { ENDED, type InstanceStatus, UNSEEN } from "../../store/instances/status.ts";
@@ -224,7 +225,17 @@ async function carryOutCancel(env: EngineEnv, action: OpenAction): Promise<Kept>
   await crashPoint("platform run stopped, not restarted", action.instance_id);
   await keepCutOff(env, action);
   if (action.undo === action.id) await beginToTakeBack(env, action);
+  else await stopChildren(env, action);
   return "kept";
+}
+
+/**
+ * Cancels the remaining open children of a cancelled instance without an undo: the children of a cancelled child, and children that were
+ * accepted after the cancel.
+ */
+async function stopChildren(env: EngineEnv, { id: actionId, instance_id: id, envelope }: OpenAction): Promise<void> {
+  const { tenant_id: tenantId } = JSON.parse(envelope) as Envelope;
+  await atomically(env.DB, [auditDerivedCancels(id, actionId, false), cancelChildren({ id, tenantId }, actionId, false)]);
 }
 
 /** Ends a hanging run, then restarts the instance on the platform from the beginning. */
