@@ -154,6 +154,22 @@ describe("The undo and the cancel of a parent", () => {
     expect(await until(ended, (status) => status === "terminated")).toBe("terminated");
   });
 
+  it("an undo reaches the steps after a child that an operator has undone before", async () => {
+    const { log, commit } = logged();
+    const child = labCode(({ step }) => commit(step, "c").then(() => "done"));
+    const { instanceId } = await runLab(async ({ step }) => {
+      await commit(step, "a");
+      await commit(step, String(await step.child("site", lab, { name: child })));
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const { id } = await only(instanceId);
+    await act("undo", id);
+    expect(await reaches(id, "terminated")).toBe("terminated");
+    await act("undo", instanceId);
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(log).toEqual(["a", "c", "done", "undo c", "undo done", "undo a"]);
+  });
+
   it("an undo of a failed parent cancels the child that is still in progress", async () => {
     const { log, commit } = logged();
     const name = fresh("held");

@@ -180,3 +180,17 @@ export function selectChildWait(parent: string, step: string): Statement {
     FROM millrace_waits w LEFT JOIN millrace_signals s ON s.id = w.signal_id
     WHERE w.instance_id = ${parent} AND w.name = ${step}`;
 }
+
+/**
+ * Selects the end of a child, for the undo of its parent. A complete end has precedence, because the code of the parent may have continued
+ * with the result before an undo of the child recorded a later end.
+ */
+export function selectEndForUndo(parent: string, step: string): Statement {
+  return sql`
+    SELECT coalesce(
+      (SELECT s.envelope FROM millrace_signals s
+        WHERE s.tenant_id = w.tenant_id AND s.type = w.type AND s.subject = w.subject AND s.envelope->>'status' = 'complete'
+        ORDER BY s.received_at DESC LIMIT 1),
+      (SELECT s.envelope FROM millrace_signals s WHERE s.id = w.signal_id)) AS envelope
+    FROM millrace_waits w WHERE w.instance_id = ${parent} AND w.name = ${step}`;
+}

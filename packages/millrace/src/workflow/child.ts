@@ -17,7 +17,7 @@ import { query } from "../store/d1/retry.ts";
 import { selectChild } from "../store/instances/children.ts";
 import { type InstanceStatus, REFUSED } from "../store/instances/status.ts";
 import { markWaiting } from "../store/instances/wait.ts";
-import { askForChild, childEventType, selectChildWait } from "../store/waits.ts";
+import { askForChild, childEventType, selectChildWait, selectEndForUndo } from "../store/waits.ts";
 import type { Platform } from "./platform.ts";
 
 /** A workflow whose instance can be a child, with the types of its input and its result. */
@@ -94,6 +94,12 @@ async function standingOf(pass: Pass, label: string): Promise<Standing> {
   if (row === undefined) throw new MillraceError("invariant", `The wait of "${label}" for its child has no row. Please report this.`);
   if (row.envelope !== null) return { end: JSON.parse(row.envelope) as ChildEnd };
   return { leftMs: YEAR_MS, at: Date.now(), eventType: row.event_type };
+}
+
+/** The end with which the code of the parent continued, for the undo of the parent; undefined for a child without an end. */
+export async function endForUndo({ instanceId, env }: Pass, { label }: StepCall): Promise<ChildEnd | undefined> {
+  const [row] = await query<{ envelope: string | null }>(env.DB, selectEndForUndo(instanceId, label));
+  return row?.envelope ? (JSON.parse(row.envelope) as ChildEnd) : undefined;
 }
 
 /** The result of a complete child. Errors: `child_failed` for any other end. */

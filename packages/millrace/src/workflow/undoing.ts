@@ -14,7 +14,7 @@ import { heldSignal } from "../signals/wait.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
-import { type ChildEnd, type ChildRecord, type ChildRequest, resultOfChild, undoChild } from "./child.ts";
+import { type ChildRecord, type ChildRequest, endForUndo, resultOfChild, undoChild } from "./child.ts";
 import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
 import { isOutcome, isUnknown, lastOf, newestOf } from "./found.ts";
 import { LeftOpen } from "./left-open.ts";
@@ -135,8 +135,7 @@ export class Undoing implements Taking {
 
   child<Output>(step: StepCall, _record: ChildRecord, { hide }: ChildRequest): Promise<Output> {
     return this.#find(step, async () => {
-      const end = await this.#orAbort(step, () => heldSignal(this.#pass, step.label));
-      const told = JSON.parse(end ?? "null") as ChildEnd | null;
+      const told = await this.#orAbort(step, () => endForUndo(this.#pass, step));
       return (told ? await resultOfChild(this.#pass, step, told, hide) : endOfRecord(step)) as Output;
     });
   }
