@@ -212,6 +212,20 @@ describe("A child", () => {
     expect(await childrenOf(instanceId)).toEqual([]);
   });
 
+  it("with a skipped start returns the operator's output, also an output with a field `child`, on every replay", async () => {
+    const skip = (id: string, step: string, output: unknown) =>
+      instances.act(probeEnv, operator, "skip", id, { reason: "test", step, output }).catch((error: MillraceError) => error.message);
+    for (const output of [{ child: "Ann" }, null]) {
+      const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: 7 } as never));
+      expect(await reaches(instanceId, "errored")).toBe("errored");
+      expect(await skip(instanceId, "site", output)).toBe('The start of the child failed: skip "child site".');
+      await skip(instanceId, "child site", output);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      expect(await restartLab(instanceId)).toBe("complete");
+      expect(await outputOf(instanceId)).toEqual(output);
+    }
+  });
+
   it("has the types of its workflow's input and result", () => {
     const greet = defineWorkflow({
       name: "greet-child",

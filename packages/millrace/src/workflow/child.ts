@@ -52,6 +52,12 @@ export interface ChildRecord {
   readonly now?: Standing;
 }
 
+/** True for the record of a started child, false for the output of a start that an operator skipped. */
+export function isChildRecord(value: unknown): value is ChildRecord {
+  const { child } = (value ?? {}) as Partial<ChildRecord>;
+  return typeof child === "string" && /^[0-9a-f]{32}$/.test(child);
+}
+
 /**
  * Accepts a child in the write that records the step, under a key that the step's entry determines. A later attempt finds the record, and
  * also returns the present state of the wait, because a restart discards the events that were sent to the earlier run.
@@ -63,8 +69,8 @@ export async function attemptChild(pass: Pass, step: StepCall, label: string, nt
     output: { child: instanceId(pass.envelope.tenant_id, workflow.name, eventKey(key, 0)) },
   }));
   if (!("output" in outcome) || outcome.appRows !== undefined || outcome.output === null) return outcome;
-  const record = JSON.parse(outcome.output) as Partial<ChildRecord>;
-  if (record.child === undefined) return outcome;
+  const record: unknown = JSON.parse(outcome.output);
+  if (!isChildRecord(record)) return outcome;
   return { ...outcome, output: JSON.stringify({ ...record, now: await standingOf(pass, label) }) };
 }
 

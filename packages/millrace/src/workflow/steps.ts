@@ -29,7 +29,7 @@ import type { Approval } from "../signals/approval.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import { Answer } from "./answer.ts";
 import type { ApprovalRequest } from "./approve.ts";
-import type { ChildWorkflow } from "./child.ts";
+import { type ChildWorkflow, isChildRecord } from "./child.ts";
 import { mapItems } from "./map.ts";
 import type { Platform } from "./platform.ts";
 import type { Taking } from "./taking.ts";
@@ -207,7 +207,7 @@ export class Steps {
     const request = { draft, workflow, hide: () => hidingIn(on.payload, input) };
     const work = async () => {
       const record = await this.#taking.start(start, request);
-      if (record?.child === undefined) return record as Result;
+      if (!isChildRecord(record)) return record as Result;
       return this.#taking.child<Result>(this.#call(name, options.key), record, request);
     };
     return this.#guarded(start, work());

@@ -14,7 +14,7 @@ import { heldSignal } from "../signals/wait.ts";
 import { CLAIMED } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { askerAt } from "./approve.ts";
-import { type ChildRecord, type ChildRequest, endForUndo, resultOfChild, undoChild } from "./child.ts";
+import { type ChildRecord, type ChildRequest, endForUndo, isChildRecord, resultOfChild, undoChild } from "./child.ts";
 import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
 import { isOutcome, isUnknown, lastOf, newestOf } from "./found.ts";
 import { LeftOpen } from "./left-open.ts";
@@ -126,7 +126,7 @@ export class Undoing implements Taking {
     return this.#find(step, async () => {
       const record = await this.#recorded<ChildRecord>(step);
       const definition = undoChild as StepDefinition<Done<unknown, unknown>, unknown>;
-      if (record?.child !== undefined) {
+      if (isChildRecord(record)) {
         this.#undoable.push({ step, done: { input: this.#undoOf(), output: record }, definition, writes: () => ({}) });
       }
       return record;

@@ -3,7 +3,7 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
+import { CHILD_PREFIX, codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { packOutput } from "../../guard/output.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
@@ -117,9 +117,11 @@ async function whyRefused(
   );
   if (settled !== null) return settled;
   if ((await query(env.DB, selectAwaited(instance.id, label))).length > 0) {
-    return `"${label}" is a wait, which cannot be skipped: retry the instance, then send its event, or answer its question.`;
+    return `"${label}" is a wait, which cannot be skipped: retry its child and the instance, or retry the instance, then send its event or answer its question.`;
   }
   if (label === error?.step || label === error?.behind) return null;
+  // The platform's step has the name of the code's step, and the record of the child's start has another name.
+  if (error?.step === `${CHILD_PREFIX}${label}`) return `The start of the child failed: skip "${CHILD_PREFIX}${step}".`;
   const { steps } = await wholeHistoryOf(env, instance);
   const failed = steps.filter(({ type, state }) => type === "do" && state === "errored").map(codeLabelOf);
   if (failed.includes(label)) return null;
