@@ -2,7 +2,7 @@ import type { Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { lab } from "../../probe/lab.ts";
-import { dieAt, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { dieAt, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, retentionPass, rows, statusOf, until } from "../harness.ts";
 import { held, outputOf, platformReaches, runLab } from "../lab.ts";
 import { childrenOf, labCode, only } from "./children.ts";
 
@@ -135,7 +135,7 @@ describe("The undo and the cancel of a parent", () => {
     expect(log).toEqual(["c"]);
   });
 
-  it("a cancel without undo also stops a child whose start is recorded after the cancel", async () => {
+  it("a cancel without undo also stops a child that is accepted after the cancel", async () => {
     const child = labCode(({ step }) => step.sleep("long", "1 hour"));
     const name = fresh("late");
     const paused = pauseAt("W06 about to record", name);
@@ -168,6 +168,27 @@ describe("The undo and the cancel of a parent", () => {
     await act("undo", instanceId);
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(log).toEqual(["a", "c", "done", "undo c", "undo done", "undo a"]);
+  });
+
+  it("an undo undoes a child that is older than retention keeps, because a child is kept as long as its parent", async () => {
+    const { log, commit } = logged();
+    const child = labCode(({ step }) => commit(step, "c"));
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const { id } = await only(instanceId);
+    const age = (one: string) => rows("UPDATE millrace_instances SET accepted_at = 1, updated_at = 1 WHERE id = ?1", one);
+    await age(id);
+    await retentionPass();
+    await act("undo", instanceId);
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(log).toEqual(["c", "undo c"]);
+    await age(instanceId);
+    await age(id);
+    const left = async () => {
+      await retentionPass();
+      return [await statusOf(instanceId), await statusOf(id)];
+    };
+    expect(await until(left, (statuses) => statuses.every((status) => status === undefined))).toEqual([undefined, undefined]);
   });
 
   it("an undo of a failed parent cancels the child that is still in progress", async () => {

@@ -8,13 +8,15 @@ export interface Old {
 }
 
 /**
- * The condition that an instance ended long ago and needs no further work. It has no open action, and no effect with an unknown outcome.
+ * The condition that an instance ended long ago and needs no further work. It has no open action, and no effect with an unknown outcome. A
+ * child is kept as long as its parent, because an undo of the parent undoes the child.
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
     status IN ${among(statuses.values)} AND updated_at <= ${now} - ${keepMs}
     AND NOT EXISTS (SELECT 1 FROM millrace_actions
       WHERE millrace_actions.applied_at IS NULL AND millrace_actions.instance_id = millrace_instances.id)
+    AND NOT EXISTS (SELECT 1 FROM millrace_instances p WHERE p.id = millrace_instances.parent)
     AND NOT EXISTS (SELECT 1 FROM millrace_inbox
       WHERE millrace_inbox.instance_id = millrace_instances.id AND millrace_inbox.state = 'in_doubt'))`;
 }
