@@ -1,4 +1,4 @@
-import type { Steps } from "millrace";
+import { defineStep, type Steps } from "millrace";
 import { instances } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { lab } from "../../probe/lab.ts";
@@ -189,6 +189,22 @@ describe("The undo and the cancel of a parent", () => {
       return [await statusOf(instanceId), await statusOf(id)];
     };
     expect(await until(left, (statuses) => statuses.every((status) => status === undefined))).toEqual([undefined, undefined]);
+  });
+
+  it("a cancel refuses later outcomes of hanging attempts of the children, because no outcome would wake the undo of a child", async () => {
+    const pay = defineStep({ effect: "once", retries: { limit: 0, delay: 10 }, run: () => Promise.reject(new Error("Lost.")) });
+    const child = labCode(({ step }) => step.effect("pay", pay, {}));
+    const { instanceId } = await runLab(({ step }) => step.child("site", lab, { name: child }));
+    await until(
+      () => childrenOf(instanceId),
+      ([one]) => one?.status === "in_doubt",
+    );
+    const { id } = await only(instanceId);
+    const epoch = () => rows<{ epoch: number }>("SELECT epoch FROM millrace_inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id);
+    const [before] = await epoch();
+    await act("cancel", instanceId);
+    expect(await epoch()).toEqual([{ epoch: Number(before?.epoch) + 1 }]);
+    expect(await statusOf(id)).toBe("in_doubt");
   });
 
   it("an undo of a failed parent cancels the child that is still in progress", async () => {

@@ -3,7 +3,7 @@ import { labelOf } from "../../contract/step-names.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
 import { auditDerivedCancels } from "../../store/actions.ts";
-import { leaveDoubts } from "../../store/inbox/doubts.ts";
+import { leaveDoubts, leaveDoubtsOfChildren } from "../../store/inbox/doubts.ts";
 import { cancelChildren } from "../../store/instances/children.ts";
 import { ENDED, UNDER_WAY } from "../../store/instances/status.ts";
 import { beginCancel, markStopped } from "../../store/instances/stop.ts";
@@ -52,7 +52,7 @@ export const cancel = instanceAct({
       change: undo ? beginCancel(next, actionId) : markStopped(next),
       also: {
         doubts: leaveDoubts(id, actionId),
-        children: [auditDerivedCancels(id, actionId, undo), cancelChildren(next, actionId, undo)],
+        children: [auditDerivedCancels(id, actionId, undo), cancelChildren(next, actionId, undo), leaveDoubtsOfChildren(next, actionId)],
       },
       detail: { run, undo },
       before: { status, run: instance.run },

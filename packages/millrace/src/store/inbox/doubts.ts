@@ -42,6 +42,15 @@ export function leaveDoubts(instanceId: string, actionId: string): Statement {
     WHERE instance_id = ${instanceId} AND state = 'in_doubt' AND ${wasApplied(actionId)}`;
 }
 
+/** As `leaveDoubts`, for the children that an action on their parent cancels. The statement must follow the audit of these cancels. */
+export function leaveDoubtsOfChildren({ id, tenantId }: { id: string; tenantId: string }, actionId: string): Statement {
+  return sql`
+    UPDATE millrace_inbox SET epoch = epoch + 1
+    WHERE state = 'in_doubt' AND instance_id IN (
+      SELECT c.id FROM millrace_instances c CROSS JOIN millrace_actions a ON a.instance_id = c.id
+      WHERE c.tenant_id = ${tenantId} AND c.parent = ${id} AND a.applied_at IS NULL AND a.detail->>'derived_from' = ${actionId})`;
+}
+
 /** An operator's answer about an unknown outcome, or about an effect with a lost output. */
 type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
 
