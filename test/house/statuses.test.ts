@@ -144,6 +144,7 @@ const NO_TRANSITIONS = [
   "selectChild",
   "selectLeft",
   "selectRun",
+  "selectStored",
   "selectUntoldEnd",
   "setProgress",
   "deleteInstances",

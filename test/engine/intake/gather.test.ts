@@ -115,6 +115,28 @@ describe("Concurrent commands", () => {
     await eachRanOnce(all, await startAll(all));
   });
 
+  it.each([1, 6])("A02 after a lost answer of D1, %i new commands are answered as new and enqueued without the keeper", async (count) => {
+    const all = names(count);
+    const lost = new Set(all);
+    prototype.batch = async function <T>(this: D1Database, statements: D1PreparedStatement[]) {
+      const answer = (await batch.call(this, statements)) as D1Result<T>[];
+      const text = JSON.stringify(statements);
+      const found = text.includes("INTO millrace_instances") ? [...lost].filter((name) => text.includes(name)) : [];
+      for (const name of found) lost.delete(name);
+      if (found.length > 0) throw new Error("D1_ERROR: Network connection lost.");
+      return answer;
+    };
+    const accepted = await startAll(all);
+    expect(lost.size).toBe(0);
+    expect(accepted.map(({ replayed }) => replayed)).toEqual(all.map(() => false));
+    await eachRanOnce(all, accepted);
+    // A message without a proof counts as another delivery. The keeper's start does not.
+    for (const { instanceId } of accepted)
+      expect(await rows("SELECT deliveries FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ deliveries: 2 }]);
+    prototype.batch = batch;
+    expect((await startAll(all)).map(({ replayed }) => replayed)).toEqual(all.map(() => true));
+  });
+
   it("commands beyond the bounds of a gatherer are not gathered", async () => {
     const never = { batch: () => new Promise(() => {}), prepare: () => ({ bind: () => ({}) }) };
     const full = new Gatherer({ ...probeEnv, DB: never as unknown as D1Database });
@@ -140,6 +162,7 @@ describe("A gatherer that ends", () => {
     const death = dieAt(point);
     const accepted = await startAll(all);
     expect(death.died()).toBe(true);
+    expect(accepted.map(({ replayed }) => replayed)).toEqual(all.map(() => false));
     await eachRanOnce(all, accepted);
   });
 
@@ -153,9 +176,32 @@ describe("A gatherer that ends", () => {
       await runInDurableObject(gatherer(), (_, state) => state.abort("It died.")).catch(() => undefined);
       const accepted = await accepting;
       held.release();
+      expect(accepted.map(({ replayed }) => replayed)).toEqual(all.map(() => false));
       await eachRanOnce(all, accepted);
     },
   );
+
+  it("A06 A12 if a gatherer dies after the commit, one of two concurrent requests with one key is new", async () => {
+    const [name, ...others] = [fresh(), ...names(3)];
+    let deaths = 0;
+    globalThis.millraceCrashPoint = (point) => {
+      if (!point.startsWith("A12")) return;
+      deaths++;
+      throw deathAt(point);
+    };
+    const [accepted, ...same] = await Promise.all([
+      startAll(others),
+      ...["first", "second"].map((correlationId) => start(name, [...charge], { correlationId })),
+    ]);
+    globalThis.millraceCrashPoint = undefined;
+    expect(deaths).toBeGreaterThan(0);
+    expect(accepted.map(({ replayed }) => replayed)).toEqual(others.map(() => false));
+    expect(same.map(({ replayed, correlationId }) => ({ replayed, correlationId }))).toEqual([
+      { replayed: false, correlationId: "first" },
+      { replayed: true, correlationId: "first" },
+    ]);
+    await eachRanOnce([name, ...others], [...accepted, ...same]);
+  });
 
   it("A03 A12 the keeper starts gathered commands if the gatherer and its callers die after the commit", async () => {
     const all = names(4);

@@ -1,12 +1,21 @@
 import { type EngineEnv, objectBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
+import type { Envelope } from "../contract/envelope.ts";
 import { codeOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { gathererName, shardsOf } from "../contract/recorder-name.ts";
 import { type RowStatement, type Statement, textChunks } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { namedBatch } from "../store/d1/named.ts";
-import { type AcceptedRow, areRepeats, insertAccepted, refuseRepeats } from "../store/instances/accept.ts";
+import { query } from "../store/d1/retry.ts";
+import {
+  type AcceptedRow,
+  areRepeats,
+  insertAccepted,
+  refuseRepeats,
+  type StoredCommand,
+  selectStored,
+} from "../store/instances/accept.ts";
 import { type Identity, type KnownRow, selectKnown } from "../store/instances/keys.ts";
 import type { Outgoing } from "../store/outbox.ts";
 import { relay } from "./relay.ts";
@@ -17,7 +26,7 @@ export interface Arrival extends Identity {
   readonly message: Outgoing;
 }
 
-/** The result of a write of commands: the rows that the write created, and the rows of all keys. */
+/** The result of a write of commands: the rows that the write or an earlier try of the write created, and the rows of all keys. */
 export interface Written {
   fresh: AcceptedRow[];
   known: KnownRow[];
@@ -26,6 +35,8 @@ export interface Written {
 interface Conditions {
   readonly also?: readonly (Statement | RowStatement)[];
   readonly provided?: Statement | undefined;
+  /** True if an earlier try of this write has an unknown outcome. */
+  readonly isRepeated?: boolean;
 }
 
 /**
@@ -35,18 +46,42 @@ interface Conditions {
 export async function commitCommands(
   db: D1Database,
   commands: readonly Pick<Arrival, "id" | "row">[],
-  { also = [], provided }: Conditions = {},
+  { also = [], provided, isRepeated = false }: Conditions = {},
 ): Promise<Written> {
   const ids = commands.map(({ id }) => id);
   const known = selectKnown(ids);
   const fresh = textChunks(commands.map(({ row }) => row)).map((rows) => insertAccepted(rows, provided));
   const onlyIfNew = also.length > 0 && provided === undefined ? [refuseRepeats(ids)] : [];
-  try {
-    return (await namedBatch(db, { onlyIfNew, also, fresh, known })) as unknown as Written;
-  } catch (error) {
+  let tries = 0;
+  const counted = {
+    prepare: (text: string) => db.prepare(text),
+    batch: (statements: D1PreparedStatement[]) => {
+      tries++;
+      return db.batch(statements);
+    },
+  } as D1Database;
+  const written = await namedBatch(counted, { onlyIfNew, also, fresh, known }).catch((error: unknown) => {
     if (onlyIfNew.length === 0 || !areRepeats(error)) throw error;
-    return (await namedBatch(db, { fresh: [], known })) as unknown as Written;
-  }
+    return namedBatch(db, { fresh: [], known });
+  });
+  const result = written as unknown as Written;
+  if (tries > 1 || isRepeated) result.fresh.push(...(await createdBefore(db, commands, result)));
+  return result;
+}
+
+/**
+ * The rows that an earlier try of a write created, after which the answer was lost. Such a row has the envelope of one of the commands. The
+ * creation time and the trace context distinguish the envelope from the envelopes of equal commands of other callers.
+ */
+async function createdBefore(db: D1Database, commands: readonly Pick<Arrival, "id" | "row">[], { fresh }: Written): Promise<AcceptedRow[]> {
+  const created = new Set(fresh.map(({ id }) => id));
+  const open = commands.filter(({ id }) => !created.has(id));
+  if (open.length === 0) return [];
+  const mark = (id: string, { traceparent, created_at }: Pick<Envelope, "traceparent" | "created_at">) =>
+    `${id} ${traceparent} ${created_at}`;
+  const own = new Set(open.map(({ id, row }) => mark(id, JSON.parse(row).envelope)));
+  const rows = await query<StoredCommand>(db, selectStored(open.map(({ id }) => id)));
+  return rows.filter((row) => own.has(mark(row.id, row)));
 }
 
 /** Limits of one group, and of the waiting commands. D1 accepts values of at most 2 MB. */

@@ -255,23 +255,18 @@ async function writeAmongOthers(env: EngineEnv, acceptances: readonly Prepared[]
 
 /**
  * Commits commands, then sends their messages. `isRepeated`: an earlier write of these commands has an unknown outcome, so the messages of
- * waiting commands are sent again.
+ * the commands that the earlier write created are sent again.
  */
 async function write(
   env: EngineEnv,
   acceptances: readonly Prepared[],
-  {
-    isRepeated = false,
-    ...conditions
-  }: { also?: readonly (Statement | RowStatement)[]; provided?: Statement | undefined; isRepeated?: boolean } = {},
+  conditions: { also?: readonly (Statement | RowStatement)[]; provided?: Statement | undefined; isRepeated?: boolean } = {},
 ): Promise<Begun> {
   const { fresh, known } = await commitCommands(env.DB, acceptances, conditions);
   await crashPoint("A03 accept committed, not enqueued");
   const begun = newOf(acceptances, fresh);
   const held = new Set(fresh.filter((row) => row.held === 1).map(({ id }) => id));
-  const waiting = byIdentity(isRepeated ? known.filter(({ status }) => status === "accepted") : []);
-  const again = firstOf(acceptances).filter((one) => !begun.has(one) && waiting.has(one));
-  await begin(env, [...begun, ...again], (one) => held.has(one.id) || !begun.has(one));
+  await begin(env, [...begun], (one) => held.has(one.id));
   return { known, begun };
 }
 

@@ -33,6 +33,19 @@ export interface AcceptedRow extends Identity {
   unwatched?: number;
 }
 
+/** The row of a known command, with fields of its stored envelope. */
+export interface StoredCommand extends AcceptedRow {
+  traceparent: string;
+  created_at: string;
+}
+
+/** Selects commands with these ids. `held` is 1, because a repeated write does not know whether a command was held when it was accepted. */
+export function selectStored(ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, fingerprint, status, deliveries, 1 AS held, envelope->>'traceparent' AS traceparent, envelope->>'created_at' AS created_at
+    FROM millrace_instances WHERE id IN ${among(ids)}`;
+}
+
 /** SQL expression of the instance id in a JSON acceptance. */
 const ID = fragment("value->>'id'");
 
