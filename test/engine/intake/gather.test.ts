@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Accepted, MillraceError } from "millrace";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { Gatherer } from "../../../packages/millrace/src/recorder/gather.ts";
@@ -29,6 +29,7 @@ function countWrites(): { count: number } {
 }
 
 const startAll = (names: readonly string[]) => Promise.all(names.map((name) => start(name, [...charge])));
+const turnOf = (key: string) => ({ type: "turn.blocked", payload: { key, name: "one" } });
 const names = (count: number) => Array.from({ length: count }, () => fresh());
 
 async function eachRanOnce(all: readonly string[], accepted: readonly { instanceId: string }[]): Promise<void> {
@@ -135,6 +136,37 @@ describe("Concurrent commands", () => {
       expect(await rows("SELECT deliveries FROM millrace_instances WHERE id = ?1", instanceId)).toEqual([{ deliveries: 2 }]);
     prototype.batch = batch;
     expect((await startAll(all)).map(({ replayed }) => replayed)).toEqual(all.map(() => true));
+  });
+
+  it("a caller does not wait for the queue of another caller's commands", async () => {
+    const all = names(4);
+    const queues = Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue;
+    const { sendBatch } = queues;
+    onTestFinished(() => {
+      queues.sendBatch = sendBatch;
+    });
+    const hangs = fresh("hangs");
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    queues.sendBatch = async function (this: Queue, ...given) {
+      if (JSON.stringify(given[0]).includes(hangs)) await released;
+      return sendBatch.apply(this, given);
+    };
+    const held = pauseAt("A11 commands gathered, not committed");
+    const first = startAll(all.slice(0, 2));
+    expect(await until(async () => held.reached(), Boolean)).toBe(true);
+    const slow = start(hangs, [...charge]);
+    const quick = all.slice(2).map((key) => acceptCommands(probeEnv, app, { tenantId: "acme", source: "test" }, [turnOf(key)]));
+    held.release();
+    expect((await Promise.all(quick)).flat()).toEqual([
+      expect.objectContaining({ replayed: false }),
+      expect.objectContaining({ replayed: false }),
+    ]);
+    expect(await Promise.race([slow, "waits"])).toBe("waits");
+    release();
+    await eachRanOnce([...all.slice(0, 2), hangs], [...(await first), await slow]);
   });
 
   it("commands beyond the bounds of a gatherer are not gathered", async () => {

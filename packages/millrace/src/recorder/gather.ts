@@ -3,6 +3,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { codeOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
+import { laneIn } from "../contract/queue.ts";
 import { gathererName, shardsOf } from "../contract/recorder-name.ts";
 import { type RowStatement, type Statement, textChunks } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
@@ -170,9 +171,9 @@ export class Gatherer {
       await crashPoint("A12 gathered commands committed, not enqueued");
       const created = new Map(fresh.map((row) => [row.id, row]));
       const rows = new Map(known.map((row) => [row.id, row]));
-      const messages: Outgoing[] = [];
-      const answers = group.map(({ commands }) => {
+      const answers = group.map(({ commands, settle }) => {
         const own: Written = { fresh: [], known: [...new Set(commands.map(({ id }) => id))].flatMap((id) => rows.get(id) ?? []) };
+        const messages: Outgoing[] = [];
         for (const { id, fingerprint, message } of commands) {
           const row = created.get(id);
           if (row?.fingerprint !== fingerprint) continue;
@@ -181,15 +182,35 @@ export class Gatherer {
           own.fresh.push(row);
           messages.push(row.held === 1 ? unproven(message) : message);
         }
-        return own;
+        return { own, settle, sends: messages.map((message) => ({ message, receiver: receiverOf(message) })) };
       });
-      await relay(this.#env, messages);
-      await crashPoint("A13 gathered commands enqueued, not answered");
-      for (const [index, { settle }] of group.entries()) settle(answers[index] ?? null);
+      const groups = Map.groupBy(
+        answers.flatMap(({ sends }) => sends),
+        ({ receiver }) => receiver,
+      );
+      const sent = new Map([...groups].map(([receiver, sends]) => [receiver, this.#relay(sends.map(({ message }) => message))]));
+      // Each caller waits for the queues of its own commands, and not for the queues of other callers.
+      await Promise.all(
+        answers.map(async ({ own, settle, sends }) => {
+          await Promise.all(sends.map(({ receiver }) => sent.get(receiver)));
+          await crashPoint("A13 gathered commands enqueued, not answered");
+          settle(own);
+        }),
+      );
     } catch (error) {
       for (const { fail } of group) fail(error);
     }
   }
+
+  /** Sends messages of committed commands, within the time limit of a call. The keeper sends the messages that were not sent. */
+  async #relay(messages: readonly Outgoing[]): Promise<void> {
+    await within(relay(this.#env, messages)).catch(() => undefined);
+  }
+}
+
+/** The queue of a message. Messages to lanes are separated by tenant, because a lane that hangs must not delay other tenants. */
+function receiverOf({ queue, body }: Outgoing): string {
+  return laneIn(queue) === undefined ? queue : `${queue} of ${JSON.parse(body).tenant_id}`;
 }
 
 /** The message of a held command. Without a proof, the consumer checks the row, because the command's workflow or queue is paused. */
