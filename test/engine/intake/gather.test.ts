@@ -4,7 +4,7 @@ import { type Accepted, MillraceError } from "millrace";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
-import { Gatherer } from "../../../packages/millrace/src/recorder/gather.ts";
+import { type Arrival, acceptGathered, Gatherer } from "../../../packages/millrace/src/recorder/gather.ts";
 import { deathAt } from "../../../packages/millrace/src/testing/crashes.ts";
 import { app } from "../../probe/worker.ts";
 import { dieAt, fresh, happened, keeperRound, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
@@ -31,6 +31,11 @@ function countWrites(): { count: number } {
 const startAll = (names: readonly string[]) => Promise.all(names.map((name) => start(name, [...charge])));
 const turnOf = (key: string) => ({ type: "turn.blocked", payload: { key, name: "one" } });
 const names = (count: number) => Array.from({ length: count }, () => fresh());
+
+function arrivalsOf(count: number, row = "{}"): Arrival[] {
+  const message = { id: "m", queue: "probe-commands", delaySeconds: 0, body: "{}" };
+  return Array.from({ length: count }, (_, nth) => ({ id: String(nth), fingerprint: "f", row, message }));
+}
 
 async function eachRanOnce(all: readonly string[], accepted: readonly { instanceId: string }[]): Promise<void> {
   for (const { instanceId } of accepted) expect(await reaches(instanceId, "complete")).toBe("complete");
@@ -172,11 +177,21 @@ describe("Concurrent commands", () => {
   it("commands beyond the bounds of a gatherer are not gathered", async () => {
     const never = { batch: () => new Promise(() => {}), prepare: () => ({ bind: () => ({}) }) };
     const full = new Gatherer({ ...probeEnv, DB: never as unknown as D1Database });
-    const message = { id: "m", queue: "probe-commands", delaySeconds: 0, body: "{}" };
-    const arrivals = Array.from({ length: 1000 }, (_, nth) => ({ id: String(nth), fingerprint: "f", row: "{}", message }));
+    const arrivals = arrivalsOf(1000);
     for (let time = 0; time < 3; time++) full.accept(arrivals).catch(() => undefined);
     expect(await full.accept(arrivals)).toBeNull();
   });
+
+  it.each([[arrivalsOf(201)], [arrivalsOf(6, "r".repeat(100_000))]])(
+    "commands that fill a group alone are not sent to a gatherer",
+    async (all) => {
+      const sent: unknown[] = [];
+      const object = { accept: async (commands: unknown) => void sent.push(commands) };
+      const RECORDER = { idFromName: () => "gatherer-0", get: () => object } as unknown as DurableObjectNamespace;
+      expect(await acceptGathered({ ...probeEnv, RECORDER }, all)).toEqual({ isUnclear: false });
+      expect(sent).toEqual([]);
+    },
+  );
 });
 
 const POINTS = [

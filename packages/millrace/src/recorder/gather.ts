@@ -88,6 +88,10 @@ async function createdBefore(db: D1Database, commands: readonly Pick<Arrival, "i
 /** Limits of one group, and of the waiting commands. D1 accepts values of at most 2 MB. */
 const BOUNDS = { groupCommands: 200, groupCharacters: 500_000, waiting: 2000, waitingCharacters: 8_000_000 };
 
+function charactersOf(commands: readonly Arrival[]): number {
+  return commands.reduce((sum, { row }) => sum + row.length, 0);
+}
+
 interface Waiting {
   readonly commands: readonly Arrival[];
   readonly characters: number;
@@ -116,7 +120,7 @@ export class Gatherer {
    * wait or D1 refused the group; the caller writes the commands itself. Errors: `unavailable` if the database fails.
    */
   accept(commands: readonly Arrival[]): Promise<Written | null> {
-    const characters = commands.reduce((sum, { row }) => sum + row.length, 0);
+    const characters = charactersOf(commands);
     if (this.#waitingCommands >= BOUNDS.waiting || this.#waitingCharacters + characters > BOUNDS.waitingCharacters)
       return Promise.resolve(null);
     return new Promise((settle, fail) => {
@@ -189,7 +193,7 @@ export class Gatherer {
         ({ receiver }) => receiver,
       );
       const sent = new Map([...groups].map(([receiver, sends]) => [receiver, this.#relay(sends.map(({ message }) => message))]));
-      // Each caller waits for the queues of its own commands, and not for the queues of other callers.
+      // A caller does not wait for the queues of other callers.
       await Promise.all(
         answers.map(async ({ own, settle, sends }) => {
           await Promise.all(sends.map(({ receiver }) => sent.get(receiver)));
@@ -236,7 +240,9 @@ const gatherer = { avoidedUntil: 0 };
  * if the gatherer may have committed the commands without sending their messages. Errors: `unavailable` if the database fails.
  */
 export async function acceptGathered(env: EngineEnv, commands: readonly Arrival[]): Promise<Written | { isUnclear: boolean }> {
-  if (Date.now() < gatherer.avoidedUntil) return { isUnclear: false };
+  // Commands that fill a group alone gain nothing, and would delay the commands of other callers.
+  const isLarge = commands.length > BOUNDS.groupCommands || charactersOf(commands) > BOUNDS.groupCharacters;
+  if (isLarge || Date.now() < gatherer.avoidedUntil) return { isUnclear: false };
   const objects = objectBinding(env, "RECORDER");
   const id = objects.idFromName(gathererName(commands[0]?.id ?? "", shardsOf(env)));
   try {
