@@ -1,4 +1,4 @@
-import { instances } from "millrace/operate";
+import { approvals, instances } from "millrace/operate";
 import { afterEach, describe, expect, it } from "vitest";
 import { listWorkflows } from "../../../packages/millrace/src/inspect/workflows.ts";
 import { deployed, type LabCall, labs } from "../../probe/lab.ts";
@@ -116,6 +116,25 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
     expect(await stepsOf(id)).toEqual(["before 2", "after 2"]);
     expect((await instances.get(probeEnv, operator, id)).error).toBeNull();
   });
+});
+
+it("an approval that is decided while the version is missing reaches the instance when the version is back", async () => {
+  const asks: Code = async ({ step }) => step.approve("agree", { question: "Is it right?" });
+  deploy(2);
+  const { id, name } = await waitingRun(() => asks);
+  deploy(1);
+  labs.set(name, async () => undefined);
+  resetEngines(name, WORDS["a deployment"] as () => Error, () => "lives");
+  await until(
+    () => keeperRound().then(() => platformOf(id)),
+    ({ status }) => status === "errored",
+    20_000,
+  );
+  const [{ id: question } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM millrace_approvals WHERE instance_id = ?1", id);
+  await approvals.decide(probeEnv, operator, question, "approve", "yes");
+  for (let round = 0; round < 3; round++) await keeperRound();
+  deploy(3, { 2: asks });
+  expect(await afterRounds([id], SOON)).toEqual(["complete"]);
 });
 
 it("an instance that was accepted before a deployment and starts after it runs the new version", async () => {

@@ -17,6 +17,7 @@ import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/log/instances.ts";
 import { countEnd } from "../observe/metrics/runs.ts";
 import { findSetBack } from "../operate/instances/set-back.ts";
+import { tellAnswers } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { atomically, query } from "../store/d1/retry.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
@@ -208,6 +209,8 @@ async function ask(env: EngineEnv, row: Open, local: boolean): Promise<Finding> 
       return errored(row, instance, error);
     default:
       if (local && instance) await nudge(instance).catch(() => undefined);
+      // The restart of a run discards a decision that was sent to the run before.
+      if (instance && row.broken_off > 0 && row.undo === null) await tellAnswers(env, instance, row.id).catch(() => undefined);
       if (isOver(row)) return "lives";
       if (status === "waiting") return "asleep";
       return UNSEEN.has(row.status) && status !== "queued" ? "running" : "seen";

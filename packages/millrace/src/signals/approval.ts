@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
 import { type ApprovalState, insertQuestion, settleOverdue } from "../store/approvals.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import { query } from "../store/d1/retry.ts";
@@ -130,6 +131,13 @@ export interface Answered {
 /** The result of an approval that the instance receives. */
 export function asApproval({ state, decided_by, reason }: Omit<Answered, "id">): Approval {
   return { approved: state === "approved", by: decided_by, reason };
+}
+
+/** Sends an instance the decisions of its approvals. A decision has its own event type, so a second copy has no effect. */
+export async function tellAnswers(env: EngineEnv, instance: WorkflowInstance, instanceId: string): Promise<void> {
+  for (const row of (await query(env.DB, selectAnswered(instanceId))) as unknown as Answered[]) {
+    await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));
+  }
 }
 
 function standing(row: Record<string, unknown> | undefined): Standing {

@@ -15,7 +15,7 @@ import { askPlatform, type PlatformAnswer, restartFrom } from "../../intake/plat
 import { startInstances } from "../../intake/start.ts";
 import { tellEnded } from "../../lanes/turns-stub.ts";
 import { causeOfFailure, type Failure } from "../../pass/failure.ts";
-import { type Answered, type Approval, answerEventType, asApproval, selectAnswered } from "../../signals/approval.ts";
+import { type Approval, answerEventType, tellAnswers } from "../../signals/approval.ts";
 import { tellAgain } from "../../signals/assign.ts";
 import { resumeEventType } from "../../signals/held.ts";
 import { auditDerivedCancels, giveUpActions, noteKept, noteRunBegun, putOff, takeActions } from "../../store/actions.ts";
@@ -369,18 +369,12 @@ async function tellHeld(
   instance: WorkflowInstance,
   { instance_id, undo }: { instance_id: string; undo: string | null },
 ): Promise<void> {
-  const { resolved, answered } = await namedBatch(env.DB, {
-    resolved: selectResolved(instance_id),
-    answered: selectAnswered(instance_id),
-  });
-  for (const { step, item, generation, state } of resolved as unknown as ResolvedEntry[]) {
+  for (const { step, item, generation, state } of await query<ResolvedEntry>(env.DB, selectResolved(instance_id))) {
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
     await within(instance.sendEvent({ type, payload: { resolved: state } }));
   }
   // An undo does not wait for answers or events, because the undo reads answers and events from the rows.
   if (undo !== null) return;
-  for (const row of answered as unknown as Answered[]) {
-    await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));
-  }
+  await tellAnswers(env, instance, instance_id);
   await tellAgain(env, [instance_id]);
 }
