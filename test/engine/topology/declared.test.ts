@@ -132,6 +132,16 @@ const REFUSED: [what: string, define: () => unknown, says: string][] = [
   ["a workflow without a name", () => workflow({ ...flow, name: undefined }), '"undefined" is not a workflow name'],
   ["a workflow without a run function", () => workflow({ ...flow, run: undefined }), "needs `run`"],
   ["a workflow without a message that starts it", () => workflow({ ...flow, on: undefined }), "has no message that starts it"],
+  ...([1.5, 0, "2"] as const).map((version): (typeof REFUSED)[number] => [
+    `a workflow of the version ${JSON.stringify(version)}`,
+    () => workflow({ ...flow, version }),
+    "must be a whole number from 1",
+  ]),
+  ...[{ "1.0": run }, { 2: run }, { 1: "run" }].map((previous): (typeof REFUSED)[number] => [
+    `a workflow with the previous versions ${Object.entries(previous)}`,
+    () => workflow({ name: flow.name, input: z.object({}), run, version: 2, previous }),
+    "must have functions by their version",
+  ]),
   ["a workflow with a deadline above 365 days", () => workflow({ ...flow, deadline: "366 days" }), "must be at most 365 days"],
 
   ...ODD_STEPS.map(([what, odd, says]): (typeof REFUSED)[number] => [what, () => step({ ...plain, ...odd }), says]),

@@ -154,7 +154,7 @@ function commanded({ input, key, tags, run, previous, ...rest }: OwnCommand<unkn
   assertDeclared(typeof run === "function", `The workflow "${name}" needs \`run\`: the function that executes its steps.`);
   const command = ownCommand({ type: name, payload: input, key, tags, queue: defaultQueue });
   const withInput = (code: typeof run) => (call: WorkflowCall<unknown>) => code({ ...call, input: call.payload });
-  const before = Object.entries(previous ?? {}).map(([version, code]) => [version, withInput(code)]);
+  const before = Object.entries(previous ?? {}).map(([version, code]) => [version, typeof code === "function" ? withInput(code) : code]);
   return { ...rest, on: command, command, run: withInput(run), ...(previous && { previous: Object.fromEntries(before) }) };
 }
 
@@ -162,7 +162,7 @@ function assertVersions({ name, version = 1, previous = {} }: AnyWorkflow): void
   assertDeclared(isWhole(version, [1, MAX_VERSION]), `The version of "${name}" must be a whole number from 1 to ${MAX_VERSION}.`);
   for (const [number, run] of Object.entries(previous)) {
     assertDeclared(
-      isWhole(Number(number), [1, version - 1]) && typeof run === "function",
+      isWhole(Number(number), [1, version - 1]) && String(Number(number)) === number && typeof run === "function",
       `\`previous\` of "${name}" must have functions by their version, below version ${version}: { ${Math.max(1, version - 1)}: oldRun }.`,
     );
   }
