@@ -56,6 +56,19 @@ it("check replays the open instances of a deployment with the code of the folder
       instances: [{ id, workflow: "change-order", version: 1, findings: [{ code: "class_changed", step: "write to the customer" }] }],
     },
   ]);
+  const looksAround = shopWith({
+    "slow }, step }) {": `slow }, step, env }) {
+      const seen = [(env as { MODE?: string }).MODE, process.env.MODE, process.env.MILLRACE_TOKEN, process.env.HOME];
+      if (seen.join() !== "quiet,quiet,,") throw new Error(seen.join());
+      const { writeFile } = await import("node:fs/promises");
+      await writeFile("written", "").then(() => { throw new Error("The file was written."); }, () => undefined);`,
+  });
+  const config = join(looksAround, "wrangler.jsonc");
+  writeFileSync(config, readFileSync(config, "utf8").replace("{", '{ "vars": { "MODE": "quiet" },'));
+  expect(await check(looksAround)).toEqual({ code: 0, out: "1 open instance checked: none would break.\n" });
+  await ask("POST", "/v1/commands", { type: "order.change", payload: { ...payload, change: 2 } });
+  const first = await check(shopWith({}), "--limit", "1");
+  expect(first).toEqual({ code: 0, out: "1 open instance checked: none would break. More instances are open: raise --limit.\n" });
   const versioned = shopWith({ "  on: OrderChange,\n  async run(": "  on: OrderChange,\n  version: 2,\n  previous: {},\n  async run(" });
   expect((await check(versioned)).out).toContain("keep its function in `previous`");
 }, 120_000);

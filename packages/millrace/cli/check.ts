@@ -20,8 +20,8 @@ The exit code is 1 if an instance would break.`;
 const PAGE = 200;
 /** Requests at the same time. */
 const AT_ONCE = 10;
-/** The statuses of instances that continue with the deployed code. */
-const OPEN = ["accepted", "queued", "running", "waiting", "paused", "in_doubt"] as const;
+/** The statuses of instances that continue with the deployed code. Instances with recorded steps come first. */
+const OPEN = ["running", "waiting", "in_doubt", "paused", "queued", "accepted"] as const;
 
 async function check({ args, stop }: Call): Promise<number> {
   const { values: options } = readOptions(USAGE, {
@@ -40,34 +40,38 @@ async function check({ args, stop }: Call): Promise<number> {
   const seen = await look({ project, folder, loader: new Loader(sourcesOf(project)), walks: true }, config);
   if ("mistake" in seen) throw new Refusal(seen.mistake);
   const api = askedApi(askedEngine(options.against, options.token), stop);
-  const open = await openInstances(api, options.workflow, most);
+  const found = [...(await openInstances(api, options.workflow, most))];
+  const open = found.slice(0, most);
+  const more = found.length > most;
   const records = await recordsOf(api, open, options.reveal ?? false);
-  const said = await walk(join(folder, "look.js"), records);
+  const said = await walk(join(folder, "look.js"), records, config.vars ?? {});
   if ("error" in said) throw new Refusal(`The process that replays the instances ended: ${oneLine(said.error).slice(0, 500)}`);
   const { walked, outside } = said;
   const broken = walked.filter(({ findings }) => findings.some(({ breaks }) => breaks));
-  if (options.json) say(JSON.stringify({ checked: walked.length, broken: broken.length, calls_outside_steps: outside, instances: walked }));
-  else tell(walked, broken.length, outside);
+  if (options.json)
+    say(JSON.stringify({ checked: walked.length, broken: broken.length, calls_outside_steps: outside, more, instances: walked }));
+  else tell(walked, broken.length, outside, more);
   return broken.length === 0 ? 0 : 1;
 }
 
-async function openInstances(api: AskedApi, workflow: string | undefined, most: number): Promise<Instance[]> {
-  const found: Instance[] = [];
+/** The ids of the open instances, and at least one more than `most` if there are more. An instance may change its status meanwhile. */
+async function openInstances(api: AskedApi, workflow: string | undefined, most: number): Promise<Set<string>> {
+  const found = new Set<string>();
   for (const status of OPEN) {
-    for (let cursor: string | null = ""; cursor !== null && found.length < most; ) {
-      const limit = String(Math.min(PAGE, most - found.length));
+    for (let cursor: string | null = ""; cursor !== null && found.size <= most; ) {
+      const limit = String(Math.min(PAGE, most + 1 - found.size));
       const query = new URLSearchParams({ status, limit, ...(workflow !== undefined && { workflow }), ...(cursor && { cursor }) });
       const page: { items: Instance[]; next_cursor: string | null } = await api.get(`/v1/instances?${query}`);
-      found.push(...page.items);
+      // An undo replays the record too, but takes other steps.
+      for (const { id, undo } of page.items) if (undo === null) found.add(id);
       cursor = page.next_cursor;
     }
   }
-  // An undo replays the record too, but takes other steps.
-  return found.filter(({ undo }) => undo === null);
+  return found;
 }
 
-async function recordsOf(api: AskedApi, open: readonly Instance[], reveal: boolean): Promise<RunRecord[]> {
-  const rest = open.map(({ id }) => id);
+async function recordsOf(api: AskedApi, open: readonly string[], reveal: boolean): Promise<RunRecord[]> {
+  const rest = [...open];
   const records: RunRecord[] = [];
   const read = async () => {
     for (let id = rest.shift(); id !== undefined; id = rest.shift())
@@ -77,7 +81,7 @@ async function recordsOf(api: AskedApi, open: readonly Instance[], reveal: boole
   return records;
 }
 
-function tell(walked: readonly Walked[], broken: number, outside: readonly string[]): void {
+function tell(walked: readonly Walked[], broken: number, outside: readonly string[], more: boolean): void {
   for (const { id, workflow, version, findings } of walked) {
     for (const { step, says, breaks } of findings) {
       const at = step === "" ? "" : ` “${oneLine(step)}”:`;
@@ -87,7 +91,9 @@ function tell(walked: readonly Walked[], broken: number, outside: readonly strin
   for (const call of outside) say(`${paint("yellow", "!")} The code calls ${call} outside a step: each replay repeats the call.`);
   const unknown = walked.filter(({ findings }) => findings.length > 0).length - broken;
   const beside = unknown > 0 ? `, ${counted(unknown, "instance")} could not be checked to the end` : "";
-  say(`${counted(walked.length, "open instance")} checked: ${broken === 0 ? "none" : broken} would break${beside}.`);
+  say(
+    `${counted(walked.length, "open instance")} checked: ${broken === 0 ? "none" : broken} would break${beside}.${more ? " More instances are open: raise --limit." : ""}`,
+  );
 }
 
 await runCommand(check);

@@ -124,6 +124,51 @@ describe.each(["platform", "lean"] as const)("with %s steps", (steps) => {
   });
 });
 
+it("a walk names the sleep and the question in which the run waits, and each effect after a caught failure that is gone", async () => {
+  const broken = defineStep({ effect: "keyed", retries: { limit: 0, delay: 1 }, run: () => Promise.reject(new Error("no")) });
+  const night = async ({ step }: LabCall) => void (await step.sleep("night", "1 hour"));
+  const code =
+    (rest: (call: LabCall) => Promise<void>, question = "agree"): Code =>
+    async (call) => {
+      await call.step.effect("ask", broken, 1).catch(() => call.step.effect("instead", put("instead"), 1));
+      await Promise.all([rest(call), call.step.approve(question as "agree", { question: "Is it right?" })]);
+    };
+  const { instanceId: id } = await runLab(code(night));
+  await until(
+    () => statusOf(id),
+    (status) => status === "waiting",
+  );
+  await until(
+    () => recordOf(probeEnv, operator, id, REVEALED),
+    ({ steps }) => steps.some(({ state }) => state === "sleeping") && steps.some(({ name }) => name === "agree · answer"),
+  );
+  expect(codes(await walk(id, code(night)))).toEqual([]);
+  expect(
+    codes(
+      await walk(
+        id,
+        code(async () => undefined),
+      ),
+    ),
+  ).toEqual(["step_gone night"]);
+  const effect = async ({ step }: LabCall) => void (await step.effect("night", put("night"), 1));
+  expect(codes(await walk(id, code(effect)))).toEqual(["kind_changed night"]);
+  expect(codes(await walk(id, code(night, "consent")))).toEqual(["step_gone agree"]);
+  const sleeps: Code = async ({ step }) => {
+    await step.effect("ask", broken, 1).catch(() => step.sleep("instead", 1));
+  };
+  expect(codes(await walk(id, sleeps))).toContain("kind_changed instead");
+  const without: Code = async (call) => {
+    await Promise.all([night(call), call.step.approve("agree", { question: "Is it right?" })]);
+  };
+  expect(codes(await walk(id, without))).toEqual(["step_gone instead"]);
+  const binding: Code = async (call) => {
+    await (call.env as unknown as { DB: D1Database }).DB.prepare("SELECT 1").first();
+    await code(night)(call);
+  };
+  expect(await walk(id, binding)).toMatchObject({ findings: [{ code: "unknown", breaks: false }] });
+});
+
 it("the example of docs/deploying.md runs an instance of version 1 with its first function", async () => {
   const { id } = await waiting();
   const record = await recordOf(probeEnv, operator, id, REVEALED);
@@ -131,4 +176,6 @@ it("the example of docs/deploying.md runs an instance of version 1 with its firs
   const accepted = { ...record, workflow: "greet-customer", envelope, entries: [], waits: [], events: {}, steps: [] };
   const from = async (version: number) => (await walkRecord(greetCustomer, app, { ...accepted, version })).until;
   expect([await from(1), await from(2)]).toEqual(["greet", "welcome"]);
+  // An instance that has not started begins with the new version.
+  expect((await walkRecord(greetCustomer, app, { ...accepted, version: 1, status: "accepted" })).until).toBe("welcome");
 });

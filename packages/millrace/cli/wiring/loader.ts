@@ -74,17 +74,20 @@ export class Loader {
 export async function walked(
   bundle: string,
   records: readonly RunRecord[],
+  vars: object,
 ): Promise<{ walked: Walked[]; outside: string[] } | { error: string }> {
   if (records.length === 0) return { walked: [], outside: [] };
   const child = fork(besideOf(import.meta.filename, "walk"), [], {
-    execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
+    // The code of the workflows reads files only, and sees the variables of the Worker instead of those of this process.
+    env: Object.fromEntries(Object.entries(vars).map(([name, value]) => [name, String(value)])) as typeof process.env,
+    execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning", "--permission", "--allow-fs-read=*"],
     stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
   let wrote = "";
   child.stderr?.on("data", (chunk) => {
     wrote += chunk;
   });
-  child.send({ bundle, records });
+  child.send({ bundle, records, vars });
   let said: { walked: Walked[]; outside: string[] } | undefined;
   child.on("message", (message) => {
     said = message as typeof said;

@@ -13,7 +13,7 @@ interface Catalog extends Deployment {
 const AT_ONCE = 20;
 
 standIn();
-const [asked] = (await once(process, "message")) as [{ bundle: string; records: RunRecord[] }];
+const [asked] = (await once(process, "message")) as [{ bundle: string; records: RunRecord[]; vars: Record<string, unknown> }];
 const outside = new Set<string>();
 Object.assign(globalThis, {
   scheduler: { wait: (ms: number) => scheduler.wait(ms) },
@@ -33,7 +33,7 @@ const rest = [...asked.records];
 const walkOn = async () => {
   for (let record = rest.shift(); record !== undefined; record = rest.shift()) {
     const definition = catalog?.workflows.find(({ name }) => name === record?.workflow);
-    walked.push(await walkRecord(definition, catalog ?? { signalled: new Set() }, record));
+    walked.push(await walkRecord(definition, catalog ?? { signalled: new Set() }, record, asked.vars));
   }
 };
 await Promise.all(Array.from({ length: AT_ONCE }, walkOn));

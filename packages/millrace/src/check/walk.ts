@@ -2,7 +2,7 @@ import type { WorkflowStep } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
 import type { Params } from "../contract/params.ts";
-import { labelOf } from "../contract/step-names.ts";
+import { codeLabelOf, labelOf, ownStep } from "../contract/step-names.ts";
 import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
 import { NAMING_MS } from "../pass/course.ts";
 import type { Pass } from "../pass/pass.ts";
@@ -42,8 +42,15 @@ interface Called {
  * Replays a recorded run with the given code. The replay is the engine's own: each step gets its recorded outcome, and no step without one
  * begins. The walk ends when the code waits for such steps only.
  */
-export async function walkRecord(definition: AnyWorkflow | undefined, deployment: Deployment, record: RunRecord): Promise<Walked> {
-  const { id, workflow, version } = record;
+export async function walkRecord(
+  definition: AnyWorkflow | undefined,
+  deployment: Deployment,
+  record: RunRecord,
+  vars: Readonly<Record<string, unknown>> = {},
+): Promise<Walked> {
+  const { id, workflow } = record;
+  // An instance that has not started begins with the new version.
+  const version = (record.status === "accepted" && definition?.version) || record.version;
   const findings: Finding[] = [];
   const find = (code: string, step: string, says: string, breaks = true) => void findings.push({ code, step, says, breaks });
   const walked = (until: string | null) => ({ id, workflow, version, findings, until });
@@ -60,7 +67,7 @@ export async function walkRecord(definition: AnyWorkflow | undefined, deployment
     return walked(null);
   }
   const called = new Map<string, Called>();
-  const walk = new Recorded(record, (step, says) => find("unknown", step, says, false));
+  const walk = new Recorded(record, vars, (step, says) => find("unknown", step, says, false));
   let pass: Pass | undefined;
   const watch = (taking: Taking, of: Pass) => {
     pass = of;
@@ -76,9 +83,36 @@ export async function walkRecord(definition: AnyWorkflow | undefined, deployment
   const { step = "", ...failure } = walk.failure ?? {};
   if (end && "error" in end) find(failure.code ?? codeOf(end.error) ?? "failed", step, failure.message ?? messageOf(end.error));
   const missed = pass?.course.missed();
-  const isGone = (label: string) => (end === undefined ? label === missed : pass?.course.hasBegun(label) === false);
+  const isAsFar = end !== undefined || (record.run === 1 && pass !== undefined && isAtRest(record, pass.course.unheard));
+  const isGone = (label: string) => (isAsFar ? pass?.course.hasBegun(label) === false : label === missed);
   for (const one of differences(record, called, isGone)) find(one.code, one.step, one.says);
+  if (end === undefined && pass?.course.unheard.length === 0)
+    find("unknown", "", "The code waits for something other than a step, such as a fetch, so its further steps are unknown.", false);
+  // After a difference or an unknown value, the code has not come as far as the recorded run.
+  if (findings.length === 0) for (const one of openSteps(record, called)) find(one.code, one.step, one.says);
   return walked(end === undefined ? walk.beyond : null);
+}
+
+/**
+ * True if the recorded run waits in each of these steps. Then the replay has received all results of a first run. A later run can wait
+ * again in a step before its recorded effects.
+ */
+function isAtRest({ steps }: RunRecord, labels: readonly string[]): boolean {
+  const waiting = steps.filter(({ state }) => state === "sleeping" || state === "waiting").map(codeLabelOf);
+  return labels.length > 0 && labels.every((label) => waiting.includes(label));
+}
+
+/** The sleeps and questions that the run waits for and that the code has not called. */
+function openSteps({ steps }: RunRecord, called: ReadonlyMap<string, Called>): Omit<Finding, "breaks">[] {
+  return steps.flatMap(({ type, name, state }) => {
+    const own = ownStep({ type, name });
+    const kind = state === "sleeping" ? "sleep" : state === "waiting" && own?.part === "answer" ? "approval" : undefined;
+    const step = own?.about ?? name;
+    const code = called.get(step);
+    if (kind === undefined || code?.class === kind) return [];
+    const now = code ? `has a step of the class ${code.class} with this name` : "does not call it";
+    return [{ code: code ? "kind_changed" : "step_gone", step, says: `The run waits in this ${kind}, and the code ${now}.` }];
+  });
 }
 
 /** The differences between recorded steps and the steps that the code has called. */
@@ -112,7 +146,7 @@ function differencesOf(step: string, entry: RecordedEntry, code: Called | undefi
     return !isGone
       ? []
       : [{ code: "step_gone", step, says: `The run has recorded this ${recorded} step, and the code no longer calls it.` }];
-  const isKind = (one: string) => (one === "commit" || one === "read" ? one : "effect");
+  const isKind = (one: string) => (OTHER_KINDS.has(one) ? one : "effect");
   if (isKind(code.class) !== isKind(recorded))
     return [{ code: "kind_changed", step, says: `The run has recorded a ${recorded}, and the code has a ${code.class}.` }];
   const isOpen = state !== "done";
@@ -131,6 +165,9 @@ function differencesOf(step: string, entry: RecordedEntry, code: Called | undefi
       : []),
   ];
 }
+
+/** The kinds of steps other than effects. */
+const OTHER_KINDS: ReadonlySet<string> = new Set(["commit", "read", "sleep", "wait", "child", "approval"]);
 
 function watched(taking: Taking, called: Map<string, Called>): Taking {
   const note = ({ label }: StepCall, one: Called) => void called.set(label, one);
@@ -175,13 +212,15 @@ const QUIET_MS = 150;
 /** A platform and a recorder that know only the record of a run. A call beyond the record never returns. */
 class Recorded {
   readonly #record: RunRecord;
+  readonly #vars: Readonly<Record<string, unknown>>;
   readonly #unknown: (step: string, says: string) => void;
   #lastCall = Date.now();
   #beyond: string | null = null;
   failure: Partial<Record<"code" | "step" | "message", string>> | undefined;
 
-  constructor(record: RunRecord, unknown: (step: string, says: string) => void) {
+  constructor(record: RunRecord, vars: Readonly<Record<string, unknown>>, unknown: (step: string, says: string) => void) {
     this.#record = record;
+    this.#vars = vars;
     this.#unknown = unknown;
   }
 
@@ -251,7 +290,10 @@ class Recorded {
       claim: ({ key }: { key: { step: string; item: string } }) => this.#end(labelOf(key.step, key.item)),
       record: ({ key }: { key: { step: string; item: string } }) => this.#end(labelOf(key.step, key.item)),
     };
-    const never = () => this.#end(this.#beyond ?? "");
+    const never = () => {
+      this.#lastCall = Date.now();
+      return new Promise(() => undefined);
+    };
     const recorder = new Proxy(
       {},
       {
@@ -265,8 +307,13 @@ class Recorded {
       this.#unknown("", "A large payload or output is stored by reference, and is not read.");
       return never();
     };
-    const bound = new Proxy({}, { get: () => never });
-    const own = { RECORDER: { idFromName: (name: string) => name, get: () => recorder }, PAYLOADS: { get: payload, put: payload } };
+    // Each call of a binding, also a chain such as `env.DB.prepare(text).first()`, never returns.
+    const bound: unknown = new Proxy(() => bound, { get: (_, name) => (name === "then" ? () => undefined : bound) });
+    const own = {
+      ...this.#vars,
+      RECORDER: { idFromName: (name: string) => name, get: () => recorder },
+      PAYLOADS: { get: payload, put: payload },
+    };
     return new Proxy(own, {
       get: (bindings, name) =>
         bindings[name as keyof typeof bindings] ?? (/^[A-Z_]+$/.test(String(name)) && name in OBJECTS ? bound : undefined),

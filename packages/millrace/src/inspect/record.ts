@@ -7,6 +7,7 @@ import { namedBatch } from "../store/d1/named.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { selectWhole } from "../store/inbox/read.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
 import { type StoredStep, storedSteps } from "./history.ts";
 import { unknownInstance } from "./instances.ts";
 import type { Redaction } from "./redaction.ts";
@@ -16,6 +17,7 @@ export interface RunRecord {
   readonly id: string;
   readonly workflow: string;
   readonly version: number;
+  readonly status: InstanceStatus;
   readonly run: number;
   readonly envelope: unknown;
   /** The information that earlier runs stored for later replays, as JSON. */
@@ -44,7 +46,8 @@ const MOST_CHARACTERS = 65_536;
 export async function recordOf(env: EngineEnv, by: Operator, id: string, redaction: Redaction): Promise<RunRecord> {
   const { instance, entries, waits, answered } = await namedBatch(env.DB, {
     instance: sql`
-      SELECT workflow, version, run, envelope, caught, lost FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
+      SELECT workflow, version, status, run, envelope, caught, lost
+      FROM millrace_instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`,
     entries: selectWhole(id, MOST_CHARACTERS),
     waits: sql`
       SELECT w.name, w.type, w.subject, w.event_type, w.over_at IS NOT NULL AS is_over, s.envelope
@@ -57,10 +60,11 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
   const {
     workflow,
     version,
+    status,
     run,
     caught = null,
     lost = null,
-  } = row as unknown as { workflow: string; version: number; run: number } & {
+  } = row as unknown as Pick<RunRecord, "workflow" | "version" | "status" | "run"> & {
     caught?: string | null;
     lost?: string | null;
   };
@@ -69,6 +73,7 @@ export async function recordOf(env: EngineEnv, by: Operator, id: string, redacti
     id,
     workflow,
     version,
+    status,
     run,
     envelope: envelope && { ...envelope, payload_inline: redaction.payload(envelope, envelope.payload_inline) },
     left: caught,

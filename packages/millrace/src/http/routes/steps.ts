@@ -4,6 +4,7 @@ import { getInstance } from "../../inspect/instances.ts";
 import { recordOf } from "../../inspect/record.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { Step, stepsOf } from "../../inspect/steps.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
@@ -36,6 +37,7 @@ const RecordSchema = z
     id: z.string(),
     workflow: z.string(),
     version: z.int(),
+    status: z.enum(INSTANCE_STATUSES),
     run: z.int(),
     envelope: z.looseObject({}).meta({ description: "The message of the instance." }),
     left: z.string().nullable().meta({ description: "The state that earlier runs left to later replays, as JSON." }),
