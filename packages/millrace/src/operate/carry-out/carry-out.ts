@@ -19,7 +19,6 @@ import { type Approval, answerEventType, tellAnswers } from "../../signals/appro
 import { tellAgain } from "../../signals/assign.ts";
 import { resumeEventType } from "../../signals/held.ts";
 import { auditDerivedCancels, giveUpActions, noteKept, noteRunBegun, putOff, takeActions } from "../../store/actions.ts";
-import { namedBatch } from "../../store/d1/named.ts";
 import { atomically, query } from "../../store/d1/retry.ts";
 import { type ResolvedEntry, selectResolved } from "../../store/inbox/read.ts";
 import { cancelChildren } from "../../store/instances/children.ts";
