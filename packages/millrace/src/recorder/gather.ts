@@ -230,7 +230,10 @@ interface Gathering {
 /** Time limit of a gathered write. After this time the caller writes its commands itself. */
 const ANSWER_WITHIN_MS = 10_000;
 
-/** How long the callers of this isolate write their commands themselves after a gatherer failed. After a longer call, as long as the call. */
+/**
+ * How long the callers of this isolate write their commands themselves after a gatherer failed: at least this long, and as long as the
+ * call.
+ */
 const AVOIDED_MS = 1000;
 
 const gatherer = { avoidedUntil: 0 };
