@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Accepted, MillraceError } from "millrace";
-import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { acceptCommands } from "../../../packages/millrace/src/intake/accept/enqueue.ts";
 import { pauseWork, resumeWork } from "../../../packages/millrace/src/operate/pause-work.ts";
 import { type Arrival, acceptGathered, Gatherer } from "../../../packages/millrace/src/recorder/gather.ts";
@@ -227,23 +227,6 @@ describe("A gatherer that ends", () => {
       await eachRanOnce(all, accepted);
     },
   );
-
-  it("the callers of an isolate avoid a gatherer that does not answer for as long as they have waited", async () => {
-    vi.resetModules();
-    const { acceptGathered: accept } = await import("../../../packages/millrace/src/recorder/gather.ts");
-    vi.useFakeTimers();
-    onTestFinished(() => void vi.useRealTimers());
-    const object = { accept: () => new Promise(() => {}) };
-    const RECORDER = { idFromName: () => "gatherer-0", get: () => object } as unknown as DurableObjectNamespace;
-    const accepting = () => accept({ ...probeEnv, RECORDER }, arrivalsOf(1));
-    const first = accepting();
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect(await first).toEqual({ isUnclear: true });
-    await vi.advanceTimersByTimeAsync(9000);
-    const second = accepting();
-    await vi.advanceTimersByTimeAsync(10_000);
-    expect(await second).toEqual({ isUnclear: false });
-  });
 
   it("A06 A12 if a gatherer dies after the commit, one of two concurrent requests with one key is new", async () => {
     const [name, ...others] = [fresh(), ...names(3)];

@@ -230,10 +230,7 @@ interface Gathering {
 /** Time limit of a gathered write. After this time the caller writes its commands itself. */
 const ANSWER_WITHIN_MS = 10_000;
 
-/**
- * How long the callers of this isolate write their commands themselves after a gatherer failed: at least this long, and as long as the
- * call.
- */
+/** How long the callers of this isolate write their commands themselves after a gatherer did not answer. */
 const AVOIDED_MS = 1000;
 
 const gatherer = { avoidedUntil: 0 };
@@ -247,7 +244,6 @@ export async function acceptGathered(env: EngineEnv, commands: readonly Arrival[
   const isLarge = commands.length > BOUNDS.groupCommands || charactersOf(commands) > BOUNDS.groupCharacters;
   if (isLarge || Date.now() < gatherer.avoidedUntil) return { isUnclear: false };
   const objects = objectBinding(env, "RECORDER");
-  const began = Date.now();
   const id = objects.idFromName(gathererName(commands[0]?.id ?? "", shardsOf(env)));
   try {
     const object = objects.get(id, placed(env)) as unknown as Gathering;
@@ -256,8 +252,7 @@ export async function acceptGathered(env: EngineEnv, commands: readonly Arrival[
     );
   } catch (error) {
     if (codeOf(error) === "unavailable") throw error;
-    const now = Date.now();
-    gatherer.avoidedUntil = now + Math.max(AVOIDED_MS, now - began);
+    gatherer.avoidedUntil = Date.now() + AVOIDED_MS;
     return { isUnclear: true };
   }
 }
