@@ -15,7 +15,7 @@ it("ended runs and step durations of a workflow are drawn over time, with axes, 
   const { buckets } = HISTOGRAMS.step_duration_seconds;
   const took = [...buckets.map((bound) => (bound === 0.1 ? 99 : bound === 1 ? 1 : 0)), 0, 8];
   await inDatabase((database) => {
-    const add = database.prepare("INSERT INTO millrace_counts (span, at, body) VALUES ('hour', ?, ?)");
+    const add = database.prepare("INSERT OR REPLACE INTO millrace_counts (span, at, body) VALUES ('hour', ?, ?)");
     for (const ago of [1, 2, 3, 5, 8, 20]) {
       const body = {
         instances_ended_total: Object.fromEntries(ended(ago)),

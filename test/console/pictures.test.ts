@@ -122,7 +122,7 @@ async function addHours(workflow: string): Promise<void> {
         step_duration_seconds: { [JSON.stringify([workflow, "put page"])]: [...took, 0, 8] },
       };
       database
-        .prepare("INSERT INTO millrace_counts (span, at, body) VALUES ('hour', ?, ?)")
+        .prepare("INSERT OR REPLACE INTO millrace_counts (span, at, body) VALUES ('hour', ?, ?)")
         .run(hour - ago * 3_600_000, JSON.stringify(body));
     }
   });
