@@ -1,5 +1,7 @@
+import { defineWorkflow } from "millrace";
 import { approvals, instances } from "millrace/operate";
 import { afterEach, describe, expect, it } from "vitest";
+import * as z from "zod";
 import { listWorkflows } from "../../../packages/millrace/src/inspect/workflows.ts";
 import { deployed, type LabCall, labs } from "../../probe/lab.ts";
 import { mode } from "../../probe/mode.ts";
@@ -20,6 +22,9 @@ afterEach(() => {
   mode.steps = "platform";
   resetPrefixes.clear();
 });
+
+// The workflow of another catalog in the same isolate has the same name, and does not replace the versions of `lab`.
+defineWorkflow({ name: "lab", input: z.object({}), run: async () => null });
 
 /** Replaces the versions that the deployed code has. */
 function deploy(version: number, previous: Record<number, Code> = {}): void {

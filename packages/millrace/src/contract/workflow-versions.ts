@@ -5,22 +5,23 @@ interface Versioned {
   readonly previous?: Readonly<Record<number, unknown>>;
 }
 
-const declared = new Map<string, Versioned>();
+/** The definitions of each name. Two catalogs in one isolate, as in tests, may contain workflows of one name. */
+const declared = new Map<string, Versioned[]>();
 
 /** Registers the versions of a workflow, for functions that know only the name of the workflow. The definition calls this function. */
 export function noteVersions(workflow: Versioned): void {
-  declared.set(workflow.name, workflow);
+  declared.set(workflow.name, [...(declared.get(workflow.name) ?? []), workflow]);
 }
 
-/** The version that a new instance of the workflow runs. */
+/** The version that a new instance of the workflow runs: the newest of its definitions. */
 export function currentVersion(workflow: string): number {
-  return declared.get(workflow)?.version ?? 1;
+  return Math.max(1, ...(declared.get(workflow) ?? []).map(({ version = 1 }) => version));
 }
 
 /** True if this deployment has the function of this version of the workflow. */
 export function hasVersion(workflow: string, version: number): boolean {
-  const definition = declared.get(workflow);
-  return definition === undefined || deployedVersions(definition).includes(version);
+  const definitions = declared.get(workflow) ?? [];
+  return definitions.length === 0 || definitions.some((one) => deployedVersions(one).includes(version));
 }
 
 /** The versions of a workflow that this deployment has, the present version first. */
