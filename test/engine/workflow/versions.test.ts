@@ -7,7 +7,7 @@ import { deployed, type LabCall, labs } from "../../probe/lab.ts";
 import { mode } from "../../probe/mode.ts";
 import { replaysUnderWay, resetEngines, resetPrefixes } from "../../probe/strikes.ts";
 import { app } from "../../probe/worker.ts";
-import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, rows, statusOf, until } from "../harness.ts";
+import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, until } from "../harness.ts";
 import { platformOf, platformReaches, runLab } from "../lab.ts";
 import { ended, retry, undo } from "../operate/operating.ts";
 import { hear, say } from "../signals/waiting.ts";
@@ -54,10 +54,7 @@ async function waitingRun(code: (name: string) => Code) {
   const name = `${fresh("version")}/`;
   resetPrefixes.add(name);
   const { instanceId: id } = await runLab(code(name), { name });
-  await until(
-    () => statusOf(id),
-    (status) => status === "waiting",
-  );
+  await reaches(id, "waiting");
   return { id, name, go: () => deliver("probe-events", [say(name, "go")]) };
 }
 
@@ -170,26 +167,11 @@ it("a retry, a restart and an undo after a deployment run the function of the in
   broken = false;
   await platformReaches(id, "errored");
   await retry(id);
-  expect(
-    await until(
-      () => statusOf(id),
-      (status) => status === "complete",
-    ),
-  ).toBe("complete");
+  expect(await reaches(id, "complete")).toBe("complete");
   await undo(id);
-  expect(
-    await until(
-      () => statusOf(id),
-      (status) => status === "terminated",
-    ),
-  ).toBe("terminated");
+  expect(await reaches(id, "terminated")).toBe("terminated");
   await retry(id);
-  expect(
-    await until(
-      () => statusOf(id),
-      (status) => status === "complete",
-    ),
-  ).toBe("complete");
+  expect(await reaches(id, "complete")).toBe("complete");
   expect(log).not.toContain("new");
   expect(log.filter((one) => one === "undone")).toHaveLength(1);
 });

@@ -257,7 +257,7 @@ export function Check({ label, isSet, set, disabled }: CheckProps) {
   );
 }
 
-/** An action whose request got no response. If the user repeats the action in another dialog, the same idempotency key is sent. */
+/** An action without a response to its request. If the user repeats the action in another dialog, the same idempotency key is sent. */
 export interface Sent {
   key: string;
   reason: string;

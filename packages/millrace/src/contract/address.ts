@@ -27,7 +27,7 @@ export interface Address extends TraceContext {
   mustEndBy?: string | undefined;
   /** The address to call each time a run of a command's instance ends. */
   callbackUrl?: string | undefined;
-  /** The instance whose step starts the command's instance as a child. */
+  /** The parent of the command's instance, which is a child. */
   parent?: string | undefined;
   /** The unique name under which a large payload is stored in R2. */
   owner: string;

@@ -106,7 +106,7 @@ export const envelopeSchema = z
      * it.
      */
     path: z.array(name(63)).max(MAX_PATH).optional(),
-    /** The instance whose step started the command's instance as a child. The engine sets this field; producers omit it. */
+    /** The parent of the command's instance, which is a child. The engine sets this field; producers omit it. */
     parent: z
       .string()
       .regex(/^[0-9a-f]{32}$/)

@@ -91,7 +91,7 @@ export interface Draft {
   readonly queue: QueueDefinition;
   readonly delaySeconds: number;
   readonly tags?: readonly string[];
-  /** The workflow whose instance becomes a child of the sending instance. Only the engine sets this field. */
+  /** The workflow of the child that the sending instance starts. Only the engine sets this field. */
   readonly child?: Performer;
 }
 

@@ -29,7 +29,7 @@ export function deployedVersions({ version = 1, previous = {} }: Versioned): num
   return [version, ...Object.keys(previous).map(Number).reverse()];
 }
 
-/** The message for an instance whose version this deployment lacks, with the remedy. */
+/** The message for an instance of a version that this deployment lacks, with the remedy. */
 export function versionMissing(workflow: string, version: number): string {
   return `The instance runs version ${version} of "${workflow}", which the deployed code does not have, so no step starts. Deploy code with this version (\`previous: { ${version}: … }\`): the instance then continues by itself.`;
 }

@@ -37,7 +37,7 @@ import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 const ROWS = 200;
 /** Maximum time in milliseconds that an accepted command waits in a backlog. Afterwards the keeper starts the command without the queue. */
 const MAX_QUEUED_MS = 900_000;
-/** Maximum pause between the checks of an instance whose version the deployed code does not have, in milliseconds. */
+/** Maximum pause between the checks of an instance of a version that is not deployed, in milliseconds. */
 const VERSION_MS = 300_000;
 
 /**

@@ -18,7 +18,7 @@ export interface Open {
   queue: string | null;
   undo: string | null;
   version: number;
-  /** The instance whose step started this instance as a child; null for any other instance. */
+  /** The parent of a child; null for any other instance. */
   parent: string | null;
   run: number;
   accepted_at: number;

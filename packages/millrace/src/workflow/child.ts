@@ -20,7 +20,7 @@ import { markWaiting } from "../store/instances/wait.ts";
 import { askForChild, childEventType, selectChildWait, selectEndForUndo } from "../store/waits.ts";
 import type { Platform } from "./platform.ts";
 
-/** A workflow whose instance can be a child, with the types of its input and its result. */
+/** A workflow that `step.child` can start, with the types of its input and its result. */
 export interface ChildWorkflow<Payload, Result, Given> extends Performer {
   readonly on: MessageDefinition<Payload, string, Given>;
   readonly run: (call: never) => Promise<Result>;

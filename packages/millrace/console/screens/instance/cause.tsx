@@ -134,7 +134,7 @@ interface DoubtProps {
 }
 
 /**
- * Shows an effect whose outcome is unknown or whose rows the database refused. Shows the effect's input, and the resolutions with their
+ * Shows an effect with an unknown outcome, or with rows that the database refused. Shows the effect's input, and the resolutions with their
  * consequences.
  */
 export function OpenDoubt({ step, why, since, follows, effect, answer }: DoubtProps) {

@@ -1,5 +1,5 @@
 /**
- * The purpose of a step that the engine adds, shown after the step's name. Null for a wait whose step name already describes its purpose.
+ * The purpose of a step that the engine adds, shown after the name of the step. Null for a wait with a step name that contains its purpose.
  */
 const PARTS = {
   in_doubt: "wait for an operator",
