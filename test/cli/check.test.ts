@@ -56,6 +56,9 @@ it("check replays the open instances of a deployment with the code of the folder
       instances: [{ id, workflow: "change-order", version: 1, findings: [{ code: "class_changed", step: "write to the customer" }] }],
     },
   ]);
+  const endless = await check(shopWith({ "slow }, step }) {": "slow }, step }) {\n for (;;) if (slow === -1) break;" }));
+  expect(endless).toEqual({ code: 1, out: expect.stringContaining("the code of change-order calls no step and does not return") });
+  expect((await check(shopWith({}), "--against", "nowhere")).out).toContain("--against must be an address");
   const looksAround = shopWith({
     "slow }, step }) {": `slow }, step, env }) {
       const seen = [(env as { MODE?: string }).MODE, process.env.MODE, process.env.MILLRACE_TOKEN, process.env.HOME];

@@ -25,12 +25,13 @@ export class NotReached extends Refusal {
 /**
  * Selects the engine. Its address: `given`, else MILLRACE_URL, else the running engine of this project, else localhost:8787 with
  * MILLRACE_TOKEN. Its token: `token`, else MILLRACE_TOKEN, or for a local engine the token file, which is sent to loopback addresses
- * only. Errors: a `Misuse` for an invalid address or token, `NotReached` without a token or a running engine.
+ * only. `option` is the option that gave the address, for errors. Errors: a `Misuse` for an invalid address or token, `NotReached` without a
+ * token or a running engine.
  */
-export function askedEngine(given: string | undefined, token?: string): AskedEngine {
+export function askedEngine(given: string | undefined, token?: string, option = "--url"): AskedEngine {
   const named = given ?? (process.env.MILLRACE_URL?.trim() || undefined);
   const url = (named ?? enginesIn(stateFolder())[0]?.url ?? LOCAL).replace(/\/+$/, "");
-  assertAddress(url, given === undefined ? "MILLRACE_URL" : "--url");
+  assertAddress(url, given === undefined ? "MILLRACE_URL" : option);
   if (token !== undefined) return { url, token: sendable(token, "--token"), tokenFrom: "--token" };
   const ofCaller = process.env.MILLRACE_TOKEN?.trim();
   if (ofCaller) return { url, token: sendable(ofCaller, "MILLRACE_TOKEN"), tokenFrom: "MILLRACE_TOKEN" };

@@ -39,7 +39,7 @@ async function check({ args, stop }: Call): Promise<number> {
   const config = configOf(readConfig(project.config), project.env) ?? {};
   const seen = await look({ project, folder, loader: new Loader(sourcesOf(project)), walks: true }, config);
   if ("mistake" in seen) throw new Refusal(seen.mistake);
-  const api = askedApi(askedEngine(options.against, options.token), stop);
+  const api = askedApi(askedEngine(options.against, options.token, "--against"), stop);
   const found = [...(await openInstances(api, options.workflow, most))];
   const open = found.slice(0, most);
   const more = found.length > most;

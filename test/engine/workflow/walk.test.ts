@@ -1,8 +1,9 @@
-import { defineStep } from "millrace";
+import { defineStep, notRetryable } from "millrace";
 import { describe, expect, it } from "vitest";
 import { type Walked, walkRecord } from "../../../packages/millrace/src/check/walk.ts";
 import { recordOf } from "../../../packages/millrace/src/inspect/record.ts";
 import { REVEALED } from "../../../packages/millrace/src/inspect/redaction.ts";
+import { skip } from "../../../packages/millrace/src/operate/instances/skip-step.ts";
 import { greetCustomer } from "../../docs/examples/versions.ts";
 import { type LabCall, lab } from "../../probe/lab.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
@@ -167,6 +168,24 @@ it("a walk names the sleep and the question in which the run waits, and each eff
     await code(night)(call);
   };
   expect(await walk(id, binding)).toMatchObject({ findings: [{ code: "unknown", breaks: false }] });
+});
+
+it("a walk accepts the output that an operator gave for a skipped read", async () => {
+  const code: Code = async ({ step }) => {
+    await step.read("price", async () => Promise.reject(notRetryable("no")));
+    await step.sleep("rest", "1 hour");
+  };
+  const { instanceId: id } = await runLab(code);
+  await until(
+    () => statusOf(id),
+    (status) => status === "errored",
+  );
+  await skip.act({ env: probeEnv, by: operator, given: { step: "price", output: 7, reason: "known" } }, id);
+  await until(
+    () => recordOf(probeEnv, operator, id, REVEALED),
+    ({ steps }) => steps.some(({ state }) => state === "sleeping"),
+  );
+  expect(await walk(id, code)).toMatchObject({ findings: [], until: "rest" });
 });
 
 it("the example of docs/deploying.md runs an instance of version 1 with its first function", async () => {

@@ -70,6 +70,9 @@ export class Loader {
   }
 }
 
+/** Time without a sign of life of the process that replays recorded runs. Its code then executes a loop without `await`. */
+const SILENT_MS = 10_000;
+
 /** Replays recorded runs in a separate process, with the code of a bundle that `look` made for it. */
 export async function walked(
   bundle: string,
@@ -89,10 +92,21 @@ export async function walked(
   });
   child.send({ bundle, records, vars });
   let said: { walked: Walked[]; outside: string[] } | undefined;
-  child.on("message", (message) => {
-    said = message as typeof said;
+  let open: string[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  child.on("message", (message: { open: string[] } | NonNullable<typeof said>) => {
+    clearTimeout(timer);
+    if ("walked" in message) said = message;
+    else {
+      open = message.open;
+      timer = setTimeout(() => {
+        wrote = `the code of ${open.join(" or ")} calls no step and does not return. Look for a loop without await.`;
+        child.kill("SIGKILL");
+      }, SILENT_MS);
+    }
   });
   await once(child, "close");
+  clearTimeout(timer);
   return said ?? { error: wrote };
 }
 

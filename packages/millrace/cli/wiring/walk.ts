@@ -30,10 +30,17 @@ const classes = Object.values(worker).filter((one) => typeof one === "function" 
 const catalog = classes.find((one) => one.catalog !== undefined)?.catalog;
 const walked: unknown[] = [];
 const rest = [...asked.records];
+const open: RunRecord[] = [];
+/** Reports to the parent process that this process is active, and the names of the workflows in progress. */
+const report = () => void process.send?.({ open: [...new Set(open.map(({ workflow }) => workflow))] });
+setInterval(report, 1000);
 const walkOn = async () => {
   for (let record = rest.shift(); record !== undefined; record = rest.shift()) {
+    open.push(record);
+    report();
     const definition = catalog?.workflows.find(({ name }) => name === record?.workflow);
     walked.push(await walkRecord(definition, catalog ?? { signalled: new Set() }, record, asked.vars));
+    open.splice(open.indexOf(record), 1);
   }
 };
 await Promise.all(Array.from({ length: AT_ONCE }, walkOn));

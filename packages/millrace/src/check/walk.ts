@@ -7,6 +7,7 @@ import type { RecordedEntry, RunRecord } from "../inspect/record.ts";
 import { NAMING_MS } from "../pass/course.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
+import { SKIPPED } from "../store/inbox/outcome.ts";
 import { passThrough } from "../workflow/entrypoint.ts";
 import type { Taking } from "../workflow/taking.ts";
 import type { AnyWorkflow, Deployment } from "../workflow/workflow.ts";
@@ -140,14 +141,15 @@ function differences(
 }
 
 function differencesOf(step: string, entry: RecordedEntry, code: Called | undefined, isGone: boolean): Omit<Finding, "breaks">[] {
-  const { class: recorded, state, undoable } = entry;
+  const { class: recorded, state, undoable, token } = entry;
   if (state === "failed" || state === "superseded") return [];
   if (code === undefined)
     return !isGone
       ? []
       : [{ code: "step_gone", step, says: `The run has recorded this ${recorded} step, and the code no longer calls it.` }];
   const isKind = (one: string) => (OTHER_KINDS.has(one) ? one : "effect");
-  if (isKind(code.class) !== isKind(recorded))
+  // The record of each skipped step, also of a read, has the class of an effect.
+  if (isKind(code.class) !== isKind(recorded) && token !== SKIPPED)
     return [{ code: "kind_changed", step, says: `The run has recorded a ${recorded}, and the code has a ${code.class}.` }];
   const isOpen = state !== "done";
   return [
