@@ -77,7 +77,7 @@ it("a muted alert is recorded, and sent after the unmute; the mute and the unmut
   const [alert] = await alerts();
   const id = alert?.id ?? "";
   const muted = await mute(probeEnv, operator, id, Date.now() + 3_600_000, "We know.");
-  expect(muted.isApplied).toBe(true);
+  expect(muted.changed).toBe(true);
   await pass(5 * 3_600_000);
   await run("UPDATE millrace_alerts SET quiet_since = NULL");
   await look(4);
@@ -111,7 +111,7 @@ it("after an unmute the open alert and the next one are sent, although an older 
   await mute(probeEnv, operator, first, Date.now() + 86_400_000, "Planned work.");
   await look(3);
   expect(await alerts("state = 'firing'")).toMatchObject([{ muted_until: expect.any(Number) }]);
-  expect((await mute(probeEnv, operator, await newest(), null, "It is done.")).isApplied).toBe(true);
+  expect((await mute(probeEnv, operator, await newest(), null, "It is done.")).changed).toBe(true);
   await look(3);
   await requests(3);
   await over();

@@ -160,7 +160,7 @@ describe("Dead letters", () => {
     const id = await letterOf(name);
     const answers = await Promise.all([1, 2].map(() => deadLetters.replay(probeEnv, app, reader, id, { reason: "fixed" })));
     expect(answers.map((answer) => answer.sent).sort()).toEqual([false, true]);
-    const instanceId = answers.find((answer) => answer.sent)?.instanceId ?? "";
+    const instanceId = answers.find((answer) => answer.sent)?.instance_id ?? "";
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
     expect(await rows("SELECT result FROM millrace_actions WHERE target = ?1 ORDER BY result", id)).toEqual([
@@ -175,7 +175,7 @@ describe("Dead letters", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
     await reaches(instanceId, "complete");
     const answer = await deadLetters.replay(probeEnv, app, reader, id, { reason: "again" });
-    expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("complete") });
+    expect(answer).toMatchObject({ sent: false, instance_id: instanceId, why: expect.stringContaining("complete") });
     expect(await happened(`${name}/charge`)).toHaveLength(1);
     expect(await rows("SELECT verb, actor, reason FROM millrace_actions WHERE target = ?1", id)).toEqual([
       { verb: "replay", actor: "tess", reason: "again" },
@@ -190,7 +190,7 @@ describe("Dead letters", () => {
     const id = letter?.id ?? "";
     await expect(deadLetters.replay(probeEnv, app, reader, id, { reason: "as it was" })).rejects.toMatchObject({ code: "invalid_payload" });
     expect((await deadLetters.get(probeEnv, reader, id)).state).toBe("open");
-    const { instanceId } = await deadLetters.replay(probeEnv, app, reader, id, { reason: "fixed", body: await command(name) });
+    const { instance_id: instanceId } = await deadLetters.replay(probeEnv, app, reader, id, { reason: "fixed", body: await command(name) });
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
@@ -259,7 +259,7 @@ describe("Dead letters", () => {
     );
     expect(letter?.length).toBeLessThanOrEqual(500);
     const body = await command(name);
-    const { instanceId } = await deadLetters.replay(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
+    const { instance_id: instanceId } = await deadLetters.replay(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 

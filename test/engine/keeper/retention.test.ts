@@ -191,7 +191,7 @@ describe("Pruned keys", () => {
     const id = await letter("open", 1);
     await run("UPDATE millrace_dead_letters SET body = ?2 WHERE id = ?1", id, JSON.stringify(envelope));
     const answer = await deadLetters.replay(probeEnv, app, reader, id, { reason: "late" });
-    expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("already pruned") });
+    expect(answer).toMatchObject({ sent: false, instance_id: instanceId, why: expect.stringContaining("already pruned") });
     expect(await statusOf(instanceId)).toBeUndefined();
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });

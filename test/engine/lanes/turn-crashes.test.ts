@@ -163,7 +163,7 @@ describe("Keeper", () => {
 it("L15 an operator's action on a lane is audited, also when the database was unavailable at that moment", async () => {
   const key = new TurnKey(parked);
   failAt("L15 lane changed, not audited", new Error("The database is unavailable."));
-  const { actionId } = await lanes.steer(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
+  const { action_id: actionId } = await lanes.steer(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
   const audited = async () => (await actions.list(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
   expect(await audited()).toBeUndefined();
   await key.die();

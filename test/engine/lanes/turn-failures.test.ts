@@ -56,7 +56,7 @@ describe("Failed instances", () => {
     await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining(key.id("a")) });
     const other = lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", id: key.id("z"), ...why });
     await expect(other).rejects.toMatchObject({ code: "invalid_transition" });
-    expect(await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why })).toMatchObject({ instanceIds: [key.id("a")] });
+    expect(await lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why })).toMatchObject({ instance_ids: [key.id("a")] });
     expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
   });
 
@@ -189,7 +189,7 @@ describe("Invalid messages", () => {
       () => lanes.steer(probeEnv, key.by, key.name, { verb: "skip_head", ...why }).catch(() => undefined),
       (answer) => answer !== undefined,
     );
-    expect(skipped?.messageId).toBe(standing.head?.id);
+    expect(skipped?.message_id).toBe(standing.head?.id);
     await key.seenBy("b ends");
     expect(await key.letters()).toEqual([{ reason: "skipped", queue: "lane:blocked" }]);
   });

@@ -24,7 +24,7 @@ describe("Message ids", () => {
     await key.stands(({ state, ahead }) => state === "held" && ahead[0]?.instance_id === key.id("b"));
     await expect(steer(key, { verb: "resume", id: key.id("a") })).rejects.toMatchObject(changed);
     expect(await key.seen()).toEqual(["a begins", "b begins"]);
-    expect(await steer(key, { verb: "resume", id: key.id("b") })).toMatchObject({ instanceIds: [key.id("b")] });
+    expect(await steer(key, { verb: "resume", id: key.id("b") })).toMatchObject({ instance_ids: [key.id("b")] });
     await key.seenBy("c ends");
   });
 
@@ -35,10 +35,10 @@ describe("Message ids", () => {
     const letGo = key.gate("c");
     await key.askAll("a", "b", "c", "d");
     await key.stands(({ ahead }) => ahead.filter(({ failed }) => failed !== null).length === 2);
-    expect(await steer(key, { verb: "skip_head", id: key.id("b") })).toMatchObject({ instanceIds: [key.id("b")] });
+    expect(await steer(key, { verb: "skip_head", id: key.id("b") })).toMatchObject({ instance_ids: [key.id("b")] });
     await key.seenBy("c begins");
     expect(await key.stands(() => true)).toMatchObject({ depth: 1, ahead: [{ instance_id: key.id("a") }, { instance_id: key.id("c") }] });
-    expect(await steer(key, { verb: "skip_head" })).toMatchObject({ instanceIds: [key.id("a")] });
+    expect(await steer(key, { verb: "skip_head" })).toMatchObject({ instance_ids: [key.id("a")] });
     await key.seenBy("d ends");
     letGo();
     await key.seenBy("c ends");
@@ -78,7 +78,7 @@ it("a message that waits in a lane with `hold` after a repaired instance is skip
   await instances.act(probeEnv, key.by, "retry", key.id("a"), { reason: "A test." });
   const { head } = await key.stands(({ ahead }) => ahead.length === 0);
   await expect(steer(key, { verb: "skip_head" })).rejects.toMatchObject({ message: expect.stringContaining("resume it") });
-  expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ messageId: head?.id });
+  expect(await steer(key, { verb: "skip_head", id: head?.id ?? "" })).toMatchObject({ message_id: head?.id });
 });
 
 it("a paused empty lane is listed until it is erased", async () => {

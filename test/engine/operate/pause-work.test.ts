@@ -134,7 +134,7 @@ it("a pause of the running instances is refused as a whole if its bulk action is
   const withoutBulk = { ...app, kindsOf: () => [] };
   await expect(pauseWork(probeEnv, withoutBulk, by, LAB, running)).rejects.toMatchObject({ code: "config_invalid" });
   expect(await rows("SELECT 1 FROM millrace_pauses WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
-  expect(await pauseWork(probeEnv, app, by, LAB, running)).toMatchObject({ bulkId: expect.any(String) });
+  expect(await pauseWork(probeEnv, app, by, LAB, running)).toMatchObject({ bulk_action_id: expect.any(String) });
 });
 
 it("a pause for all tenants holds each tenant's instances, and a tenant cannot end it", async () => {

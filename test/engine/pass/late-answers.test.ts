@@ -174,7 +174,7 @@ it.each(["retry", "undo", "confirm", "approve"] as const)(
       confirm: () => resolve(instanceId, "mail", { verb: "confirm", output: 1 }),
       approve: () => approvals.decide(probeEnv, operator, approvalId(instanceId, "agree"), "approve", "yes"),
     };
-    expect(await act[verb]()).toHaveProperty(verb === "retry" || verb === "undo" ? "action_id" : "actionId");
+    expect(await act[verb]()).toHaveProperty("action_id");
     expect(lost()).toBe(true);
     const after = verb === "undo" ? "terminated" : "complete";
     expect(

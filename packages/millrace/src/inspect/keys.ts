@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { instanceId } from "../contract/ids.ts";
+import { instanceId, signed } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { rowOf, timestamp } from "../contract/row.ts";
 import { among, fragment, sql } from "../contract/sql.ts";
@@ -21,6 +21,14 @@ export const Fingerprint = z.string().meta({
   description:
     "A digest of the payload: equal payloads of a tenant have equal fingerprints. A key accepts only the payload that first used it.",
 });
+
+/**
+ * A payload's signed fingerprint for the API, 32 hex characters. With an unsigned digest, a reader who sees the rest of a payload could
+ * find a short redacted field by trying values.
+ */
+export function signedFingerprint({ MILLRACE_KEY }: Pick<EngineEnv, "MILLRACE_KEY">, tenantId: string, fingerprint: string): string {
+  return signed(MILLRACE_KEY, "fingerprint", tenantId, fingerprint);
+}
 
 /** The holder of a key: an instance, the tombstone of a pruned one, or an event from outside. */
 export const KeyHolder = z

@@ -62,12 +62,17 @@ export async function getLock(env: LocksEnv, { tenantId }: Pick<Operator, "tenan
  * its next renewal, or at its release of the lock. The previous holder's writes with the old token are refused after the first write of the
  * next holder. `broken` is false if the lock was free. The audit also records the action in this case.
  */
-export async function breakLock(env: LocksEnv, by: Operator, name: string, reason: string): Promise<{ actionId: string; broken: boolean }> {
+export async function breakLock(
+  env: LocksEnv,
+  by: Operator,
+  name: string,
+  reason: string,
+): Promise<{ action_id: string; broken: boolean }> {
   const actionId = crypto.randomUUID();
   const lock = { tenantId: by.tenantId, name };
   const action = { id: actionId, verb: "break", target: name, instanceId: null, reason };
   const operator = operatorOf(by);
-  return { actionId, broken: await lockObject(env, lock).breakNow(lock, operator, action) };
+  return { action_id: actionId, broken: await lockObject(env, lock).breakNow(lock, operator, action) };
 }
 
 /** The current holder of a lock, read from the lock's Durable Object; undefined for a free lock. */

@@ -19,7 +19,7 @@ export async function decideApproval(
   id: string,
   decision: "approve" | "reject",
   reason: string,
-): Promise<{ actionId: string; instanceId: string }> {
+): Promise<{ action_id: string; instance_id: string }> {
   const { instance_id: instanceId } = await getApproval(env, by, id);
   const { tenantId } = by;
   const approved = decision === "approve";
@@ -32,7 +32,7 @@ export async function decideApproval(
     refused: async ({ now }) => tooLate(approvalIn(now), await getInstance(env, by, instanceId), approved ? "approved" : "rejected"),
     window: "question answered, instance not notified",
   });
-  return { actionId, instanceId };
+  return { action_id: actionId, instance_id: instanceId };
 }
 
 function tooLate({ state, over, decided_by, due_at, otherwise }: ApprovalRow, { status }: Instance, to: string): Refusal {

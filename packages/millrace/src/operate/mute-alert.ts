@@ -7,12 +7,6 @@ import { muteAlert, unmuteAlert } from "../store/alerts.ts";
 import { query } from "../store/d1/retry.ts";
 import { act } from "./act.ts";
 
-/** The id of the audited action, and whether the action changed the alert's mute. */
-export interface Muted {
-  readonly actionId: string;
-  readonly isApplied: boolean;
-}
-
 /** Maximum time for which an alert can be muted, in milliseconds. The retention of an ended alert is equally long. */
 export const MAX_MUTE_MS = 30 * 86_400_000;
 
@@ -20,7 +14,13 @@ export const MAX_MUTE_MS = 30 * 86_400_000;
  * Mutes an alert, and later alerts of its rule and group, until the time `until` in milliseconds since 1970. Null ends the mute. A muted
  * alert stays in the list. The action is audited under the operator's tenant. Errors: `alert_not_found`.
  */
-export async function mute(env: EngineEnv, by: Operator, id: string, until: number | null, reason: string): Promise<Muted> {
+export async function mute(
+  env: EngineEnv,
+  by: Operator,
+  id: string,
+  until: number | null,
+  reason: string,
+): Promise<{ action_id: string; changed: boolean }> {
   const actionId = crypto.randomUUID();
   const detail = until === null ? {} : { until: isoOf(until) };
   const [found] = await query<{ muted: number | null }>(env.DB, sql`SELECT muted_until AS muted FROM millrace_alerts WHERE id = ${id}`);
@@ -36,7 +36,7 @@ export async function mute(env: EngineEnv, by: Operator, id: string, until: numb
     ...changed,
   };
   const { isApplied } = await act(env, by, action, { change: until === null ? unmuteAlert(id) : muteAlert(id, until, reason) });
-  return { actionId, isApplied };
+  return { action_id: actionId, changed: isApplied };
 }
 
 const isoOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString());

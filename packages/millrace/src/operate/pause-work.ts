@@ -28,6 +28,14 @@ export const PausePlan = ActionPlan.extend({
 }).meta({ id: "PausePlan" });
 export type PausePlan = z.infer<typeof PausePlan>;
 
+export const WorkPaused = z
+  .object({
+    action_id: z.string(),
+    bulk_action_id: z.string().nullable().meta({ description: "The bulk action that pauses the running instances; null for none." }),
+  })
+  .meta({ id: "WorkPaused" });
+type WorkPaused = z.infer<typeof WorkPaused>;
+
 export type PauseVerb = "pause" | "resume";
 
 /** Dry run of a pause or a resume. Errors: as `pauseWork`. */
@@ -74,12 +82,12 @@ export async function pauseWork(
   by: Asker,
   work: Work,
   { reason, pausesRunning }: { readonly reason: string; readonly pausesRunning: boolean },
-): Promise<{ actionId: string; bulkId: string | null }> {
+): Promise<WorkPaused> {
   const before = await find(env, catalog, by, "pause", work);
   // The bulk action starts first, so that nothing is paused if the bulk action is refused. The request can then be repeated.
-  const bulkId = pausesRunning && before === undefined ? await pauseRunning(env, catalog, by, work, reason) : null;
+  const bulk_action_id = pausesRunning && before === undefined ? await pauseRunning(env, catalog, by, work, reason) : null;
   const pause = { id: idOf(by, work), tenant_id: work.allTenants ? "" : by.tenantId, actor: by.actor, reason, cause: null };
-  return { actionId: await change(env, by, "pause", work, reason, before, insertPause(pause)), bulkId };
+  return { action_id: await change(env, by, "pause", work, reason, before, insertPause(pause)), bulk_action_id };
 }
 
 /** Starts a bulk action that pauses the tenant's running instances; null if no such instance exists. Errors: as `startBulk`. */
@@ -97,9 +105,9 @@ async function pauseRunning(env: EngineEnv, catalog: Catalog, by: Asker, { kind,
 }
 
 /** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if the workflow or queue is not paused. */
-export async function resumeWork(env: EngineEnv, catalog: Catalog, by: Asker, work: Work, reason: string): Promise<{ actionId: string }> {
+export async function resumeWork(env: EngineEnv, catalog: Catalog, by: Asker, work: Work, reason: string): Promise<WorkPaused> {
   const before = await find(env, catalog, by, "resume", work);
-  return { actionId: await change(env, by, "resume", work, reason, before, endPause(idOf(by, work))) };
+  return { action_id: await change(env, by, "resume", work, reason, before, endPause(idOf(by, work))), bulk_action_id: null };
 }
 
 async function change(

@@ -1,16 +1,18 @@
+import * as z from "zod";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { askLane, type LaneKey } from "../inspect/lanes.ts";
 import type { LaneVerb } from "../lanes/turns-stub.ts";
 import type { Operator } from "../store/actions.ts";
 
-export interface Steering {
-  actionId: string;
-  /** The id of the message that the action changed; null if the action changed no message. */
-  messageId: string | null;
-  /** Ids of the instances that no longer block their lane after the action. */
-  instanceIds: string[];
-}
+/** Answer of an action on a lane. */
+export const SteeredLane = z
+  .object({
+    action_id: z.string(),
+    message_id: z.string().nullable().meta({ description: "The id of the head message that was changed." }),
+    instance_ids: z.array(z.string()).meta({ description: "Instances that no longer block the lane." }),
+  })
+  .meta({ id: "LaneSteered" });
 
 /**
  * Steers a lane of the tenant. `pause`: the lane starts no further message; `resume`: the lane continues, also if a failed instance held
@@ -23,11 +25,11 @@ export async function steerLane(
   by: Operator,
   name: LaneKey,
   { verb, id, reason }: { verb: LaneVerb; id?: string | undefined; reason: string },
-): Promise<Steering> {
+): Promise<z.infer<typeof SteeredLane>> {
   const actionId = crypto.randomUUID();
   const { actor, tokenId, scope } = by;
   const answer = await askLane(env, by, name, (object) => object.steer({ verb, id, actionId, actor, tokenId, scope, reason }));
-  if (answer.done) return { actionId, messageId: answer.messageId, instanceIds: answer.instanceIds };
+  if (answer.done) return { action_id: actionId, message_id: answer.messageId, instance_ids: answer.instanceIds };
   throw new MillraceError("invalid_transition", answer.reason, { from: answer.state, to: AIMS[verb], audited: true });
 }
 

@@ -52,12 +52,10 @@ export function alerts() {
     .openapi(list, async ({ env, req, json }) => json(page(await listAlerts(env, req.valid("query"))), 200))
     .openapi(muteRoute, async ({ env, req, var: { caller }, json }) => {
       const { reason, until } = await readBody(req, muting);
-      const { actionId, isApplied } = await mute(env, caller, req.valid("param").id, Date.parse(until), reason);
-      return json({ action_id: actionId, changed: isApplied }, 200);
+      return json(await mute(env, caller, req.valid("param").id, Date.parse(until), reason), 200);
     })
     .openapi(unmuteRoute, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const { actionId, isApplied } = await mute(env, caller, req.valid("param").id, null, reason);
-      return json({ action_id: actionId, changed: isApplied }, 200);
+      return json(await mute(env, caller, req.valid("param").id, null, reason), 200);
     });
 }

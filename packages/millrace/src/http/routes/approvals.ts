@@ -61,12 +61,12 @@ export function approvals(catalog: Catalog) {
     .openapi(approve, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
       const { id } = context.req.valid("param");
-      return context.json(decided(await decideApproval(context.env, context.var.caller, id, "approve", reason)), 202);
+      return context.json(await decideApproval(context.env, context.var.caller, id, "approve", reason), 202);
     })
     .openapi(reject, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
       const { id } = context.req.valid("param");
-      return context.json(decided(await decideApproval(context.env, context.var.caller, id, "reject", reason)), 202);
+      return context.json(await decideApproval(context.env, context.var.caller, id, "reject", reason), 202);
     });
 }
 
@@ -82,8 +82,4 @@ function decision(verb: "approve" | "reject", summary: string) {
       ...problems(...BODY_REFUSALS, "approval_not_found", "invalid_transition"),
     },
   });
-}
-
-function decided({ actionId, instanceId }: { actionId: string; instanceId: string }) {
-  return { action_id: actionId, instance_id: instanceId };
 }

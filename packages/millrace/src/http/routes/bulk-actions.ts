@@ -171,12 +171,10 @@ export function bulkActions(catalog: Catalog) {
     })
     .openapi(abortRoute, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      const { actionId, bulk } = await abort(context.env, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ ...bulk, action_id: actionId }, 202);
+      return context.json(await abort(context.env, context.var.caller, context.req.valid("param").id, reason), 202);
     })
     .openapi(resumeRoute, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      const { actionId, bulk } = await resume(context.env, catalog, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ ...bulk, action_id: actionId }, 202);
+      return context.json(await resume(context.env, catalog, context.var.caller, context.req.valid("param").id, reason), 202);
     });
 }

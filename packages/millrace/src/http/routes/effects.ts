@@ -4,7 +4,7 @@ import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { hiddenIn } from "../../contract/row.ts";
 import { Doubt, DoubtFilter, doubtBehind, EffectRow, listEffects, listEffectsOf } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
-import { type Resolution, resolveDoubt } from "../../operate/instances/resolve.ts";
+import { resolveDoubt } from "../../operate/instances/resolve.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -96,15 +96,18 @@ export function effects(catalog: Catalog) {
     })
     .openapi(confirm, async (context) => {
       const { reason, output } = await readBody(context.req, confirmSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
-      return context.json(await resolve(context, context.req.valid("param").key, { verb: "confirm", output }, reason), 202);
+      const { key } = context.req.valid("param");
+      return context.json(await resolveDoubt(context.env, context.var.caller, key, { verb: "confirm", output }, reason), 202);
     })
     .openapi(reject, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      return context.json(await resolve(context, context.req.valid("param").key, { verb: "reject" }, reason), 202);
+      const { key } = context.req.valid("param");
+      return context.json(await resolveDoubt(context.env, context.var.caller, key, { verb: "reject" }, reason), 202);
     })
     .openapi(retry, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      return context.json(await resolve(context, context.req.valid("param").key, { verb: "retry_anyway" }, reason), 202);
+      const { key } = context.req.valid("param");
+      return context.json(await resolveDoubt(context.env, context.var.caller, key, { verb: "retry_anyway" }, reason), 202);
     });
 }
 
@@ -120,14 +123,4 @@ function resolution<Verb extends string>(verb: Verb, summary: string, descriptio
       ...problems(...BODY_REFUSALS, "effect_not_found", "invalid_transition"),
     },
   });
-}
-
-async function resolve(
-  context: Context<HttpEnv>,
-  key: string,
-  resolution: Resolution,
-  reason: string,
-): Promise<z.infer<typeof ResolvedSchema>> {
-  const { actionId, instanceId } = await resolveDoubt(context.env, context.var.caller, key, resolution, reason);
-  return { action_id: actionId, instance_id: instanceId };
 }

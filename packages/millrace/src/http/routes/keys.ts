@@ -1,11 +1,10 @@
 import * as z from "zod";
 import { unknownName } from "../../contract/known-fields.ts";
-import { CapturedUnderKey, describeKey, KeyHolder } from "../../inspect/keys.ts";
+import { CapturedUnderKey, describeKey, KeyHolder, signedFingerprint } from "../../inspect/keys.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { namesOf } from "../../topology/names.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
-import { fingerprintView } from "../fingerprint.ts";
 import { invalidRequest } from "../invalid-request.ts";
 import { reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
@@ -44,7 +43,7 @@ export function keys(catalog: Catalog) {
     }
     const names = workflow === undefined ? known : { workflows: [workflow], events: [] };
     const { holders, captured, truncated } = await describeKey(context.env, context.var.caller, key, names);
-    const sign = (fingerprint: string) => fingerprintView(context.env, context.var.caller.tenantId, fingerprint);
+    const sign = (fingerprint: string) => signedFingerprint(context.env, context.var.caller.tenantId, fingerprint);
     const view = {
       key,
       holders: holders.map((one) => ({ ...one, fingerprint: sign(one.fingerprint) })),

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { describeLane, groupLanes, LaneFilter, LaneGroup, LaneRow, listLanes, NotedLane } from "../../inspect/lanes.ts";
 import { LANE_VERBS, type LaneVerb } from "../../lanes/turns-stub.ts";
-import { steerLane } from "../../operate/steer-lane.ts";
+import { SteeredLane, steerLane } from "../../operate/steer-lane.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -10,14 +10,6 @@ import { nameQuery, pageBehind, pageOf } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers, reads } from "../responses.ts";
 import { at, createRoute, Routes } from "../router.ts";
-
-const SteeredSchema = z
-  .object({
-    action_id: z.string(),
-    message_id: z.string().nullable().meta({ description: "The id of the head message that was changed." }),
-    instance_ids: z.array(z.string()).meta({ description: "Instances that no longer block the lane." }),
-  })
-  .meta({ id: "LaneSteered" });
 
 const params = z.object({ lane: z.string(), key: z.string().meta({ description: "The subject of the messages." }) });
 const steering = reasoned.extend({
@@ -91,7 +83,7 @@ const steer = <Verb extends LaneVerb>(verb: Verb) =>
     ...needs("operate"),
     request: { params, body: jsonBody(steering) },
     responses: {
-      200: answers("It is done", SteeredSchema),
+      200: answers("It is done", SteeredLane),
       ...problems(...BODY_REFUSALS, "lane_not_found", "invalid_transition"),
     },
   });
@@ -109,8 +101,7 @@ export function lanes() {
   for (const verb of LANE_VERBS) {
     routes.openapi(steer(verb), async ({ env, req, var: { caller }, json }) => {
       const { reason, id } = await readBody(req, steering);
-      const { actionId, messageId, instanceIds } = await steerLane(env, caller, req.valid("param"), { verb, id, reason });
-      return json({ action_id: actionId, message_id: messageId, instance_ids: instanceIds }, 200);
+      return json(await steerLane(env, caller, req.valid("param"), { verb, id, reason }), 200);
     });
   }
   return routes;

@@ -48,7 +48,6 @@ export function locks() {
     .openapi(show, async ({ env, req, var: { caller }, json }) => json(await getLock(env, caller, req.valid("param").name), 200))
     .openapi(breakRoute, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const { actionId, broken } = await breakLock(env, caller, req.valid("param").name, reason);
-      return json({ action_id: actionId, broken }, 200);
+      return json(await breakLock(env, caller, req.valid("param").name, reason), 200);
     });
 }

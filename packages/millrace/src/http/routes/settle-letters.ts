@@ -4,7 +4,7 @@ import { redactionOf } from "../../inspect/redaction.ts";
 import { correctionOf } from "../../operate/as-stored.ts";
 import { escalateDeadLetter } from "../../operate/letters/escalate.ts";
 import { planOf } from "../../operate/letters/plan-replay.ts";
-import { replayDeadLetter } from "../../operate/letters/replay.ts";
+import { Replayed, replayDeadLetter } from "../../operate/letters/replay.ts";
 import { skipDeadLetter } from "../../operate/letters/skip.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
@@ -18,15 +18,6 @@ import { at, createRoute, Routes } from "../router.ts";
 
 /** Size limit of a replay in bytes. A larger message could not be sent, because queues limit a message to 128 KB. */
 const REPLAY_MAX_BYTES = 120_000;
-
-const ReplayedSchema = z
-  .object({
-    action_id: z.string(),
-    instance_id: z.string().nullable(),
-    sent: z.boolean().meta({ description: "False if nothing was left to do." }),
-    why: z.string(),
-  })
-  .meta({ id: "Replayed" });
 
 const replaySchema = reasoned.extend({
   body: z
@@ -51,9 +42,9 @@ const replay = createRoute({
   responses: {
     200: answers(
       "A dry run: the result of a replay. Or nothing was left to do; the attempt is audited",
-      z.union([ReplayPlanSchema, ReplayedSchema]),
+      z.union([ReplayPlanSchema, Replayed]),
     ),
-    202: answers("The message is on its queue again", ReplayedSchema),
+    202: answers("The message is on its queue again", Replayed),
     ...problems(...BODY_REFUSALS, "dead_letter_not_found", "unknown_message_type", "invalid_envelope"),
   },
 });
@@ -111,17 +102,14 @@ export function settleLetters(catalog: Catalog) {
         );
       }
       const done = await replayDeadLetter(context.env, catalog, context.var.caller, id, options);
-      const { actionId, instanceId, sent, why } = done;
-      return context.json({ action_id: actionId, instance_id: instanceId, sent, why }, sent ? 202 : 200);
+      return context.json(done, done.sent ? 202 : 200);
     })
     .openapi(skip, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      const { actionId, skipped } = await skipDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ action_id: actionId, skipped }, 200);
+      return context.json(await skipDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, reason), 200);
     })
     .openapi(escalate, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      const done = await escalateDeadLetter(context.env, context.var.caller, context.req.valid("param").id, reason);
-      return context.json({ action_id: done.actionId, escalated: done.escalated }, 200);
+      return context.json(await escalateDeadLetter(context.env, context.var.caller, context.req.valid("param").id, reason), 200);
     });
 }

@@ -4,7 +4,7 @@ import { COUNTED_INSTANCES, listWorkflows } from "../../inspect/workflows.ts";
 import { vitalsOf } from "../../keeper/client.ts";
 import { PeriodOfWorkflow, workflowsByTime } from "../../observe/metrics/by-workflow.ts";
 import { readHours } from "../../observe/metrics/folding.ts";
-import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork } from "../../operate/pause-work.ts";
+import { PausePlan, type PauseVerb, pauseWork, planWork, resumeWork, WorkPaused } from "../../operate/pause-work.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Pause, PausedKind } from "../../store/pauses.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -89,13 +89,6 @@ const byTime = createRoute({
   responses: reads("The periods with counts", z.object({ at: timestamp, items: z.array(PeriodOfWorkflow) })),
 });
 
-const WorkActedSchema = z
-  .object({
-    action_id: z.string(),
-    bulk_action_id: z.string().nullable().meta({ description: "The bulk action that pauses the running instances; null for none." }),
-  })
-  .meta({ id: "WorkPaused" });
-
 const common = reasoned.extend({
   all_tenants: z
     .boolean()
@@ -133,7 +126,7 @@ function routeOf<Kind extends PausedKind, Verb extends PauseVerb>(kind: Kind, ve
     request: { params, query: z.strictObject({}), body: jsonBody(bodies[verb]) },
     responses: {
       200: answers(`A dry run: the consequences of the ${verb}`, PausePlan),
-      202: answers(verb === "pause" ? "It is paused" : "It is resumed", WorkActedSchema),
+      202: answers(verb === "pause" ? "It is paused" : "It is resumed", WorkPaused),
       ...problems(...BODY_REFUSALS, "invalid_transition", "bulk_actions_running", "config_invalid"),
     },
   });
@@ -154,11 +147,11 @@ export function workflows(catalog: Catalog) {
       }
       const work = { kind, name: req.valid("param").name, allTenants: all_tenants };
       if (dry_run) return json(await planWork(env, catalog, caller, verb, work, pausesRunning), 200);
-      const { actionId, ...done } =
+      const done =
         verb === "pause"
           ? await pauseWork(env, catalog, caller, work, { reason, pausesRunning })
           : await resumeWork(env, catalog, caller, work, reason);
-      return json({ action_id: actionId, bulk_action_id: "bulkId" in done ? done.bulkId : null }, 202);
+      return json(done, 202);
     }) as never);
   return new Routes<HttpEnv>()
     .openapi(list, async ({ env, var: { caller }, json }) => {

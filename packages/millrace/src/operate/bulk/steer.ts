@@ -10,10 +10,7 @@ import { act } from "../act.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
 import { assertCarriedOut, tooMany } from "./start.ts";
 
-export interface SteeredBulk {
-  actionId: string;
-  bulk: BulkAction;
-}
+export type SteeredBulk = BulkAction & { action_id: string };
 
 /**
  * Halts a bulk action within a second. The actions on completed items are not reversed. Errors: `bulk_action_not_found`;
@@ -26,7 +23,7 @@ export async function abort(env: EngineEnv, by: Asker, id: string, reason: strin
   const action: Action = { id: crypto.randomUUID(), verb: "abort", target: id, instanceId: null, reason, ...changed };
   const { isApplied } = await act(env, operator, action, { change: abortBulk(operator, id) });
   const bulk = await getBulkAction(env, by, id);
-  if (isApplied) return { actionId: action.id, bulk };
+  if (isApplied) return { ...bulk, action_id: action.id };
   const from = state === "running" ? bulk.state : state;
   throw new MillraceError("invalid_transition", `The bulk action is ${from}, so it cannot be aborted.`, {
     ...{ from, to: "aborted", audited: true },
@@ -58,7 +55,7 @@ export async function resume(env: EngineEnv, catalog: Catalog, by: Asker, id: st
   );
   if (answer instanceof MillraceError) throw answer;
   const bulk = await getBulkAction(env, by, id);
-  if (answer && !answer.replayed && bulk.instance_id === next) return { actionId: action.id, bulk };
+  if (answer && !answer.replayed && bulk.instance_id === next) return { ...bulk, action_id: action.id };
   if (bulk.state === "stopped" || bulk.state === "aborted") throw tooMany(tenantId, { audited: true });
   const from = state === "complete" ? state : bulk.state;
   const why = from === "complete" ? "no items remain. Start another bulk action over the failed items" : "it is running already";

@@ -31,7 +31,7 @@ export async function resolveDoubt(
   entryKey: string,
   resolution: Resolution,
   reason: string,
-): Promise<{ actionId: string; instanceId: string }> {
+): Promise<{ action_id: string; instance_id: string }> {
   const key = parseEntryKey(entryKey);
   if (!key) throw notFound();
   const { instanceId } = key;
@@ -55,7 +55,7 @@ export async function resolveDoubt(
     },
     window: "doubt resolved, instance not notified",
   });
-  return { actionId, instanceId };
+  return { action_id: actionId, instance_id: instanceId };
 }
 
 const SETTLED: Record<Resolution["verb"], string> = { confirm: "confirmed", reject: "failed", retry_anyway: "superseded" };

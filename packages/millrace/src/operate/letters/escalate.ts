@@ -12,10 +12,10 @@ export async function escalateDeadLetter(
   by: DeadLetterReader,
   id: string,
   note: string,
-): Promise<{ actionId: string; escalated: boolean }> {
+): Promise<{ action_id: string; escalated: boolean }> {
   const { instance_id: instanceId } = await getDeadLetter(env, by, id);
   const changed = { before: { escalated: false }, after: { escalated: true } };
   const action = { id: crypto.randomUUID(), verb: "escalate", target: id, instanceId, reason: note, ...changed };
   const { isApplied: escalated } = await act(env, by, action, { change: escalateLetter(id, by.actor, note) });
-  return { actionId: action.id, escalated };
+  return { action_id: action.id, escalated };
 }

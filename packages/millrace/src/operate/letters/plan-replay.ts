@@ -1,55 +1,50 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { codeOf, MillraceError, messageOf } from "../../contract/errors.ts";
 import { instanceId } from "../../contract/ids.ts";
 import { payloadFingerprint } from "../../contract/payload.ts";
 import { queuesOf } from "../../contract/queue.ts";
+import { redacted } from "../../contract/row.ts";
 import { type DeadLetterReader, type FullDeadLetter, getDeadLetter } from "../../inspect/dead-letters.ts";
+import { Fingerprint, signedFingerprint } from "../../inspect/keys.ts";
 import { envelopeIn, textField } from "../../intake/letters/letter.ts";
 import { pullIn } from "../../pull/keep-letter.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectKnown } from "../../store/instances/keys.ts";
-import type { InstanceStatus } from "../../store/instances/status.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { correctionOf } from "../as-stored.ts";
 import { operatorBy, readAgain } from "./read-again.ts";
+import { pulledIsUnchanged } from "./replay.ts";
 
-/** The fields that identify a message, and the hash of its payload. */
-export interface MessageIdentity {
-  readonly tenantId: string;
-  readonly messageType: string;
-  readonly idempotencyKey: string;
-  readonly subject: string;
-  /** SHA-256 of the payload. Messages with the same key and different payloads are different messages. */
-  readonly fingerprint: string;
-}
-
-/** The instance that a command with the same key has started. */
-export interface KeyHolder {
-  readonly id: string;
-  /** `pruned`: the instance ended long ago, and only the instance's key is still stored. */
-  readonly status: InstanceStatus | "pruned";
-}
-
-/**
- * Result of a replay. `starts`: an instance starts · `duplicate`: no message is sent, because an instance of the same message has the key ·
- * `follows`: the event is sent to its routes · `sent`: the message returns to a pull queue · `refused`: no message is sent, and the dead
- * letter stays open · `settled`: no message is sent, because the dead letter is no longer open.
- */
-export const REPLAY_OUTCOMES = ["starts", "duplicate", "follows", "sent", "refused", "settled"] as const;
+/** The row of a replay's dry run, except the field `refused`. */
+export const ReplayPlanRow = z.object({
+  outcome: z.enum(["starts", "duplicate", "follows", "sent", "refused", "settled"]).meta({
+    description:
+      "`starts`: starts an instance. `duplicate`: an instance of the same work has the key, and nothing is sent. `follows`: the event goes to its routes. `sent`: goes back to a pull queue. `refused`: the dead letter remains open; `refused` has the reason. `settled`: it was settled before.",
+  }),
+  why: z.string().meta(redacted),
+  queue: z.string().nullable().meta({ description: "The target queue." }),
+  identity: z
+    .object({
+      tenant_id: z.string().meta(redacted),
+      message_type: z.string().meta(redacted),
+      idempotency_key: z.string().meta(redacted),
+      subject: z.string().meta(redacted),
+      fingerprint: Fingerprint,
+    })
+    .nullable()
+    .meta({ description: "The identity of the message; null if it is not readable." }),
+  instance: z
+    .object({ id: z.string(), status: z.enum([...INSTANCE_STATUSES, "pruned"]) })
+    .nullable()
+    .meta({ description: "For a command: the instance that holds the key; null if the key is free." }),
+});
 
 /** Result of a dry run of a replay. */
-export interface ReplayPlan {
-  readonly outcome: (typeof REPLAY_OUTCOMES)[number];
-  /** The reason for the outcome of the replay, as a sentence. */
-  readonly why: string;
+export interface ReplayPlan extends z.infer<typeof ReplayPlanRow> {
   /** The error of a refused replay; null otherwise. */
   readonly refused: MillraceError | null;
-  /** The queue to which the replayed message is sent. */
-  readonly queue: string | null;
-  /** The identity of the message; null if the message is not readable. */
-  readonly identity: MessageIdentity | null;
-  /** The instance that has the command's key now; null if no instance has the key. */
-  readonly holder: KeyHolder | null;
 }
 
 /**
@@ -75,40 +70,40 @@ export async function planOf(
   correction?: unknown,
 ): Promise<ReplayPlan> {
   const body = correction === undefined ? letter.body : correction;
-  const identity = identityIn(body);
-  const known = { refused: null, queue: letter.queue, identity, holder: null };
+  const identity = identityIn(env, body);
+  const known = { refused: null, queue: letter.queue, identity, instance: null };
   if (letter.state !== "open") return { ...known, outcome: "settled", why: `The dead letter is already ${letter.state}.` };
   const pulled = pullIn(letter.queue);
   if (pulled !== undefined) return planPulled(pulled, correction);
   try {
     const { command, queue } = await readAgain(env, catalog, operatorBy(by), letter, correction);
     if (command === null) return { ...known, queue, outcome: "follows", why: "The event is delivered to its routes." };
-    const holder = await holderOf(env, command.id);
-    const starts = holder === null || holder.status === "dead";
+    const instance = await holderOf(env, command.id);
+    const starts = instance === null || instance.status === "dead";
     const why = starts
       ? "An instance starts under the message's key."
-      : `The message is a duplicate: its instance is already ${holder.status}.`;
-    return { ...known, queue, holder, outcome: starts ? "starts" : "duplicate", why };
+      : `The message is a duplicate: its instance is already ${instance.status}.`;
+    return { ...known, queue, instance, outcome: starts ? "starts" : "duplicate", why };
   } catch (error) {
     if (!(error instanceof MillraceError) || codeOf(error) === "unavailable") throw error;
-    const holder = await holderOf(env, keyOf(catalog, body) ?? letter.instance_id ?? undefined);
-    return { ...known, queue: null, holder, outcome: "refused", why: messageOf(error), refused: error };
+    const instance = await holderOf(env, keyOf(catalog, body) ?? letter.instance_id ?? undefined);
+    return { ...known, queue: null, instance, outcome: "refused", why: messageOf(error), refused: error };
   }
 }
 
 function planPulled(queue: string, correction: unknown): ReplayPlan {
-  const known = { refused: null, queue, identity: null, holder: null };
+  const known = { refused: null, queue, identity: null, instance: null };
   if (correction === undefined) return { ...known, outcome: "sent", why: "The message returns to the end of its queue." };
-  const issues = [{ path: "body", message: "cannot be corrected" }];
-  const refused = new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: send no `body`.", { issues });
+  const refused = pulledIsUnchanged();
   return { ...known, outcome: "refused", why: refused.message, refused };
 }
 
-function identityIn(body: unknown): MessageIdentity | null {
+function identityIn(env: EngineEnv, body: unknown): ReplayPlan["identity"] {
   const envelope = envelopeIn(body);
   if (envelope === undefined) return null;
-  const { tenant_id: tenantId, message_type: messageType, idempotency_key: idempotencyKey, subject } = envelope;
-  return { tenantId, messageType, idempotencyKey, subject, fingerprint: payloadFingerprint(envelope) };
+  const { tenant_id, message_type, idempotency_key, subject } = envelope;
+  const fingerprint = signedFingerprint(env, tenant_id, payloadFingerprint(envelope));
+  return { tenant_id, message_type, idempotency_key, subject, fingerprint };
 }
 
 function keyOf(catalog: Catalog, body: unknown): string | undefined {
@@ -118,9 +113,9 @@ function keyOf(catalog: Catalog, body: unknown): string | undefined {
   return instanceId(envelope.tenant_id, workflow, envelope.idempotency_key);
 }
 
-async function holderOf(env: EngineEnv, id: string | undefined): Promise<KeyHolder | null> {
+async function holderOf(env: EngineEnv, id: string | undefined): Promise<ReplayPlan["instance"]> {
   if (id === undefined) return null;
-  const [row] = await query<{ id: string; status: KeyHolder["status"] }>(env.DB, selectKnown([id]));
+  const [row] = await query<NonNullable<ReplayPlan["instance"]>>(env.DB, selectKnown([id]));
   return row ? { id: row.id, status: row.status } : null;
 }
 

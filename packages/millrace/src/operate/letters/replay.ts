@@ -1,9 +1,13 @@
-import type { EngineEnv } from "../../contract/bindings.ts";
+import * as z from "zod";
+import { type EngineEnv, objectBinding } from "../../contract/bindings.ts";
 import type { Envelope } from "../../contract/envelope.ts";
+import { MillraceError } from "../../contract/errors.ts";
 import { outboxId } from "../../contract/ids.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
-import { type DeadLetterReader, getDeadLetter } from "../../inspect/dead-letters.ts";
-import { pullIn } from "../../pull/keep-letter.ts";
+import { type DeadLetterReader, type FullDeadLetter, getDeadLetter } from "../../inspect/dead-letters.ts";
+import { pullQueueOf } from "../../pull/client.ts";
+import { pulledMessage, pullIn } from "../../pull/keep-letter.ts";
+import type { PullEnv } from "../../pull/stub.ts";
 import { relay } from "../../recorder/relay.ts";
 import { type Action, actionIdOf, audit, type Operator } from "../../store/actions.ts";
 import { atomically } from "../../store/d1/retry.ts";
@@ -14,15 +18,17 @@ import type { Catalog } from "../../topology/catalog.ts";
 import { act } from "../act.ts";
 import { correctionOf } from "../as-stored.ts";
 import { operatorBy, type Resendable, readAgain } from "./read-again.ts";
-import { REPLAYED, replayPulled } from "./replay-pulled.ts";
 
-export interface Replayed {
-  actionId: string;
-  instanceId: string | null;
-  /** False if no message was sent, because an instance has the message's key already, or because the dead letter was settled before. */
-  sent: boolean;
-  why: string;
-}
+/** Answer of a replay. */
+export const Replayed = z
+  .object({
+    action_id: z.string(),
+    instance_id: z.string().nullable(),
+    sent: z.boolean().meta({ description: "False if nothing was left to do." }),
+    why: z.string(),
+  })
+  .meta({ id: "Replayed" });
+export type Replayed = z.infer<typeof Replayed>;
 
 /**
  * Sends a dead letter's message back to its queue under the same key, with a validated correction if the request contains a correction. One
@@ -39,22 +45,46 @@ export async function replayDeadLetter(
 ): Promise<Replayed> {
   const letter = await getDeadLetter(env, by, id);
   const body = correctionOf(catalog, letter, correction);
-  const actionId = actionIdOf(by);
-  const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason, ...REPLAYED });
+  const states = { before: { state: "open" }, after: { state: "replayed" } };
+  const action: Action = { id: actionIdOf(by), verb: "replay", target: id, instanceId: null, reason, ...states };
+  const change = settleLetter(id, "replayed");
+  const answer = { action_id: action.id, instance_id: null };
   if (letter.state !== "open") {
-    const { instance_id: instanceId, state } = letter;
-    await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
-    return { actionId, instanceId, sent: false, why: `The dead letter is already ${state}.` };
+    const { instance_id, state } = letter;
+    await atomically(env.DB, [change, audit(by, { ...action, instanceId: instance_id }, false)]);
+    return { ...answer, instance_id, sent: false, why: `The dead letter is already ${state}.` };
   }
   const pulled = pullIn(letter.queue);
-  if (pulled !== undefined) return replayPulled(env, by, letter, { queue: pulled, reason, body });
+  if (pulled !== undefined) {
+    if (body !== undefined) throw pulledIsUnchanged();
+    await sendToPull(env, by, letter, pulled);
+    const { isApplied: sent } = await act(env, by, action, { change });
+    return { ...answer, sent, why: sent ? SENT : "Another action settled the dead letter at the same time." };
+  }
   const read = await readAgain(env, catalog, operatorBy(by), letter, body);
   const instanceId = read.command?.id ?? null;
-  const edited = { ...action(instanceId), detail: { edited: body !== undefined } };
-  const { isApplied, status, outgoing } = await putBack(env, by, edited, settleLetter(id, "replayed"), read);
+  const edited = { ...action, instanceId, detail: { edited: body !== undefined } };
+  const { isApplied, status, outgoing } = await putBack(env, by, edited, change, read);
   const sent = isApplied && status === "accepted";
   if (sent) await relay(env, [outgoing]);
-  return { actionId, instanceId, sent, why: whatCameOf(isApplied, status) };
+  return { ...answer, instance_id: instanceId, sent, why: whatCameOf(isApplied, status) };
+}
+
+/**
+ * Sends the message of a pull queue's dead letter again, at the end of the queue. The message is sent before its dead letter is settled.
+ * The message always has the same id, so a repeated call after a crash adds no second message. Errors: the errors of the queue, after which
+ * the dead letter stays open.
+ */
+async function sendToPull(env: EngineEnv & PullEnv, by: Operator, { id, body }: FullDeadLetter, queue: string): Promise<void> {
+  objectBinding(env, "PULL_QUEUES");
+  const { body: message, contentType } = pulledMessage(body);
+  await pullQueueOf(env, { name: queue }, by.tenantId).send(message, { contentType, idempotencyKey: `dead-letter/${id}` });
+}
+
+/** The refusal of a correction of a pull queue's message, because the deployment's own code produced the message. */
+export function pulledIsUnchanged(): MillraceError {
+  const issues = [{ path: "body", message: "cannot be corrected" }];
+  return new MillraceError("forbidden", "A message of a pull queue is replayed unchanged: send no `body`.", { issues });
 }
 
 /**
@@ -86,7 +116,7 @@ export async function putBack(
 
 function whatCameOf(isApplied: boolean, status: string): string {
   if (!isApplied) return "Another action replayed or skipped the dead letter at the same time: nothing was sent.";
-  return status === "accepted"
-    ? "The message is on its queue again."
-    : `The instance of the command is already ${status}: nothing was sent.`;
+  return status === "accepted" ? SENT : `The instance of the command is already ${status}: nothing was sent.`;
 }
+
+const SENT = "The message is on its queue again.";

@@ -23,7 +23,7 @@ export async function skipDeadLetter(
   by: DeadLetterReader,
   id: string,
   reason: string,
-): Promise<{ actionId: string; skipped: boolean }> {
+): Promise<{ action_id: string; skipped: boolean }> {
   const letter = await getDeadLetter(env, by, id);
   const { instance_id: instanceId, body } = letter;
   const actionId = actionIdOf(by);
@@ -45,5 +45,5 @@ export async function skipDeadLetter(
     },
   });
   if (skipped) await relay(env, about);
-  return { actionId, skipped };
+  return { action_id: actionId, skipped };
 }
