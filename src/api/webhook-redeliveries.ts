@@ -119,15 +119,15 @@ export function webhookRedeliveries(catalog: Catalog) {
       if (state !== "enabled") {
         throw new MillraceError("invalid_transition", `The endpoint is ${state}: enable it, then deliver to it.`, { from: state });
       }
-      const { dry_run, since, until, reason, rate_per_second } = await bodies.read(context.req, laterSchema);
-      const request = { verb: deliverFacts.name, filter: { endpoint_id: id, since, until }, reason, ratePerSecond: rate_per_second };
+      const { dry_run, since, until, ...options } = await bodies.read(context.req, laterSchema);
+      const request = { verb: deliverFacts.name, filter: { endpoint_id: id, since, until }, ...options };
       if (dry_run) {
         const { matched, stages } = await bulkActions.plan(context.env, catalog, context.var.caller, request);
         return context.json({ matched, stages }, 200);
       }
       const key = idempotency.key(context.req.header("idempotency-key"));
-      const { bulk, replayed } = await bulkActions.start(context.env, catalog, context.var.caller, request, key);
-      const headers = { location: `/v1/bulk-actions/${bulk.id}`, ...idempotency.replayed({ replayed }) };
+      const bulk = await bulkActions.start(context.env, catalog, context.var.caller, request, key);
+      const headers = { location: `/v1/bulk-actions/${bulk.id}`, ...idempotency.replayed(bulk) };
       return context.json({ bulk_action: bulk.id, matched: bulk.matched }, 202, headers);
     })
     .openapi(one, async (context) => {

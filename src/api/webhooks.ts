@@ -232,7 +232,7 @@ async function backfilled(
   const filter = { endpoint_id: id, since, until: created_at };
   const request = { verb: deliverFacts.name, filter, reason: `The last ${days} days, for a new endpoint` };
   try {
-    const { bulk } = await bulkActions.start(context.env, catalog, context.var.caller, request, `backfill/${id}`);
+    const bulk = await bulkActions.start(context.env, catalog, context.var.caller, request, `backfill/${id}`);
     return { bulk_action: bulk.id, matched: bulk.matched, refused: null };
   } catch (error) {
     if (!(error instanceof MillraceError) || errors.codeOf(error) === "unavailable") throw error;

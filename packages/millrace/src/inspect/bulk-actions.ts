@@ -6,7 +6,7 @@ import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { bulkActionId, type Operator } from "../store/actions.ts";
-import { type BulkAsked, IS_LEFT } from "../store/bulk-actions.ts";
+import { IS_LEFT } from "../store/bulk-actions.ts";
 import { BULK_RESULTS, type BulkResult } from "../store/bulk-items.ts";
 import { namedBatch } from "../store/d1/named.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
@@ -55,7 +55,6 @@ export type BulkAction = z.infer<typeof BulkAction>;
 
 /** The stored bulk action, with the progress that only the engine reads. */
 const StoredBulk = BulkAction.extend({
-  asked: z.unknown() as z.ZodType<BulkAsked>,
   looked: z.int(),
   stage: z.object({ from: z.int(), skipped: z.int(), failed: z.int() }),
   /** The ordinal number of the instance that runs the bulk action. Each resume starts a new instance (`instance_id`). */
@@ -91,8 +90,8 @@ const STOPS = fragment(`b.state = 'running' AND ${IS_LEFT.fragment}`);
 const COLUMNS = fragment(`b.id, b.verb, iif(${STOPS.fragment}, 'stopped', b.state) AS state, b.actor, b.reason,
   iif(${STOPS.fragment}, printf('The bulk action has stopped, because the instance that executes it is %s (GET /v1/instances/%s has the reason). '
     || 'Completed items are kept. A resume continues with the remaining items.', coalesce(i.status, 'missing'), b.instance_id), b.why) AS why,
-  b.asked, b.asked->'filter' AS filter, b.asked->'ramp' AS ramp, b.asked->>'ratePerSecond' AS rate_per_second,
-  b.asked->>'stopAtErrorRate' AS stop_at_error_rate, b.asked->>'settleWithinSeconds' AS settle_within_seconds, b.asked->>'undo' AS undo, b.asked->>'run_at' AS run_at,
+  b.asked->'filter' AS filter, b.asked->'ramp' AS ramp, b.asked->>'rate_per_second' AS rate_per_second,
+  b.asked->>'stop_at_error_rate' AS stop_at_error_rate, b.asked->>'settle_within_seconds' AS settle_within_seconds, b.asked->>'undo' AS undo, b.asked->>'run_at' AS run_at,
   b.matched, b.done, b.skipped, b.failed, b.matched - b.done - b.skipped - b.failed AS left, b.looked,
   json_object('from', b.stage_from, 'skipped', b.stage_skipped, 'failed', b.stage_failed) AS stage, b.pass, b.instance_id, b.fingerprint,
   b.created_at, b.updated_at, iif(${STOPS.fragment}, b.updated_at, b.ended_at) AS ended_at`);
@@ -131,7 +130,7 @@ export async function getBulkAction(env: EngineEnv, by: Pick<Operator, "tenantId
   return shownBulk(await storedBulk(env, by, id));
 }
 
-export function shownBulk({ asked: _, looked: _l, stage: _s, pass: _p, fingerprint: _f, ...shown }: StoredBulk): BulkAction {
+export function shownBulk({ looked: _l, stage: _s, pass: _p, fingerprint: _f, ...shown }: StoredBulk): BulkAction {
   return shown;
 }
 

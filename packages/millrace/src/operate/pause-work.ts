@@ -100,8 +100,8 @@ async function pauseRunning(env: EngineEnv, catalog: Catalog, by: Asker, { kind,
         AND ${kind === "workflow" ? sql`workflow` : sql`queue`} = ${name}`,
   );
   if (rows.length === 0) return null;
-  const { bulk } = await startBulk(env, catalog, by, { verb: "pause", ids: rows.map(({ id }) => id), reason }, undefined);
-  return bulk.id;
+  const { id } = await startBulk(env, catalog, by, { verb: "pause", ids: rows.map(({ id }) => id), reason }, undefined);
+  return id;
 }
 
 /** Resumes a workflow or queue. Errors: as `pauseWork`; `invalid_transition` if the workflow or queue is not paused. */

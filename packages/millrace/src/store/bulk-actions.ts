@@ -18,9 +18,9 @@ export interface BulkAsked {
   readonly ids: number | null;
   /** The sizes of all stages except the last stage, which has all remaining items. */
   readonly ramp: readonly number[];
-  readonly ratePerSecond: number;
-  readonly stopAtErrorRate: number;
-  readonly settleWithinSeconds: number;
+  readonly rate_per_second: number;
+  readonly stop_at_error_rate: number;
+  readonly settle_within_seconds: number;
   /** See `BulkOptions`. */
   readonly undo?: boolean;
   readonly run_at?: string;

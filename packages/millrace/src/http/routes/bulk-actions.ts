@@ -2,14 +2,13 @@ import * as z from "zod";
 import { BulkAction, BulkFilter, BulkItem, getBulkAction, listBulkActions, listBulkItems } from "../../inspect/bulk-actions.ts";
 import { hideOfTargets } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { planBulk, startBulk } from "../../operate/bulk/start.ts";
+import { BulkPlan, BulkRequest, planBulk, StartedBulk, startBulk } from "../../operate/bulk/start.ts";
 import { abort, resume } from "../../operate/bulk/steer.ts";
 import { BULK_RESULTS } from "../../store/bulk-items.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
-import { bulkSchema, MAX_BULK_BYTES } from "../bulk-request.ts";
 import type { HttpEnv } from "../env.ts";
 import { idempotencyKey, keyHeader, replayedHeader, replayedHeaderSchema } from "../idempotency-key.ts";
 import { NO_CURSOR, nameQuery, page, pageByName, pageOf, pageQuery } from "../paging.ts";
@@ -19,25 +18,13 @@ import { at, createRoute, Routes } from "../router.ts";
 
 const BulkActionSchema = BulkAction.meta({ id: "BulkAction" });
 
-const PlanSchema = z
-  .object({
-    matched: z.int(),
-    sample: z.array(
-      z.object({
-        id: z.string(),
-        refused: z
-          .string()
-          .nullable()
-          .meta({ description: "Why the action on the item would be refused now; null if it would be accepted." }),
-      }),
-    ),
-    stages: z.array(z.int()).meta({ description: "The number of items of each stage." }),
-    parts: z
-      .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
-      .meta({ description: "For unknown outcomes: the count of each step and the consequence. Empty for other verbs." }),
-    follows: z.string().nullable().meta({ description: "A warning, such as that the action is final; null if there is none." }),
-  })
-  .meta({ id: "BulkPlan" });
+/** Size limit of the request body: enough for 10,000 ids of the maximum length, as JSON. */
+const MAX_BULK_BYTES = 1_500_000;
+
+const bulkSchema = reasoned.extend({
+  ...BulkRequest.shape,
+  dry_run: z.boolean().default(false).meta({ description: "True only counts the matches and checks the first ten. It changes nothing." }),
+});
 
 const params = z.object({ id: z.string() });
 
@@ -55,9 +42,9 @@ const start = createRoute({
     body: jsonBody(bulkSchema),
   },
   responses: {
-    200: answers("A dry run: the matching items", PlanSchema),
+    200: answers("A dry run: the matching items", BulkPlan),
     202: {
-      ...answers("It runs", BulkActionSchema.extend({ replayed: z.boolean() }).meta({ id: "StartedBulkAction" })),
+      ...answers("It runs", StartedBulk),
       headers: replayedHeaderSchema,
     },
     ...problems(...BODY_REFUSALS, "idempotency_key_reused", "more_matched", "bulk_actions_running", "config_invalid"),
@@ -126,31 +113,15 @@ export function bulkActions(catalog: Catalog) {
   return new Routes<HttpEnv>()
     .openapi(start, async (context) => {
       const key = idempotencyKey(context.req.header("idempotency-key"));
-      const { dry_run, at_most, rate_per_second, stop_at_error_rate, settle_within_seconds, ...asked } = await readBody(
-        context.req,
-        bulkSchema,
-        {
-          maxBytes: MAX_BULK_BYTES,
-        },
-      );
-      const request = {
-        ...asked,
-        atMost: at_most,
-        ratePerSecond: rate_per_second,
-        stopAtErrorRate: stop_at_error_rate,
-        settleWithinSeconds: settle_within_seconds,
-      };
+      const { dry_run, ...request } = await readBody(context.req, bulkSchema, { maxBytes: MAX_BULK_BYTES });
       if (dry_run) {
         const { sample, ...plan } = await planBulk(context.env, catalog, context.var.caller, request);
         const ids = sample.map(({ id }) => id);
         const hide = await hideOfTargets(context.env, context.var.caller, redactionOf(catalog), ids);
-        return context.json(
-          { ...plan, parts: [...plan.parts], sample: sample.map(({ id, refused }) => ({ id, refused: hide(id)(refused) })) },
-          200,
-        );
+        return context.json({ ...plan, sample: sample.map(({ id, refused }) => ({ id, refused: hide(id)(refused) })) }, 200);
       }
-      const { bulk, replayed } = await startBulk(context.env, catalog, context.var.caller, request, key);
-      return context.json({ ...bulk, replayed }, 202, { location: `/v1/bulk-actions/${bulk.id}`, ...replayedHeader({ replayed }) });
+      const bulk = await startBulk(context.env, catalog, context.var.caller, request, key);
+      return context.json(bulk, 202, { location: `/v1/bulk-actions/${bulk.id}`, ...replayedHeader(bulk) });
     })
     .openapi(list, async (context) => {
       const found = await listBulkActions(context.env, context.var.caller, context.req.valid("query"));

@@ -1,4 +1,4 @@
-import type { BulkAsked } from "../../store/bulk-actions.ts";
+import type { BulkAction } from "../../inspect/bulk-actions.ts";
 
 /** Default number of items in each of the first stages of a bulk action. One more stage contains the remaining items. */
 export const DEFAULT_RAMP: readonly number[] = [1, 10, 100, 1000, 10_000];
@@ -23,7 +23,7 @@ export interface Stage {
 }
 
 /** The stage that contains the given position of the item list. At the end of the list, the result is an empty stage. */
-export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, place: number): Stage {
+export function stageOf({ ramp }: { readonly ramp: readonly number[] }, matched: number, place: number): Stage {
   let from = 0;
   for (const size of ramp) {
     const to = Math.min(from + size, matched);
@@ -33,21 +33,21 @@ export function stageOf({ ramp }: Pick<BulkAsked, "ramp">, matched: number, plac
   return { from: place < matched ? from : matched, to: matched };
 }
 
-export function chunkSize({ ratePerSecond }: Pick<BulkAsked, "ratePerSecond">, left: number): number {
-  return Math.min(CHUNK, left, Math.max(1, Math.floor(ratePerSecond * CHUNK_SECONDS)));
+export function chunkSize({ rate_per_second }: Pick<BulkAction, "rate_per_second">, left: number): number {
+  return Math.min(CHUNK, left, Math.max(1, Math.floor(rate_per_second * CHUNK_SECONDS)));
 }
 
 /** True if too many items of a stage have failed. Skipped items do not count. */
-export function isTooMuch(asked: Pick<BulkAsked, "stopAtErrorRate">, begun: number, failed: number): boolean {
-  return begun > 0 && failed / begun > asked.stopAtErrorRate;
+export function isTooMuch(bulk: Pick<BulkAction, "stop_at_error_rate">, begun: number, failed: number): boolean {
+  return begun > 0 && failed / begun > bulk.stop_at_error_rate;
 }
 
 /** The reason why a bulk action stopped itself, with the next step for the operator. */
 export function tooMuch(
-  asked: Pick<BulkAsked, "stopAtErrorRate">,
+  bulk: Pick<BulkAction, "stop_at_error_rate">,
   { begun, failed, left, doubted }: { begun: number; failed: number; left: number; doubted: number },
 ): string {
-  const bound = asked.stopAtErrorRate === 0 ? "0 %" : `${Math.round(asked.stopAtErrorRate * 1000) / 10} %`;
+  const bound = bulk.stop_at_error_rate === 0 ? "0 %" : `${Math.round(bulk.stop_at_error_rate * 1000) / 10} %`;
   const next =
     left === 0
       ? `No items remain. ${READ}, fix the cause, and start another bulk action over the failed items.`

@@ -1,53 +1,110 @@
+import * as z from "zod";
 import type { Asker } from "../../access/may-ask.ts";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { issuesIn } from "../../contract/envelope.ts";
 import { codeOf, type ErrorDetail, MillraceError, messageOf } from "../../contract/errors.ts";
 import { digest, fingerprintOf } from "../../contract/ids.ts";
 import { among, type Statement, sql } from "../../contract/sql.ts";
-import { type BulkAction, findBulkAction, type StoredBulk, shownBulk } from "../../inspect/bulk-actions.ts";
+import { BulkAction, findBulkAction, type StoredBulk, shownBulk } from "../../inspect/bulk-actions.ts";
 import { enqueueIf } from "../../intake/accept/enqueue.ts";
 import { type Action, audit, operatorOf } from "../../store/actions.ts";
 import { type BulkAsked, countList, insertBulk, isMade, isWorkedOnBy, MAX_RUNNING, type NewBulk } from "../../store/bulk-actions.ts";
 import { freezeMembers, listIds, MAX_MATCHED } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
-import type { BulkOptions, BulkPart } from "../../topology/bulk-verb.ts";
+import type { BulkOptions } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
+import { INSTANCE_VERBS } from "./instance-verbs.ts";
 import { BulkActionRun, passInstance } from "./message.ts";
-import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS, stageOf } from "./ramp.ts";
+import { DEFAULT_ERROR_RATE, DEFAULT_RAMP, DEFAULT_RATE, DEFAULT_SETTLE_SECONDS, MAX_RATE, MAX_SETTLE_SECONDS, stageOf } from "./ramp.ts";
 import { assertMayAct, bulkVerb } from "./verbs.ts";
 
-/** A request for a bulk action. The request selects items by a filter of the verb, or by ids. */
-export interface BulkRequest extends BulkOptions {
-  verb: string;
-  filter?: unknown;
-  ids?: readonly string[] | undefined;
-  reason: string;
-  /** Maximum number of items; default: the limit of a bulk action. */
-  atMost?: number | undefined;
-  /** Number of items in each of the first stages. One more stage contains the remaining items. */
-  ramp?: readonly number[] | undefined;
-  ratePerSecond?: number | undefined;
-  /** The maximum share of a stage's items that may fail. Above this share, the bulk action stops. */
-  stopAtErrorRate?: number | undefined;
-  settleWithinSeconds?: number | undefined;
-}
+const OF_INSTANCES = INSTANCE_VERBS.map(({ name }) => `\`${name}\``).join(", ");
+
+/** Maximum number of ids in one request. Use a filter for more instances. */
+const MAX_IDS = 10_000;
+
+/** The options of a request for a bulk action, which selects items by a filter of the verb, or by ids. */
+export const BulkRequest = z.object({
+  verb: z
+    .string()
+    .min(1)
+    .max(32)
+    .meta({
+      description: `The action on each item: ${OF_INSTANCES}, \`replay\`, \`skip\`, \`reject\`, \`retry_anyway\`, or a verb of this deployment.`,
+    }),
+  filter: z.record(z.string(), z.unknown()).optional().meta({
+    description:
+      "Selects items that exist when the request arrives; `{}` selects all. Fields for instances: `status` (default `errored` for `retry` and `close`, `paused` for `resume`, `accepted` for `move` and `release`; otherwise required), `workflow`, `subject`, `correlation`, `tag`, `since`, `until`, and for instances that may be errored also `cause`, `undone`. Fields for dead letters (`replay`, `skip`): `queue`, `message_type`, `reason`, `cause`, `since`, `until`. Fields for unknown outcomes (`reject`, `retry_anyway`): `workflow`, `step`, `subject`, `correlation`, `since`, `until`.",
+  }),
+  ids: z
+    .array(z.string().regex(/^[A-Za-z0-9_-]{1,4000}$/, "must be an id"))
+    .min(1)
+    .max(MAX_IDS)
+    .optional(),
+  undo: z
+    .boolean()
+    .optional()
+    .meta({ description: "For `cancel`: true undoes the effects of the instances where possible, false keeps them. Default true." }),
+  run_at: z.iso.datetime({ offset: true }).optional().meta({ description: "For `move`: the new due time of the delayed commands." }),
+  at_most: z.int().min(1).max(MAX_MATCHED).optional().meta({
+    description:
+      "The highest number of items, such as the count of a dry run. If more items match, the request is refused. Default 100,000.",
+  }),
+  ramp: z
+    .array(z.int().min(1).max(MAX_MATCHED))
+    .max(20)
+    .optional()
+    .meta({ description: `The sizes of the first stages; the last stage has the remaining items. Default ${DEFAULT_RAMP.join(", ")}.` }),
+  rate_per_second: z
+    .number()
+    .min(0.1)
+    .max(MAX_RATE)
+    .optional()
+    .meta({ description: `Items per second. Default ${DEFAULT_RATE}.` }),
+  stop_at_error_rate: z
+    .number()
+    .min(0)
+    .max(1)
+    .optional()
+    .meta({
+      description: `The share of failed items in a stage above which the bulk action stops. Default ${DEFAULT_ERROR_RATE}; 1 never stops.`,
+    }),
+  settle_within_seconds: z
+    .int()
+    .min(0)
+    .max(MAX_SETTLE_SECONDS)
+    .optional()
+    .meta({
+      description: `Seconds to wait for the items of a stage to end before the next stage starts. Default ${DEFAULT_SETTLE_SECONDS}.`,
+    }),
+});
+export type BulkRequest = z.input<typeof BulkRequest> & { reason: string };
 
 const SAMPLE = 10;
 
-export interface BulkPlan {
-  matched: number;
-  /** The first items, each with the reason why the action on the item would be refused; null if the action would be accepted. */
-  sample: { id: string; refused: string | null }[];
-  stages: number[];
-  /** The groups of items, with the consequence for each group; empty for a verb that does not group items. */
-  parts: readonly BulkPart[];
-  /** A consequence of the whole bulk action, as a sentence for the operator; null for a verb without such a sentence. */
-  follows: string | null;
-}
+export const BulkPlan = z
+  .object({
+    matched: z.int(),
+    sample: z.array(
+      z.object({
+        id: z.string(),
+        refused: z
+          .string()
+          .nullable()
+          .meta({ description: "Why the action on the item would be refused now; null if it would be accepted." }),
+      }),
+    ),
+    stages: z.array(z.int()).meta({ description: "The number of items of each stage." }),
+    parts: z
+      .array(z.object({ what: z.string(), count: z.int(), follows: z.string() }))
+      .meta({ description: "For unknown outcomes: the count of each step and the consequence. Empty for other verbs." }),
+    follows: z.string().nullable().meta({ description: "A warning, such as that the action is final; null if there is none." }),
+  })
+  .meta({ id: "BulkPlan" });
 
 /** Dry run of a bulk action. Errors: as `startBulk`. */
-export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest): Promise<BulkPlan> {
+export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, request: BulkRequest): Promise<z.infer<typeof BulkPlan>> {
   const { verb, members, ids, asked } = read(catalog, by, request);
   const { matched, first } = await count(env, members, ids);
   const call = callOf(env, catalog, by, request);
@@ -62,7 +119,7 @@ export async function planBulk(env: EngineEnv, catalog: Catalog, by: Asker, requ
     place = to;
   }
   const follows = typeof verb.follows === "function" ? await verb.follows(call, things) : verb.follows;
-  const parts = (await verb.parts?.(call, things)) ?? [];
+  const parts = [...((await verb.parts?.(call, things)) ?? [])];
   return { matched, sample, stages, parts, follows: follows ?? null };
 }
 
@@ -79,10 +136,8 @@ async function refusalOf(verb: AnyBulkVerb, call: BulkCall, id: string): Promise
   }
 }
 
-export interface StartedBulk {
-  bulk: BulkAction;
-  replayed: boolean;
-}
+export const StartedBulk = BulkAction.extend({ replayed: z.boolean() }).meta({ id: "StartedBulkAction" });
+type StartedBulk = z.infer<typeof StartedBulk>;
 
 /**
  * Starts a bulk action. One write stores the present list of items, the command that executes the bulk action, and the audit row. A
@@ -102,10 +157,10 @@ export async function startBulk(
   const fingerprint = fingerprintOf({ verb: verb.name, reason: request.reason, asked, ids: ids ?? null });
   const id = key === undefined ? digest("bulk", crypto.randomUUID()) : digest("bulk", tenantId, key);
   const known = key === undefined ? undefined : await findBulkAction(env, by, id);
-  if (known) return { bulk: assertSame(known, fingerprint), replayed: true };
+  if (known) return { ...assertSame(known, fingerprint), replayed: true };
   const { matched } = await count(env, members, ids);
   if (matched === 0) await assertKnownNames(verb, callOf(env, catalog, by, request), asked);
-  const { atMost = MAX_MATCHED } = request;
+  const { at_most: atMost = MAX_MATCHED } = request;
   if (matched > atMost) throw moreMatched(matched, atMost);
   const bulk: NewBulk = { id, verb: verb.name, reason: request.reason, asked, fingerprint, instanceId: passInstance(tenantId, id, 1) };
   const action: Action = {
@@ -137,7 +192,7 @@ export async function startBulk(
   );
   if (answer instanceof MillraceError) throw answer;
   const made = await findBulkAction(env, by, id);
-  if (made) return { bulk: assertSame(made, fingerprint), replayed: answer?.replayed === true };
+  if (made) return { ...assertSame(made, fingerprint), replayed: answer?.replayed === true };
   throw tooMany(tenantId);
 }
 
@@ -203,9 +258,9 @@ function read(catalog: Catalog, by: Asker, request: BulkRequest): Read {
     filter,
     ids: ids?.length ?? null,
     ramp: request.ramp ?? DEFAULT_RAMP,
-    ratePerSecond: request.ratePerSecond ?? DEFAULT_RATE,
-    stopAtErrorRate: request.stopAtErrorRate ?? DEFAULT_ERROR_RATE,
-    settleWithinSeconds: request.settleWithinSeconds ?? DEFAULT_SETTLE_SECONDS,
+    rate_per_second: request.rate_per_second ?? DEFAULT_RATE,
+    stop_at_error_rate: request.stop_at_error_rate ?? DEFAULT_ERROR_RATE,
+    settle_within_seconds: request.settle_within_seconds ?? DEFAULT_SETTLE_SECONDS,
     ...optionOf(verb, request),
   };
   return { verb, ids, asked, members: ids ? NOTHING : verb.members(operatorOf(by), filter) };

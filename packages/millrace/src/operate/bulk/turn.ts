@@ -55,7 +55,7 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const halt = bulk.state === "running" ? watch(turn) : HALTED;
   const from = bulk.matched - bulk.left;
   turn.progress({ done: from, of: bulk.matched, text: "items" });
-  const stage = stageOf(bulk.asked, bulk.matched, from);
+  const stage = stageOf(bulk, bulk.matched, from);
   const isActing = bulk.left > 0 && (from > stage.from || bulk.looked >= from);
   const did = isActing
     ? await act(turn, bulk, from, stage, halt.isHalted).finally(halt.end)
@@ -72,13 +72,13 @@ export async function takeTurn(turn: Turn): Promise<Commit<Went>> {
   const begun = acted - did.stage.from - (skipped - did.stage.skipped);
   const isComplete = looked === bulk.matched && acted === bulk.matched;
   const failedOfStage = failed - did.stage.failed;
-  const stops = !isComplete && isTooMuch(bulk.asked, begun, failedOfStage);
+  const stops = !isComplete && isTooMuch(bulk, begun, failedOfStage);
   const state = isComplete ? "complete" : stops ? "stopped" : "running";
   const goesOn = state === "running" && isLast;
   const key = { tenantId, id: bulkId };
   const doubted = failed > 0 && (stops || isComplete) ? await doubtedOf(turn, [...items, ...turned]) : 0;
   const why = stops
-    ? tooMuch(bulk.asked, { begun, failed: failedOfStage, left: bulk.matched - acted, doubted })
+    ? tooMuch(bulk, { begun, failed: failedOfStage, left: bulk.matched - acted, doubted })
     : isComplete
       ? endedBadly({ begun: bulk.matched - skipped, failed, doubted })
       : null;
@@ -105,18 +105,17 @@ async function act(
   stage: { from: number; to: number },
   isHalted: () => boolean,
 ): Promise<DidTurn> {
-  const { ratePerSecond } = bulk.asked;
   const { verb, call } = given(turn, bulk);
-  const listed = await listedOf(turn, from, chunkSize(bulk.asked, stage.to - from));
+  const listed = await listedOf(turn, from, chunkSize(bulk, stage.to - from));
   const targets = listed.map((one) => verb.listing?.read(one) ?? one);
-  const items = await actOn({ verb, call, from, targets, ratePerSecond, isHalted });
+  const items = await actOn({ verb, call, from, targets, ratePerSecond: bulk.rate_per_second, isHalted });
   const seen = await look({
     verb,
     call,
     from: bulk.looked,
     to: from + items.length,
     fresh: items,
-    settleMs: bulk.asked.settleWithinSeconds * 1000,
+    settleMs: bulk.settle_within_seconds * 1000,
   });
   const own = new Map(seen.turned.map((one) => [one.n, one]));
   return {
@@ -130,7 +129,7 @@ async function act(
 
 async function waitForEnds(turn: Turn, bulk: StoredBulk, acted: number, isHalted: () => boolean): Promise<DidTurn> {
   const { verb, call } = given(turn, bulk);
-  const settleMs = bulk.asked.settleWithinSeconds * 1000;
+  const settleMs = bulk.settle_within_seconds * 1000;
   const deadline = Date.now() + WAIT_MS;
   for (;;) {
     const seen = await look({ verb, call, from: bulk.looked, to: acted, settleMs });
@@ -145,8 +144,9 @@ async function doubtedOf({ env, tenantId, bulkId }: Turn, fresh: readonly { code
   return (row?.count ?? 0) + fresh.filter(({ code }) => code === "in_doubt").length;
 }
 
-function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, asked: { undo, run_at } }: StoredBulk) {
-  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, options: { undo, run_at }, bulkId } };
+function given({ env, catalog, tenantId }: Turn, { id: bulkId, verb, actor, reason, undo, run_at }: StoredBulk) {
+  const options = { undo: undo ?? undefined, run_at: run_at ?? undefined };
+  return { verb: bulkVerb(catalog, verb), call: { env, catalog, by: { tenantId, actor }, reason, options, bulkId } };
 }
 
 /**
