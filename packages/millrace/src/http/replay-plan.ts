@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import * as z from "zod";
 import type { Hide } from "../contract/hide.ts";
 import { hiddenIn } from "../contract/row.ts";
-import { type ReplayPlan, ReplayPlanRow } from "../operate/letters/plan-replay.ts";
+import { type ReplayPlan, ReplayPlanRow } from "../operate/letters/replay.ts";
 import type { HttpEnv } from "./env.ts";
 import { ProblemSchema, problemOf } from "./problem.ts";
 

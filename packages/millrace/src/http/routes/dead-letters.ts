@@ -9,7 +9,7 @@ import {
   listDeadLetters,
 } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
-import { knownMessage, planOf } from "../../operate/letters/plan-replay.ts";
+import { knownMessage, planOf } from "../../operate/letters/replay.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";

@@ -8,9 +8,8 @@ import { FAILED, type InstanceStatus } from "../../store/instances/status.ts";
 import type { ActedOn, BulkPart, Outcome } from "../../topology/bulk-verb.ts";
 import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
 import { planResolve, resolveDoubt } from "../instances/resolve.ts";
-import { doubtFilter, doubtMembers } from "./filters.ts";
-import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
-import { unknownOfInstances } from "./unknown-names.ts";
+import { doubtFilter, doubtMembers, unknownOfInstances } from "./filters.ts";
+import { BECAME, type Became, outcomeOf } from "./instance-verbs.ts";
 
 /** Resolutions that can apply to many effects at once. `confirm` is excluded, because each effect needs a different output. */
 type Said = "reject" | "retry_anyway";

@@ -1,16 +1,15 @@
 import { among, sql } from "../../contract/sql.ts";
 import { andStands, type StandingName } from "../../inspect/standing.ts";
+import type { Failure } from "../../pass/failure.ts";
 import { bulkActionId } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
-import type { InstanceStatus } from "../../store/instances/status.ts";
+import { FAILED, type InstanceStatus, WORKING } from "../../store/instances/status.ts";
 import type { ActedOn, Outcome } from "../../topology/bulk-verb.ts";
 import type { AnyBulkVerb } from "../../topology/catalog.ts";
 import { type BulkCall, defineBulkVerb } from "../../topology/define-bulk-verb.ts";
 import type { InstanceAct } from "../instances/act.ts";
 import { INSTANCE_ACTS } from "../instances/acts.ts";
-import { instanceFilter, instanceMembers } from "./filters.ts";
-import { BECAME, type Became, outcomeOf } from "./instance-outcome.ts";
-import { unknownOfInstances } from "./unknown-names.ts";
+import { instanceFilter, instanceMembers, unknownOfInstances } from "./filters.ts";
 
 /** The bulk verbs of the acts on an instance. A bulk action has the same effect on each item as the HTTP route of the act. */
 export const INSTANCE_VERBS: readonly AnyBulkVerb[] = Object.values<InstanceAct>(INSTANCE_ACTS).flatMap(ofMany);
@@ -73,3 +72,21 @@ async function isIn({ env, by }: BulkCall, id: string, statuses: readonly Instan
   );
   return found.length > 0;
 }
+
+export interface Became {
+  readonly status: InstanceStatus;
+  readonly error: string | null;
+}
+
+export const BECAME = sql`i.status, i.error`;
+
+export function outcomeOf({ status, error }: Became): Outcome | undefined {
+  if (WORKING.has(status)) return "open";
+  if (status === "in_doubt") return { code: "in_doubt", why: IN_DOUBT };
+  if (!FAILED.has(status)) return undefined;
+  const { code = status, message = `The instance is ${status}.` } = JSON.parse(error ?? "{}") as Partial<Failure>;
+  return { code, why: message };
+}
+
+const IN_DOUBT =
+  "The instance is in doubt: the outcome of one of its effects is unknown, and an operator must resolve it (GET /v1/effects?state=in_doubt lists it). The instance is blocked until then, and continues automatically afterwards.";

@@ -8,13 +8,13 @@ import { findBulkAction, type StoredBulk } from "../../inspect/bulk-actions.ts";
 import { hideOfTargets } from "../../inspect/dead-letters.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { recordStep } from "../../store/bulk-actions.ts";
-import { type BulkItem, countFailed, insertItems, turnFailed } from "../../store/bulk-items.ts";
+import { type BulkItem, countFailed, insertItems, selectDone, turnFailed } from "../../store/bulk-items.ts";
 import { LISTED_TOGETHER, selectList } from "../../store/bulk-lists.ts";
 import { query } from "../../store/d1/retry.ts";
-import type { Catalog } from "../../topology/catalog.ts";
+import type { ActedOn } from "../../topology/bulk-verb.ts";
+import type { AnyBulkVerb, Catalog } from "../../topology/catalog.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { actOn } from "./act-on.ts";
-import { type Looked, look } from "./look.ts";
 import { passInstance } from "./message.ts";
 import { chunkSize, endedBadly, isTooMuch, stageOf, tooMuch } from "./ramp.ts";
 import { bulkVerb } from "./verbs.ts";
@@ -221,4 +221,59 @@ async function withWhoActed({ env, by }: BulkCall, items: readonly BulkItem[]): 
 function whoIn(last: string): string {
   const { actor, verb, at } = JSON.parse(last) as { actor: string; verb: string; at: number };
   return `Last action by ${actor}: ${verb.replaceAll("_", " ")}, ${new Date(at).toISOString().replace(/\.\d+Z$/, "Z")}.`;
+}
+
+const TOGETHER = 200;
+
+type Turned = Pick<BulkItem, "n" | "target" | "code" | "why">;
+
+interface Looked {
+  /** The position in the item list before which each item has ended or has exceeded its time limit. */
+  readonly looked: number;
+  readonly turned: readonly Turned[];
+}
+
+interface Look {
+  readonly verb: AnyBulkVerb;
+  readonly call: BulkCall & { readonly bulkId: string };
+  readonly from: number;
+  readonly to: number;
+  readonly fresh?: readonly BulkItem[];
+  readonly settleMs: number;
+}
+
+interface Seen extends ActedOn {
+  readonly n: number;
+  readonly ageMs: number;
+}
+
+/**
+ * Reads the outcomes of the next items, in the order in which the items were acted on. An item that exceeds its time limit (`settleMs`)
+ * counts as done and delays no later item.
+ */
+async function look({ verb, call, from, to, fresh = [], settleMs }: Look): Promise<Looked> {
+  if (verb.outcomes === undefined) return { looked: to, turned: [] };
+  const turned: Turned[] = [];
+  for (let at = from; ; ) {
+    const stored = await query<Omit<Seen, "id"> & { target: string }>(
+      call.env.DB,
+      selectDone({ tenantId: call.by.tenantId, id: call.bulkId }, at, TOGETHER),
+    );
+    const some = [...stored.map(({ target, ...one }): Seen => ({ ...one, id: target })), ...freshly(fresh, at)].slice(0, TOGETHER);
+    if (some.length === 0) return { looked: to, turned };
+    const outcomes = await verb.outcomes(call, some);
+    let isOpen = false;
+    for (const { n, id, ageMs } of some) {
+      const outcome = outcomes.get(id);
+      if (outcome === "open") isOpen ||= ageMs < settleMs;
+      else if (outcome !== undefined) turned.push({ n, target: id, ...outcome });
+      if (!isOpen) at = n + 1;
+    }
+    if (isOpen) return { looked: at, turned };
+    if (some.length < TOGETHER) return { looked: to, turned };
+  }
+}
+
+function freshly(fresh: readonly BulkItem[], from: number): Seen[] {
+  return fresh.flatMap(({ n, target, result }) => (result === "done" && n >= from ? [{ n, id: target, at: Date.now(), ageMs: 0 }] : []));
 }

@@ -4,7 +4,7 @@ import { type DeadLetterReader, getDeadLetter } from "../../inspect/dead-letters
 import { envelopeIn, nameIn } from "../../intake/letters/letter.ts";
 import { relay } from "../../recorder/relay.ts";
 import { type Action, actionIdOf } from "../../store/actions.ts";
-import { settleLetter } from "../../store/dead-letters.ts";
+import { escalateLetter, settleLetter } from "../../store/dead-letters.ts";
 import { skipInstance } from "../../store/instances/accept.ts";
 import { dropOutgoing, sendBehind } from "../../store/outbox.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -46,4 +46,21 @@ export async function skipDeadLetter(
   });
   if (skipped) await relay(env, about);
   return { action_id: actionId, skipped };
+}
+
+/**
+ * Escalates an open dead letter. The alert channels are notified once, and the dead letter stays open. A repeated escalation changes
+ * nothing, and is audited as no change. Errors: `dead_letter_not_found`.
+ */
+export async function escalateDeadLetter(
+  env: EngineEnv,
+  by: DeadLetterReader,
+  id: string,
+  note: string,
+): Promise<{ action_id: string; escalated: boolean }> {
+  const { instance_id: instanceId } = await getDeadLetter(env, by, id);
+  const changed = { before: { escalated: false }, after: { escalated: true } };
+  const action = { id: crypto.randomUUID(), verb: "escalate", target: id, instanceId, reason: note, ...changed };
+  const { isApplied: escalated } = await act(env, by, action, { change: escalateLetter(id, by.actor, note) });
+  return { action_id: action.id, escalated };
 }
