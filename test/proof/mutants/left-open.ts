@@ -26,7 +26,7 @@ export const LEFT_OPEN = mutantsOf("operators", {
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",
   },
   "an operator cannot exclude an effect from an undo that it cannot repeat": {
-    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: " || (await unrecorded(env, instance)).has(label)",
     put: "",
     killedBy: "test/engine/operate/caught-unrecorded.test.ts",

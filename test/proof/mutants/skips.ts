@@ -13,13 +13,13 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/skip-step.test.ts",
   },
   "an undo skips a step at which it has not failed": {
-    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: "if (label !== error?.step) {",
     put: "if (label !== error?.step && undo === null) {",
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo leaves an effect unchanged that is then done twice": {
-    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: 'if (last?.state === "claimed" && DOUBTED.has(last.class)) {',
     put: 'if (last?.state === "claimed" && DOUBTED.has(last.class) && undo === null) {',
     killedBy: "test/engine/operate/undo-left-alone.test.ts",
@@ -97,7 +97,7 @@ export const SKIPS = mutantsOf("operators", {
     killedBy: "test/engine/operate/undo-skipped.test.ts",
   },
   "an undo's step is skipped at the generation of the previous undo": {
-    file: "packages/millrace/src/operate/instances/skip-in-undo.ts",
+    file: "packages/millrace/src/operate/instances/skip-step.ts",
     find: "(isOver ? 1 : 0)",
     put: "(isOver ? 0 : 0)",
     killedBy: "test/engine/operate/undo-skipped.test.ts",

@@ -7,9 +7,8 @@ import { query } from "../../store/d1/retry.ts";
 import { GOING_ON, UNSEEN } from "../../store/instances/status.ts";
 import { markPaused, markResumed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
-import { caughtWithoutRecord, stillCaught, whyRestarting } from "./left.ts";
-import { type PlanVerdict, planEffects } from "./plan.ts";
-import { isUnderWay, retryVerdictOn } from "./retry.ts";
+import { whyRestarting } from "./left.ts";
+import { planRun } from "./retry.ts";
 
 /**
  * Pauses an instance: no further step begins until the resume, and the outcome of a running effect is recorded before the pause. The timer
@@ -27,15 +26,7 @@ export const pause = instanceAct({
   answer: {},
   read: ({ env, instance }) => waitsInLane(env, instance),
   refused: async ({ env, instance }, inLane) => (await whyRestarting(env, instance)) ?? whyNotPaused(instance, inLane),
-  async plan({ env, by, instance }) {
-    const caught = await stillCaught(env, instance.id);
-    const effects = await planEffects(env, by, instance, {
-      failed: await caughtWithoutRecord(env, instance, caught),
-      recorded: (effect): PlanVerdict => (isUnderWay(effect, caught) ? "under_way" : held(retryVerdictOn(effect, caught))),
-      unrecorded: (state) => (state === "running" ? "under_way" : "held"),
-    });
-    return { follows: PAUSED, effects };
-  },
+  plan: async (call) => ({ follows: PAUSED, effects: await planRun(call, { isGoingOn: true, runs: "held" }) }),
   change: ({ by, instance: { id, status } }, inLane) => ({
     change: markPaused({ id, tenantId: by.tenantId }, inLane),
     before: { status },
@@ -45,8 +36,6 @@ export const pause = instanceAct({
   }),
   bulk: { from: GOING_ON.values },
 });
-
-const held = (verdict: PlanVerdict): PlanVerdict => (verdict === "runs" ? "held" : verdict);
 
 const PAUSED =
   "Running attempts are recorded. Then no step starts until the instance is resumed. If the running step is the last one, the instance ends. Sleeps and waits continue to count down. Events and answers that arrive are kept until the resume.";
@@ -79,15 +68,7 @@ export const resume = instanceAct({
   body: {},
   answer: {},
   refused: async ({ env, instance }) => (await whyRestarting(env, instance)) ?? whyNotResumed(instance),
-  async plan({ env, by, instance }) {
-    const caught = await stillCaught(env, instance.id);
-    const effects = await planEffects(env, by, instance, {
-      failed: await caughtWithoutRecord(env, instance, caught),
-      recorded: (effect): PlanVerdict => (isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
-      unrecorded: (state) => (state === "running" ? "under_way" : "runs"),
-    });
-    return { follows: "The instance continues where it was paused.", effects };
-  },
+  plan: async (call) => ({ follows: "The instance continues where it was paused.", effects: await planRun(call, { isGoingOn: true }) }),
   change: ({ by, instance: { id, status } }) => ({
     change: markResumed({ id, tenantId: by.tenantId }),
     before: { status },

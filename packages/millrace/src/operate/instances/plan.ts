@@ -52,9 +52,12 @@ export const ActionPlan = z
 export type ActionPlan = z.infer<typeof ActionPlan>;
 
 /** The verdicts of a dry run on recorded effects, in their order, and on steps that are open on the platform. */
-export interface Verdicts {
-  readonly recorded: (effect: Effect) => PlanVerdict | undefined;
-  readonly unrecorded: (state: OpenState, reads: boolean) => PlanVerdict | undefined;
+interface Verdicts {
+  /** The recorded effects. Default: the effects that are recorded now. */
+  readonly effects?: readonly Effect[] | undefined;
+  readonly recorded: (effect: Effect) => PlanVerdict;
+  /** Default: the platform is not asked for open steps. */
+  readonly unrecorded?: ((state: OpenState, reads: boolean) => PlanVerdict | undefined) | undefined;
   /** Verdicts on effects that failed without a record, by step label. */
   readonly failed: ReadonlyMap<string, PlanVerdict>;
 }
@@ -69,40 +72,34 @@ export async function planEffects(
   env: EngineEnv,
   by: Operator,
   instance: Instance,
-  { recorded, unrecorded, failed }: Verdicts,
+  { effects: given, recorded, unrecorded, failed }: Verdicts,
 ): Promise<ActionPlan["effects"]> {
-  const effects = (await effectsAndFree(env, by, instance.id)).filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
-  const { steps } = UNDER_WAY.has(instance.status) ? await wholeHistoryOf(env, { ...instance, undo_action: null }) : { steps: [] };
+  const all = given ?? (await effectsAndFree(env, by, instance.id));
+  const effects = all.filter(({ undo, state }) => undo !== "undo_step" && state !== "superseded");
+  const isOpen = unrecorded !== undefined && UNDER_WAY.has(instance.status);
+  const { steps } = isOpen ? await wholeHistoryOf(env, { ...instance, undo_action: null }) : { steps: [] };
   const known = new Set(effects.map(({ step, item }) => labelOf(step, item)));
   const underWay = openIn(steps);
   const reads = new Set(steps.filter((step) => step.reads).map(codeLabelOf));
   const open = [...underWay].flatMap(([label, state]) => {
-    const verdict = known.has(label) ? undefined : unrecorded(state, reads.has(label));
+    const verdict = known.has(label) ? undefined : unrecorded?.(state, reads.has(label));
     return verdict ? [{ step: label, item: "", verdict }] : [];
   });
-  const listed = effects.flatMap((effect) => {
-    const verdict = recorded(effect);
-    return verdict ? [{ step: effect.step, item: effect.item, verdict }] : [];
-  });
-  return [...listed, ...notListed(failed, new Set([...known, ...underWay.keys()])), ...open];
+  const listed = effects.map((effect) => ({ step: effect.step, item: effect.item, verdict: recorded(effect) }));
+  const others = [...failed].filter(([label]) => !known.has(label) && !underWay.has(label));
+  return [...listed, ...others.map(([step, verdict]) => ({ step, item: "", verdict })), ...open];
 }
 
-export function notListed<Verdict>(failed: ReadonlyMap<string, Verdict>, listed: ReadonlySet<string>) {
-  return [...failed].flatMap(([step, verdict]) => (listed.has(step) ? [] : [{ step, item: "", verdict }]));
-}
-
-/** Appended to `follows` if the database was restored to a time before the run. */
-export const SET_BACK =
+const SET_BACK =
   " The database was restored to a time before some steps of the run (`unknown` here): these steps are repeated, from the beginning of the code. A lookup effect asks the upstream first, a once effect becomes in_doubt.";
 
-/** Adds to the effects of a plan the steps whose records are missing because the database was restored to an earlier time. */
-export function withLost<Verdict extends string>(
-  effects: readonly { step: string; item: string; verdict: Verdict }[],
-  { lost }: SetBack,
-): { step: string; item: string; verdict: Verdict | "unknown" }[] {
-  const isLost = new Set(lost);
-  const others = effects.filter(({ step, item }) => !isLost.has(labelOf(step, item)));
-  return [...others, ...lost.map((step) => ({ step, item: "", verdict: "unknown" as const }))];
+/** Adds to a plan the steps whose records are missing because the database was restored to a time before the run. */
+export function withLost<Plan extends Pick<ActionPlan, "follows" | "effects">>(plan: Plan, behind: SetBack | undefined): Plan {
+  if (behind === undefined) return plan;
+  const isLost = new Set(behind.lost);
+  const others = plan.effects.filter(({ step, item }) => !isLost.has(labelOf(step, item)));
+  const lost = behind.lost.map((step) => ({ step, item: "", verdict: "unknown" as const }));
+  return { ...plan, from: null, follows: plan.follows + SET_BACK, effects: [...others, ...lost] };
 }
 
 /** Open steps on the platform by label, including the steps that a pause defers (the platform shows a deferred step as complete). */

@@ -1,13 +1,12 @@
-import { labelOf } from "../../contract/step-names.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import { leaveDoubts } from "../../store/inbox/doubts.ts";
 import { GOING_ON, RETRYABLE } from "../../store/instances/status.ts";
 import { beginRestart } from "../../store/instances/stop.ts";
 import { forgetTold } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { caughtWithoutRecord, failedBefore, stillCaught, triedAnew, whyRestarting } from "./left.ts";
-import { type PlanVerdict, planEffects, SET_BACK, withLost } from "./plan.ts";
-import { beginningOf, isUnderWay, retryVerdictOn } from "./retry.ts";
+import { failedBefore, triedAnew, whyRestarting } from "./left.ts";
+import { withLost } from "./plan.ts";
+import { beginningOf, planRun } from "./retry.ts";
 import { findSetBack } from "./set-back.ts";
 
 /**
@@ -25,24 +24,12 @@ export const restart = instanceAct({
   body: {},
   answer: {},
   refused: async ({ env, instance }) => (await whyRestarting(env, instance)) ?? whyRefused(instance),
-  async plan({ env, by, instance }) {
-    const { id, status, error } = instance;
-    const caught = await stillCaught(env, id, [error?.step]);
-    const isGoingOn = GOING_ON.has(status);
-    const effects = await planEffects(env, by, instance, {
-      failed: await caughtWithoutRecord(env, instance, caught),
-      recorded: (effect): PlanVerdict => (isGoingOn && isUnderWay(effect, caught) ? "under_way" : retryVerdictOn(effect, caught)),
-      unrecorded: (state) => (isGoingOn && state === "running" ? "under_way" : "runs"),
-    });
-    const failed = RETRYABLE.has(status) ? (error?.step ?? "") : "";
-    // A step that failed before its first record has no entry, but the restart executes this step again too.
-    const listed = failed === "" || effects.some(({ step, item }) => labelOf(step, item) === failed);
-    const all = listed ? effects : [...effects, { step: failed, item: "", verdict: "runs" as const }];
-    const behind = await findSetBack(env, instance);
-    return {
-      follows: `${RETRYABLE.has(status) ? "" : ENDS}${status === "paused" ? RESUMES : ""}${PASSES}${behind ? SET_BACK : ""}`,
-      effects: behind ? withLost(all, behind) : all,
-    };
+  async plan(call) {
+    const { status, error } = call.instance;
+    const isOver = RETRYABLE.has(status);
+    const effects = await planRun(call, { anew: [error?.step], isGoingOn: GOING_ON.has(status), start: isOver ? error?.step : null });
+    const follows = `${isOver ? "" : ENDS}${status === "paused" ? RESUMES : ""}${PASSES}`;
+    return withLost({ follows, effects }, await findSetBack(call.env, call.instance));
   },
   async change({ env, by, instance, actionId }) {
     const { id, status } = instance;

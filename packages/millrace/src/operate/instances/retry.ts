@@ -26,7 +26,7 @@ import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, instanceAct } from "./act.ts";
 import { caughtWithoutRecord, failedBefore, isBeingUndone, isStopped, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
-import { notListed, type PlanVerdict, SET_BACK, withLost } from "./plan.ts";
+import { type ActionPlan, type PlanVerdict, planEffects, withLost } from "./plan.ts";
 import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 
@@ -64,21 +64,13 @@ export const retry = instanceAct({
   },
   read: ({ given, ...call }) => readRun(call, given),
   refused: async ({ env, instance }, { again, named, wentOn }) => again ?? (await whyRefused(env, instance, named, wentOn)),
-  async plan({ env, by, instance }, { recorded, failed, start, isForgotten }) {
+  async plan(call, { recorded, failed, start, isForgotten }) {
+    const { env, by, instance } = call;
     const note = await noteOnConfirmed(env, by, instance.id, recorded);
     const plan = { from: start, follows: followsFrom(instance, start, isForgotten), note };
     if (isBeingUndone(instance)) return { ...plan, effects: await undoEffects(env, by, instance) };
-    const caught = instance.undo === "done" ? NONE : await stillCaught(env, instance.id, [failed, instance.error?.step]);
-    const effects = recorded
-      .filter(({ state, undo }) => state !== "superseded" && undo !== "undo_step")
-      .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
-    const listed = new Set(effects.map(({ step, item }) => labelOf(step, item)));
-    const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
-    // A step that failed before its first record has no entry, but the retry executes this step.
-    const isListed = start === null || listed.has(start);
-    const all = [...effects, ...failures, ...(isListed ? [] : [{ step: start, item: "", verdict: "runs" as const }])];
-    const behind = isForgotten ? undefined : await findSetBack(env, instance);
-    return behind ? { ...plan, from: null, follows: plan.follows + SET_BACK, effects: withLost(all, behind) } : { ...plan, effects: all };
+    const effects = await planRun(call, { recorded, anew: [failed, instance.error?.step], start });
+    return withLost({ ...plan, effects }, isForgotten ? undefined : await findSetBack(env, instance));
   },
   async change(call, read) {
     const { instance } = call;
@@ -165,22 +157,50 @@ const BEHIND = ". Later steps run too; the code determines which.";
 
 const FIRST_TIME = " Answers to questions and received events of the first run are used again: no question is asked twice.";
 
+interface Run {
+  /** The effects that are recorded, if the run has ended. Default: reads them, and the open steps on the platform. */
+  readonly recorded?: readonly Effect[];
+  /** Steps whose failure is cleared. */
+  readonly anew?: readonly (string | null | undefined)[];
+  /** True if running attempts are recorded first. */
+  readonly isGoingOn?: boolean;
+  /** The step at which the run starts. The step may have no entry, if it failed before its first record. */
+  readonly start?: string | null | undefined;
+  /** The verdict on a step that is executed. Default: `runs`. */
+  readonly runs?: "runs" | "held";
+}
+
+/** The effects of a run that begins or continues, with their verdicts. */
+export async function planRun(
+  { env, by, instance }: At,
+  { recorded, anew, isGoingOn = false, start, runs = "runs" }: Run,
+): Promise<ActionPlan["effects"]> {
+  const caught = instance.undo === "done" ? NONE : await stillCaught(env, instance.id, anew);
+  const effects = await planEffects(env, by, instance, {
+    effects: recorded,
+    failed: await caughtWithoutRecord(env, instance, caught),
+    recorded(effect) {
+      const verdict = retryVerdictOn(effect, caught);
+      if (isGoingOn && effect.state === "claimed" && verdict !== "caught") return "under_way";
+      return verdict === "runs" ? runs : verdict;
+    },
+    unrecorded: recorded ? undefined : (state) => (isGoingOn && state === "running" ? "under_way" : runs),
+  });
+  const isListed = !start || effects.some(({ step, item }) => labelOf(step, item) === start);
+  return isListed ? effects : [...effects, { step: start, item: "", verdict: runs }];
+}
+
 type RetryVerdict = Extract<PlanVerdict, "kept" | "runs" | "caught" | "in_doubt" | "needs_output">;
 
 /**
  * The result of the next run for an effect. `caught` contains the labels of steps that report their failure again. A claimed `once` effect
  * was running when its run ended, so the next attempt marks the effect as in doubt.
  */
-export function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
+function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdict {
   const { state, class: effectClass, step, item } = effect;
   if (isOutputLost(effect)) return "needs_output";
   if ((state === "failed" || state === "claimed") && caught.has(labelOf(step, item))) return "caught";
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
-}
-
-/** True if an attempt of the effect is running, or was running when its process died. A caught failure has no running attempt. */
-export function isUnderWay({ state, step, item }: Effect, caught: ReadonlySet<string>): boolean {
-  return state === "claimed" && !caught.has(labelOf(step, item));
 }
 
 function isOutputLost({ state, output, outputRef, error }: Effect): boolean {

@@ -3,20 +3,22 @@ import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { digest } from "../../contract/ids.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { CHILD_PREFIX, codeLabelOf, labelOf } from "../../contract/step-names.ts";
-import { packOutput } from "../../guard/output.ts";
+import type { Statement } from "../../contract/sql.ts";
+import { CHILD_PREFIX, codeLabelOf, labelOf, UNDO_PREFIX } from "../../contract/step-names.ts";
+import { type PackedOutput, packOutput } from "../../guard/output.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { wholeHistoryOf } from "../../inspect/history.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
+import { selectCutOff } from "../../store/actions.ts";
 import { query } from "../../store/d1/retry.ts";
-import { skipEntry } from "../../store/inbox/outcome.ts";
+import { DOUBTED } from "../../store/inbox/classes.ts";
+import { leaveAlone, skipEntry } from "../../store/inbox/outcome.ts";
 import { GOING_ON } from "../../store/instances/status.ts";
 import { selectAwaited } from "../../store/waits.ts";
 import { instanceAct } from "./act.ts";
-import { caughtWithoutRecord, isBeingUndone, stillCaught } from "./left.ts";
-import { type ActionPlan, notListed } from "./plan.ts";
-import { nextRun, readRun, retryVerdictOn, waitForEnd } from "./retry.ts";
-import { type Passing, passingBy, whyAnswered } from "./skip-in-undo.ts";
+import { isBeingUndone, unrecorded } from "./left.ts";
+import type { ActionPlan } from "./plan.ts";
+import { nextRun, planRun, readRun, waitForEnd } from "./retry.ts";
 import { undoEffects } from "./undo.ts";
 
 /**
@@ -58,17 +60,14 @@ export const skip = instanceAct({
     return { recorded, isUndoing, passing, refused };
   },
   refused: ({ instance }, { refused }) => refused ?? whyNotFailed(instance),
-  async plan({ env, by, instance, given: { step, item = "" } }, { recorded, isUndoing, passing }) {
+  async plan(call, { recorded, isUndoing, passing }) {
+    const { env, by, instance, given } = call;
+    const { step, item = "" } = given;
     const from = labelOf(step, item);
     if (isUndoing) return { from, ...planInUndo(await undoEffects(env, by, instance), passing) };
-    const isIt = (one: { step: string; item: string }) => one.step === step && one.item === item;
-    const caught = await stillCaught(env, instance.id, [instance.error?.step]);
-    const others = recorded
-      .filter((effect) => effect.state !== "superseded" && effect.undo !== "undo_step" && !isIt(effect))
-      .map((effect) => ({ step: effect.step, item: effect.item, verdict: retryVerdictOn(effect, caught) }));
-    const listed = new Set([...recorded.map((effect) => labelOf(effect.step, effect.item)), from]);
-    const failures = notListed(await caughtWithoutRecord(env, instance, caught), listed);
-    return { from, follows: FOLLOWS, effects: [...others, ...failures, { step, item, verdict: "skipped" }] };
+    const effects = await planRun(call, { recorded, anew: [instance.error?.step] });
+    const others = effects.filter((one) => labelOf(one.step, one.item) !== from);
+    return { from, follows: FOLLOWS, effects: [...others, { step, item, verdict: "skipped" }] };
   },
   async change(call, { recorded, passing, refused }) {
     const { env, by, instance, actionId, given } = call;
@@ -132,4 +131,102 @@ function whyNotFailed({ id, status }: Instance): string | null {
   if (status === "errored") return null;
   const wait = GOING_ON.has(status) ? ` It continues automatically: ${waitForEnd(id)}.` : "";
   return `The instance is ${status}: only the step that an errored instance failed at can be skipped.${wait}`;
+}
+
+/** The consequences of skipping the step at which an undo failed. */
+interface Passing {
+  /** The effect or read that the undo ignores after the skip. */
+  readonly about: { readonly step: string; readonly item: string };
+  readonly follows: string;
+  /** True if the operator must give an output that replaces the step's output. */
+  readonly takesOutput: boolean;
+  /** The write that records the operator's decision, after the action's row. */
+  readonly write: (given: PackedOutput, actionId: string) => Statement;
+}
+
+/**
+ * The possible decisions on the step at which an undo failed. For an undo step, the decision says that an operator has undone the effect.
+ * For an effect with an unknown outcome, the decision is that the undo ignores the effect. For a step without a record, such as a read, the
+ * decision is the step's output. For any other step, the result contains the reason for a refusal.
+ */
+async function passingBy(
+  env: EngineEnv,
+  instance: Instance,
+  recorded: readonly Effect[],
+  { step, item, output }: { step: string; item: string; output?: unknown },
+): Promise<Passing | { readonly refused: string }> {
+  const { id, undo_action, error } = instance;
+  const label = labelOf(step, item);
+  if (label !== error?.step) {
+    return {
+      refused: `The undo did not fail at "${label}". It failed at: ${error?.step || "code between steps (fix it with a deployment)"}.`,
+    };
+  }
+  const last = newestOf(recorded, step, item);
+  const key = { instanceId: id, step, item, generation: last?.generation ?? 1 };
+  if (step.startsWith(UNDO_PREFIX)) {
+    // An entry that an earlier undo completed belongs to the earlier undo.
+    const isOver = last?.state === "done" && last.error === null;
+    const settled = isOver ? null : whyAnswered(last, label);
+    if (settled !== null) return { refused: settled };
+    const about = newestOf(recorded, step.slice(UNDO_PREFIX.length), item, "done");
+    if (about === undefined) {
+      return { refused: `"${label}" has no recorded effect to undo. For an item of a map, send its key as "item".` };
+    }
+    const own = { ...key, generation: key.generation + (isOver ? 1 : 0) };
+    const write: Passing["write"] = (given, actionId) => skipEntry(own, given, actionId, { ...about, instanceId: id });
+    return { about, follows: takenBackByHand(labelOf(about.step, item)), takesOutput: false, write };
+  }
+  const settled = whyAnswered(last, label);
+  if (settled !== null) return { refused: settled };
+  if (last?.state === "claimed" && DOUBTED.has(last.class)) {
+    return { refused: `"${label}" may have happened: retry the instance. The effect then becomes in_doubt, and you can resolve it.` };
+  }
+  if ((await query(env.DB, selectAwaited(id, label))).length > 0) {
+    return { refused: `"${label}" is a wait, which has no effect to undo: retry the instance.` };
+  }
+  const about = { step, item };
+  const cutOff = await query<{ label: string }>(env.DB, selectCutOff(undo_action));
+  const isEffect = last !== undefined || cutOff.some((one) => one.label === label) || (await unrecorded(env, instance)).has(label);
+  // A step that was cut off without a record may be a read. If the operator sends an output, the step counts as a read.
+  if (last?.state === "claimed" || (isEffect && output === undefined)) {
+    return { about, follows: leftAlone(label), takesOutput: false, write: (_, actionId) => leaveAlone(key, actionId) };
+  }
+  return { about, follows: ANSWERED, takesOutput: true, write: (given, actionId) => skipEntry(key, given, actionId) };
+}
+
+/**
+ * Finds the newest generation of a step. The recorded effects of an undo have a different order, so the last generation in this order may
+ * be older than others.
+ */
+function newestOf(recorded: readonly Effect[], step: string, item: string, state?: Effect["state"]): Effect | undefined {
+  return recorded
+    .filter((one) => one.step === step && one.item === item && (state === undefined || one.state === state))
+    .toSorted((a, b) => a.generation - b.generation)
+    .at(-1);
+}
+
+const takenBackByHand = (label: string) =>
+  `The record states that an operator has undone "${label}", with its undo rows and messages (a commit has none). The undo continues with the other effects. A later retry of the instance repeats "${label}", as every undone effect.`;
+
+const leftAlone = (label: string) =>
+  `The undo ignores "${label}": if it happened, it remains until an operator undoes it. The undo continues with the other effects. A later retry of the instance tries "${label}" again under the same key; with a lookup, the upstream is asked first.`;
+
+const ANSWERED = "The given output replaces the output of the step, also in later runs, and the step is not undone. The undo continues.";
+
+/** The reason for a refusal to skip a step that has an outcome or is in doubt; null for other steps. */
+function whyAnswered(entry: Effect | undefined, label: string): string | null {
+  if (entry?.state === "done" && entry.error !== null && entry.output === null) {
+    return `"${label}" happened, but its output could not be stored: confirm its output (POST /v1/effects/${entry.key}/confirm), then retry.`;
+  }
+  if (entry?.state === "done" && entry.skipped) {
+    return `"${label}" is skipped already: if the given output is wrong, confirm another (POST /v1/effects/${entry.key}/confirm), then retry.`;
+  }
+  if (entry?.state === "done" || entry?.state === "confirmed") return `"${label}" has not failed: its outcome is recorded.`;
+  if (entry?.state === "in_doubt" && entry.answered !== null) {
+    return `"${label}" happened, but the rows that it records were refused: deploy code with valid rows, then confirm it (POST /v1/effects/${entry.key}/confirm).`;
+  }
+  if (entry?.state === "in_doubt")
+    return `The outcome of "${label}" is unknown: resolve it first (POST /v1/effects/${entry.key}/confirm, or reject).`;
+  return null;
 }
