@@ -44,10 +44,10 @@ const READS_ALL: Record<string, string> = {
   "store/alerts.ts selectKnown": "Reads an index that contains only open alerts.",
   "inspect/costs.ts newestRuns": "Reads the newest 2,000 instances, in the order of their row ids.",
   "inspect/seen-steps.ts seenSteps": "Reads the tenant's newest 200 instances, and 50 inbox rows of each by primary key.",
-  "inspect/search/others.ts jobs": "Reads at most six rows between two ids of an index.",
+  "inspect/search/finders.ts jobs": "Reads at most six rows between two ids of an index.",
   "inspect/correlation/members.ts selectInstances": "Reads 500 inbox rows of each instance of a page, by primary key.",
   "inspect/correlation/members.ts countEmitted": "Reads 500 inbox rows of one instance, by primary key.",
-  "inspect/search/instances.ts byUndo": "Reads the newest 500 operator actions.",
+  "inspect/search/finders.ts byUndo": "Reads the newest 500 operator actions.",
   "operate/pause-work.ts pauseRunning": "Reads an index that contains only open instances, when an operator pauses them.",
   "store/pauses.ts selectTripped": "Reads an index that contains only pauses by breakers.",
   "store/instances/callback.ts selectOwed":

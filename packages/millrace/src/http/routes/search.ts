@@ -2,7 +2,7 @@ import * as z from "zod";
 import { hideNothing } from "../../contract/hide.ts";
 import { redactionOf } from "../../inspect/redaction.ts";
 import { type Finder, MOST_OF_A_KIND } from "../../inspect/search/finder.ts";
-import { instanceThatAsks } from "../../inspect/search/others.ts";
+import { instanceThatAsks } from "../../inspect/search/finders.ts";
 import { Finding, LookedBack, search as lookFor } from "../../inspect/search/search.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { namesOf } from "../../topology/names.ts";

@@ -5,15 +5,7 @@ import { iso, isoOrNull, timestamp } from "../../contract/row.ts";
 import { isTraceparent, traceIdOf } from "../../contract/trace.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type Finder, type KnownNames, MOST_OF_A_KIND, type Sought } from "./finder.ts";
-import { byId, byKey, byUndo, LOOKED_BACK, lookedBackTo, recent } from "./instances.ts";
-import { emitted, letterById, letterByJob, letterByKey, letterByStatedKey, letterBySubject, pruned, stated } from "./messages.ts";
-import { actions, approvals, effects, jobs, schedules } from "./others.ts";
-
-const ENGINE_FINDERS: readonly Finder[] = [
-  ...[byId, byKey, byUndo, recent],
-  ...[jobs, effects, approvals, letterById, letterByKey, letterByStatedKey, letterBySubject, letterByJob],
-  ...[emitted, stated, pruned, actions, schedules],
-];
+import { ENGINE_FINDERS, LOOKED_BACK, lookedBackTo } from "./finders.ts";
 
 const MOST = 50;
 
