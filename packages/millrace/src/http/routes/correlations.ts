@@ -1,8 +1,6 @@
 import * as z from "zod";
-import { readJob } from "../../inspect/correlation/job.ts";
-import { Collapsed } from "../../inspect/correlation/joined.ts";
+import { Collapsed, JobSummary, readJob } from "../../inspect/correlation/job.ts";
 import { JobNode } from "../../inspect/correlation/node.ts";
-import { JobSummary } from "../../inspect/correlation/summary.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";

@@ -1,13 +1,44 @@
+import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { instanceId, messageId } from "../../contract/ids.ts";
+import { iso, rowOf, timestamp } from "../../contract/row.ts";
+import { among, type Statement, sql } from "../../contract/sql.ts";
 import { beginning } from "../../contract/text.ts";
 import type { Operator } from "../../store/actions.ts";
 import { namedBatch } from "../../store/d1/named.ts";
 import { type PageRequest, type Position, positionOf } from "../../store/d1/paging.ts";
-import { type Collapsed, joined, type Startable } from "./joined.ts";
-import { instanceMember, letterMember, type Member, selectInstances, selectLetters } from "./members.ts";
-import type { JobNode } from "./node.ts";
-import { countInstances, countLetters, type JobSummary, summaryOf } from "./summary.ts";
+import type { Row } from "../../store/d1/retry.ts";
+import { MAX_COUNTED } from "../../store/health.ts";
+import { INSTANCE_STATUSES, UNDER_WAY } from "../../store/instances/status.ts";
+import { selectPruned } from "../../store/tombstones.ts";
+import { countEmitted, type JobNode, type Member, memberIn, selectInstances, selectLetters, TOLD_MESSAGES } from "./node.ts";
+
+const CountedInstances = z.object({ status: z.enum(INSTANCE_STATUSES), workflow: z.string(), message_type: z.string(), count: z.int() });
+const CountedLetters = z.object({ state: z.string(), count: z.int() });
+
+export const JobSummary = z
+  .object({
+    open: z.boolean().meta({ description: "True while an instance of the job is running." }),
+    first_at: timestamp.nullable(),
+    last_at: timestamp.nullable(),
+    instances: z.array(CountedInstances),
+    dead_letters: z.array(CountedLetters),
+    more: z
+      .boolean()
+      .meta({ description: "True if the job has more instances or messages than the first 10,000 of each, which are counted." }),
+  })
+  .meta({ id: "JobSummary" });
+export type JobSummary = z.infer<typeof JobSummary>;
+
+/** A count of the messages without a node of their own, of an instance that emitted many messages. */
+export const Collapsed = z.object({ instance_id: z.string(), message_type: z.string(), count: z.int() });
+export type Collapsed = z.infer<typeof Collapsed>;
+
+interface Startable {
+  readonly name: string;
+  readonly on: { readonly type: string; readonly kind: string };
+}
 
 /** A page of a job's graph. Messages, instances and dead letters are the nodes. The edges lead from causes to effects. */
 export interface JobPage {
@@ -39,10 +70,7 @@ export async function readJob(
     statuses: isFirst ? countInstances(tenantId, job) : [],
     states: isFirst ? countLetters(tenantId, job) : [],
   });
-  const members = [
-    ...found.instances.map((row) => instanceMember(tenantId, row)),
-    ...found.letters.map((row) => letterMember(tenantId, row)),
-  ].sort(byPosition);
+  const members = [...found.instances, ...found.letters].map((row) => memberIn(tenantId, row)).sort(byPosition);
   if (isFirst && members.length === 0) throw unknownJob(job);
   const told = members.slice(0, size);
   const last = told.at(-1)?.position;
@@ -62,4 +90,106 @@ function byPosition({ position: a }: Member, { position: b }: Member): number {
 function unknownJob(job: string): MillraceError {
   const said = `There is no job ${beginning(job, 64)}: no record has this correlation id, or its records are pruned. Search with GET /v1/search.`;
   return new MillraceError("correlation_not_found", said);
+}
+
+function countInstances(tenantId: string, job: string): Statement {
+  return sql`
+    SELECT status, workflow, message_type, count(*) AS count, min(accepted_at) AS first_at, max(updated_at) AS last_at FROM (
+      SELECT status, workflow, message_type, accepted_at, updated_at FROM millrace_instances INDEXED BY millrace_instances_by_correlation
+      WHERE tenant_id = ${tenantId} AND correlation_id = ${job} ORDER BY accepted_at, id LIMIT ${MAX_COUNTED})
+    GROUP BY status, workflow, message_type`;
+}
+
+function countLetters(tenantId: string, job: string): Statement {
+  return sql`
+    SELECT state, count(*) AS count FROM (
+      SELECT state FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
+      WHERE tenant_id = ${tenantId} AND correlation_id = ${job} LIMIT ${MAX_COUNTED})
+    GROUP BY state`;
+}
+
+function summaryOf(instances: readonly Row[], letters: readonly Row[]): JobSummary {
+  const counted = instances.map((row) => rowOf(CountedInstances, row));
+  const dead_letters = letters.map((row) => rowOf(CountedLetters, row));
+  const isFull = (rows: readonly { count: number }[]) => rows.reduce((sum, { count }) => sum + count, 0) >= MAX_COUNTED;
+  return {
+    open: counted.some(({ status }) => UNDER_WAY.has(status)),
+    first_at: instances.length === 0 ? null : iso(Math.min(...instances.map(({ first_at }) => Number(first_at)))),
+    last_at: instances.length === 0 ? null : iso(Math.max(...instances.map(({ last_at }) => Number(last_at)))),
+    instances: counted,
+    dead_letters,
+    more: isFull(counted) || isFull(dead_letters),
+  };
+}
+
+/**
+ * The nodes of a page, completed with data from other tables: the outbox state of messages, the instances that messages started, and
+ * removed causes.
+ */
+async function joined(
+  env: Pick<EngineEnv, "DB">,
+  tenantId: string,
+  members: readonly Member[],
+  workflows: readonly Startable[],
+): Promise<{ nodes: JobNode[]; collapsed: Collapsed[] }> {
+  const nodes = members.flatMap((member) => member.nodes);
+  const started = new Map(nodes.map((node) => [node, startedBy(tenantId, node, workflows)]));
+  const causes = nodes.flatMap(({ kind, from_instance }) => (kind !== "command" && kind !== "event" && from_instance) || []);
+  const crowded = members.filter(({ emitted }) => emitted > TOLD_MESSAGES);
+  const ids = [...started.values()].flat();
+  const found = await namedBatch(env.DB, {
+    // A sender chooses the causation id, so an instance of another tenant must look like an unknown one.
+    known: sql`
+      SELECT id, status FROM millrace_instances WHERE id IN ${among([...new Set([...ids, ...causes])])} AND +tenant_id = ${tenantId}`,
+    pruned: selectPruned(ids),
+    waiting: sql`SELECT id FROM millrace_outbox WHERE id IN ${among(nodes.map((node) => sentAs(tenantId, node)))}`,
+    emitted: crowded.map(({ position }) => countEmitted(position.id)),
+  });
+  const statuses = new Map(
+    [...found.pruned, ...found.known].map(({ id, status = "pruned" }) => [String(id), status as JobNode["leads_to"][number]["status"]]),
+  );
+  const waiting = new Set(found.waiting.map(({ id }) => id));
+  for (const [node, instances] of started) {
+    node.leads_to = instances.flatMap((instance_id) => {
+      const status = statuses.get(instance_id);
+      return status === undefined ? [] : [{ instance_id, status }];
+    });
+    if (waiting.has(sentAs(tenantId, node))) node.status = "on_its_way";
+  }
+  const gone = causes.filter((id) => !statuses.has(id));
+  return { nodes: withGone(nodes, new Set(gone)), collapsed: collapsedOf(nodes, found.emitted) };
+}
+
+function startedBy(tenantId: string, { kind, message_type, idempotency_key: key }: JobNode, workflows: readonly Startable[]): string[] {
+  if (key === null || (kind !== "command" && kind !== "event")) return [];
+  return workflows.filter(({ on }) => on.type === message_type && on.kind === kind).map(({ name }) => instanceId(tenantId, name, key));
+}
+
+/** The id of a message's row in the outbox; "" for a node that is not a message. */
+function sentAs(tenantId: string, { kind, message_type, idempotency_key, causation_id }: JobNode): string {
+  const isMessage = kind === "command" || kind === "event";
+  if (!isMessage || message_type === null || idempotency_key === null || causation_id === null) return "";
+  return messageId({ tenant_id: tenantId, message_type, idempotency_key, causation_id });
+}
+
+/** Inserts a node for each removed instance, before the first node that it caused. */
+function withGone(nodes: readonly JobNode[], gone: Set<string>): JobNode[] {
+  return nodes.flatMap((node) => {
+    const { from_instance } = node;
+    return from_instance !== null && gone.delete(from_instance) ? [goneNode(from_instance), node] : [node];
+  });
+}
+
+function goneNode(id: string): JobNode {
+  const unknown = { message_type: null, idempotency_key: null, name: null, subject: null, at: null, cause: null, causation_id: null };
+  return { node: id, kind: "instance", status: "gone", ...unknown, from_instance: null, step: null, latency_ms: null, leads_to: [] };
+}
+
+function collapsedOf(nodes: readonly JobNode[], counted: readonly Record<string, unknown>[]): Collapsed[] {
+  return counted.flatMap(({ instance_id, message_type, emitted }) => {
+    const isTold = (node: JobNode) =>
+      node.from_instance === instance_id && node.cause === instance_id && node.message_type === message_type;
+    const count = Number(emitted) - nodes.filter(isTold).length;
+    return count > 0 ? [{ instance_id: String(instance_id), message_type: String(message_type), count }] : [];
+  });
 }

@@ -1,6 +1,10 @@
 import * as z from "zod";
 import { messageId } from "../../contract/ids.ts";
-import { timestamp } from "../../contract/row.ts";
+import { rowOf, timestamp } from "../../contract/row.ts";
+import { fragment, type Statement, sql } from "../../contract/sql.ts";
+import { labelOf } from "../../contract/step-names.ts";
+import type { Position } from "../../store/d1/paging.ts";
+import type { Row } from "../../store/d1/retry.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 
 /** A member of a job: an instance, a message that one of its steps emitted, or a dead letter. */
@@ -34,25 +38,113 @@ export const JobNode = z
   .meta({ id: "JobNode" });
 export type JobNode = z.infer<typeof JobNode>;
 
-export interface Addressed {
-  readonly kind: string | null;
-  readonly message_type: string;
-  readonly idempotency_key: string;
-  readonly causation_id: string;
+/** Maximum number of an instance's inbox entries that are searched for emitted messages. */
+const READ_ENTRIES = 500;
+/** Maximum number of messages of an instance that get a node each. Further messages are counted by type. */
+export const TOLD_MESSAGES = 20;
+/** Maximum length in characters of a dead letter's message. A longer message is not parsed for its cause. */
+const READ_CHARACTERS = 200_000;
+
+const ENTRIES = fragment(`(SELECT step, item, position, messages, updated_at FROM millrace_inbox
+      WHERE millrace_inbox.instance_id = millrace_instances.id LIMIT ${READ_ENTRIES}) e`);
+
+/**
+ * Instances of a job after a position, in the order of acceptance, so that causes precede their effects. The columns of a member have the
+ * names of a node's fields. `sent_as` is the kind of its message, and `began` the time of its cause.
+ */
+export function selectInstances(tenantId: string, job: string, behind: Position, limit: number): Statement {
+  return sql`
+    SELECT id AS node, 'instance' AS kind, workflow AS name, status, message_type, idempotency_key, causation_id, subject, accepted_at AS at,
+      envelope->>'kind' AS sent_as, envelope->>'created_at' AS began,
+      (SELECT sum(coalesce(m.value->>'left_out', 1)) FROM ${ENTRIES}, json_each(e.messages) m) AS emitted,
+      (SELECT json_group_array(json(told.message)) FROM (
+        SELECT json_object('step', e.step, 'item', e.item, 'sent_as', m.value->>'kind', 'message_type', m.value->>'message_type',
+          'idempotency_key', m.value->>'idempotency_key', 'causation_id', m.value->>'causation_id', 'subject', m.value->>'subject',
+          'made_at', m.value->>'created_at', 'updated_at', e.updated_at) AS message
+        FROM ${ENTRIES}, json_each(e.messages) m WHERE m.value->>'left_out' IS NULL
+        ORDER BY e.position < 0, e.position, e.item, m.key LIMIT ${TOLD_MESSAGES}) told) AS messages
+    FROM millrace_instances INDEXED BY millrace_instances_by_correlation
+    WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (accepted_at, id) > (${behind.at}, ${behind.id})
+    ORDER BY accepted_at, id LIMIT ${limit}`;
+}
+
+/** Dead letters of a job after a position, in the order of capture. */
+export function selectLetters(tenantId: string, job: string, behind: Position, limit: number): Statement {
+  return sql`
+    SELECT id AS node, 'dead_letter' AS kind, queue AS name, state AS status, message_type, idempotency_key, first_at AS began,
+      captured_at AS at, iif(length(body) <= ${READ_CHARACTERS}, body->>'kind', NULL) AS sent_as,
+      iif(length(body) <= ${READ_CHARACTERS}, body->>'causation_id', NULL) AS causation_id,
+      iif(length(body) <= ${READ_CHARACTERS}, body->>'subject', NULL) AS subject
+    FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_correlation
+    WHERE tenant_id = ${tenantId} AND correlation_id = ${job} AND (captured_at, id) > (${behind.at}, ${behind.id})
+    ORDER BY captured_at, id LIMIT ${limit}`;
+}
+
+/** Counts an instance's messages by type. The counts include the messages that have a node. */
+export function countEmitted(instanceId: string): Statement {
+  return sql`
+    SELECT ${instanceId} AS instance_id, m.value->>'message_type' AS message_type, sum(coalesce(m.value->>'left_out', 1)) AS emitted
+    FROM (SELECT messages FROM millrace_inbox WHERE instance_id = ${instanceId} LIMIT ${READ_ENTRIES}) e, json_each(e.messages) m
+    GROUP BY m.value->>'message_type'`;
+}
+
+export interface Member {
+  readonly position: Position;
+  readonly nodes: JobNode[];
+  readonly emitted: number;
+}
+
+/** The member in a row of `selectInstances` or `selectLetters`: a node, and one for each message that an instance emitted. */
+export function memberIn(tenantId: string, row: Row): Member {
+  const position = { at: Number(row.at), id: String(row.node) };
+  const messages = JSON.parse(String(row.messages ?? "[]")) as Row[];
+  const nodes = [nodeIn({ ...row, ...causeOf(tenantId, row) }), ...messages.map((one) => messageIn(tenantId, position, one))];
+  return { position, nodes, emitted: Number(row.emitted ?? 0) };
+}
+
+function messageIn(tenantId: string, { at: began, id }: Position, message: Row): JobNode {
+  return nodeIn({
+    ...message,
+    node: messageNode(tenantId, message),
+    kind: message.sent_as === "event" ? "event" : "command",
+    name: null,
+    status: "taken",
+    at: timeOf(message.made_at) ?? message.updated_at,
+    cause: id,
+    from_instance: id,
+    step: labelOf(String(message.step), String(message.item)),
+    began,
+  });
+}
+
+/** The latency is at least 0, although clocks may differ slightly. */
+function nodeIn(row: Row): JobNode {
+  const began = timeOf(row.began);
+  return rowOf(JobNode, { ...row, latency_ms: began === undefined ? null : Math.max(0, Number(row.at) - began), leads_to: [] });
 }
 
 /** The name of a message within its job. The name of an event is its key, which its consequences record as their cause. */
-export function messageNode(tenantId: string, { kind, ...message }: Addressed): string {
-  return kind === "event" ? message.idempotency_key : messageId({ tenant_id: tenantId, ...message });
+function messageNode(tenantId: string, { sent_as, message_type, idempotency_key, causation_id }: Row): string {
+  const named = { message_type: text(message_type), idempotency_key: text(idempotency_key), causation_id: text(causation_id) };
+  return sent_as === "event" ? named.idempotency_key : messageId({ tenant_id: tenantId, ...named });
 }
 
 /** The origin of a message: a step of an instance, an event that an instance emitted, or a source outside the deployment. */
-export function causeOf(tenantId: string, message: Addressed): Pick<JobNode, "cause" | "from_instance" | "step"> {
-  const [, emitter, label] = /^([0-9a-f]{32})\/(.+)$/s.exec(message.causation_id) ?? [];
+function causeOf(tenantId: string, message: Row): Pick<JobNode, "cause" | "from_instance" | "step"> {
+  const causation = text(message.causation_id);
+  const [, emitter, label] = /^([0-9a-f]{32})\/(.+)$/s.exec(causation) ?? [];
   if (emitter !== undefined && label !== undefined) {
     const step = label.replace(/( · generation \d+)?( · message \d+)?$/, "");
     return { cause: messageNode(tenantId, message), from_instance: emitter, step };
   }
-  const [, teller] = /^([0-9a-f]{32})\.[0-9a-f]{16}$/.exec(message.causation_id) ?? [];
-  return { cause: teller === undefined ? null : message.causation_id, from_instance: teller ?? null, step: null };
+  const [, teller] = /^([0-9a-f]{32})\.[0-9a-f]{16}$/.exec(causation) ?? [];
+  return { cause: teller === undefined ? null : causation, from_instance: teller ?? null, step: null };
+}
+
+const text = (value: unknown) => (typeof value === "string" ? value : "");
+
+/** A time in milliseconds, from a column with milliseconds or from a text of a sender; undefined if the text is no time. */
+function timeOf(said: unknown): number | undefined {
+  const at = typeof said === "number" ? said : Date.parse(text(said));
+  return Number.isNaN(at) ? undefined : at;
 }
