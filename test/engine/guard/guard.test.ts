@@ -254,7 +254,7 @@ describe("Guarded effects", () => {
     const { instanceId } = await start(name, [{ do: "once", name: "act" }]);
     expect(await reaches(instanceId, "complete", "in_doubt")).toBe("complete");
     const { steps } = await instances.history(probeEnv, { id: instanceId, workflow: "probe" });
-    expect(steps[0]?.attempts.map((attempt) => attempt.retryDelayMs)).toEqual([1000, 1000, null]);
+    expect(steps[0]?.attempts.map((attempt) => attempt.retry_delay_ms)).toEqual([1000, 1000, null]);
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 

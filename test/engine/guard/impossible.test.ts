@@ -135,5 +135,5 @@ it("a dry run of a retry or an undo returns the reason for which the action woul
 });
 
 it("the list of steps is empty for a run of a workflow that is no longer bound", async () => {
-  expect(await instances.history(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
+  expect(await instances.history(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false, own: 0 });
 });

@@ -92,7 +92,7 @@ describe("Refused rows", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(sent()).toBe(2);
     expect(await instances.effects(probeEnv, operator, instanceId)).toMatchObject([
-      { generation: 1, state: "superseded", answered: { output: '{"id":"mail-1"}' } },
+      { generation: 1, state: "superseded", answered: { output: { id: "mail-1" } } },
       { generation: 2, state: "done", output: '{"id":"mail-2"}', answered: null },
     ]);
   });
@@ -114,14 +114,14 @@ describe("Refused rows", () => {
     const { instanceId } = await runLab(async ({ step }) => step.effect("mail", mail, {}, { record: () => row(id) }));
     expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
     const [before] = await instances.effects(probeEnv, operator, instanceId);
-    expect(before?.answered).toEqual({ output: null, outputRef: null });
+    expect(before?.answered).toEqual({ output: null, output_ref: null });
     await effects.resolve(probeEnv, operator, before?.key ?? "", { verb: "confirm", output: null }, "the effect has no output");
     const [again] = await until(
       () => instances.effects(probeEnv, operator, instanceId),
       ([now]) => now?.state === "in_doubt" && now.epoch !== before?.epoch,
     );
     expect(again?.error?.message).toMatch(/UNIQUE.* The output is correct, but the rows that the code makes from it are invalid\./);
-    expect(again?.answered).toEqual({ output: null, outputRef: null });
+    expect(again?.answered).toEqual({ output: null, output_ref: null });
   });
 
   it("the sensitive parts of an effect's output are hidden in every view when its rows are refused", async () => {

@@ -76,8 +76,8 @@ describe("A failing recorder", () => {
       return step.commit("a", make, { retries: { limit: 3, delay: 10 } });
     });
     const attempts = async () => (await instances.history(probeEnv, { id: instanceId, workflow: "lab" })).steps[0]?.attempts;
-    const [first] = (await until(attempts, (tries) => tries?.[0]?.retryDelayMs != null)) ?? [];
-    expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
+    const [first] = (await until(attempts, (tries) => tries?.[0]?.retry_delay_ms != null)) ?? [];
+    expect(first?.retry_delay_ms).toBeGreaterThanOrEqual(3_600_000);
     await (await LAB.get(instanceId)).terminate();
     await env.DB.prepare("UPDATE millrace_instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
   });

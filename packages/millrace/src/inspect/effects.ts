@@ -4,13 +4,12 @@ import { type EntryKey, formatEntryKey, parseEntryKey } from "../contract/ids.ts
 import { KNOWN_NAMES } from "../contract/known-fields.ts";
 import { redacted, rowOf, timestamp } from "../contract/row.ts";
 import { andEquals, type Fragment, fragment, type Statement, sql } from "../contract/sql.ts";
-import { type Answered, type Failure, ShownFailure } from "../pass/failure.ts";
+import { ShownFailure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { Page, PageRequest } from "../store/d1/paging.ts";
 import { query, type Row } from "../store/d1/retry.ts";
-import { RECORDED_CLASSES, type RecordedClass } from "../store/inbox/classes.ts";
+import { RECORDED_CLASSES } from "../store/inbox/classes.ts";
 import { nobodyRuns } from "../store/inbox/doubts.ts";
-import type { EntryState } from "../store/inbox/entry.ts";
 import { IS_FREE, SKIPPED, UNDONE } from "../store/inbox/outcome.ts";
 import type { InstanceStatus } from "../store/instances/status.ts";
 import { Answers, answersTo } from "./answers.ts";
@@ -62,44 +61,32 @@ export type EffectRow = z.infer<typeof EffectRow>;
 export const Doubt = EffectRow.extend({ workflow: z.string(), subject: z.string(), follows: Answers }).meta({ id: "Doubt" });
 export type Doubt = z.infer<typeof Doubt>;
 
-/** A guarded effect with the fields that operator actions on its instance need. */
-export interface Effect {
-  /** The key of the effect in `POST /v1/effects/{key}/…`. */
-  key: string;
-  instanceId: string;
-  step: string;
-  item: string;
-  generation: number;
-  class: RecordedClass;
-  state: EntryState;
-  /**
-   * `undoable`: the code has an `undo` for the effect. `permanent`: the code has no `undo`. `undo_step`: the effect itself is a step that
-   * undid a different effect.
-   */
-  undo: "undoable" | "permanent" | "undo_step";
-  /** True if an operator skipped the effect. Then the effect's step did not run, and the operator provided the output. */
-  skipped: boolean;
+/** A guarded effect with the fields that operator actions need. Input and output are JSON texts, and times are milliseconds. */
+const StoredEffect = EffectRow.extend({
+  input: z.string().nullable(),
+  output: z.string().nullable(),
+  updated_at: z.int(),
+  /** `undoable`: the code has an `undo` for it. `permanent`: the code has none. `undo_step`: it is itself a step that undid an effect. */
+  undo: z.enum(["undoable", "permanent", "undo_step"]),
   /** True if the effect was undone. A superseded effect that was not undone was executed again, and may have happened. */
-  takenBack: boolean;
-  epoch: number;
-  /** The sent input, cut to 4 KB. The input is recorded only for `lookup` and `once` effects. */
-  input: string | null;
-  /** The recorded output as JSON, or the location of a large output. */
-  output: string | null;
-  outputRef: string | null;
-  error: Failure | null;
-  /** The upstream's answer, if the effect happened and the database refused its rows; null for other effects. */
-  answered: Answered | null;
-  /** When the attempt of an inline step began; null for other steps. */
-  beganAt: number | null;
-  /** When an inline step ended; null for other steps. */
-  endedAt: number | null;
-  updatedAt: number;
-}
+  taken_back: z.boolean(),
+  /** The start and the end of the attempt of an inline step; null for other steps. */
+  began_at: z.int().nullable(),
+  ended_at: z.int().nullable(),
+});
+export type Effect = z.infer<typeof StoredEffect>;
 
-const EFFECT = fragment(
-  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.token, e.input,
-    e.output, e.output_ref, e.error, e.began_at, e.ended_at, e.updated_at`,
+/** A truncated input is not valid JSON, so the API returns it as a string. */
+const COLUMNS =
+  fragment(`e.instance_id, e.step, e.item, e.generation, e.class, e.state, coalesce(e.token = '${SKIPPED}', 0) AS skipped, e.epoch,
+  iif(json_valid(e.input), e.input, json_quote(e.input)) AS input, e.output, e.output_ref, e.error, e.updated_at, e.began_at, e.ended_at,
+  iif(e.error->'answered' IS NULL, NULL, json_object('output', json(e.error->>'$.answered.output'),
+    'output_ref', e.error->>'$.answered.outputRef')) AS answered,
+  CASE WHEN e.position < 0 THEN 'undo_step' WHEN e.undoable = 1 THEN 'undoable' ELSE 'permanent' END AS undo,
+  coalesce(e.state = 'superseded' AND e.token = '${UNDONE}', 0) AS taken_back`);
+
+const DOUBT = fragment(
+  `${COLUMNS.fragment}, i.workflow, i.subject, i.status, i.undo AS undo_action, ${nobodyRuns("e.position").fragment} AS runs_no_more`,
 );
 
 /**
@@ -115,21 +102,9 @@ export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string)
   return select(env, by, instanceId, sql`true`);
 }
 
-/** A truncated input is not valid JSON, so the API returns it as a string. */
-const SHOWN =
-  fragment(`e.instance_id, e.step, e.item, e.generation, e.class, e.state, coalesce(e.token = '${SKIPPED}', 0) AS skipped, e.epoch,
-  iif(json_valid(e.input), e.input, json_quote(e.input)) AS input, e.output, e.output_ref, e.error, e.updated_at,
-  iif(e.error->'answered' IS NULL, NULL, json_object('output', json(e.error->>'$.answered.output'),
-    'output_ref', e.error->>'$.answered.outputRef')) AS answered`);
-
-const DOUBT = fragment(
-  `${SHOWN.fragment}, i.workflow, i.subject, i.status, i.undo, e.undoable, e.position,
-    ${nobodyRuns("e.position").fragment} AS runs_no_more`,
-);
-
 /** The effects of `effectsOf` in the form of the API. */
 export async function listEffectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EffectRow[]> {
-  return (await query(env.DB, ofInstance(SHOWN, by, instanceId, sql`NOT ${IS_FREE}`))).map((row) => rowOf(EffectRow, withKey(row)));
+  return (await query(env.DB, ofInstance(COLUMNS, by, instanceId, sql`NOT ${IS_FREE}`))).map((row) => rowOf(EffectRow, withKey(row)));
 }
 
 /** An instance's effects in doubt, in the order of its steps. */
@@ -138,7 +113,7 @@ export async function doubtsOf(env: EngineEnv, by: Operator, instanceId: string)
 }
 
 async function select(env: EngineEnv, by: Operator, instanceId: string, which: Statement): Promise<Effect[]> {
-  return (await query(env.DB, ofInstance(EFFECT, by, instanceId, which))).map(asEffect);
+  return (await query(env.DB, ofInstance(COLUMNS, by, instanceId, which))).map((row) => rowOf(StoredEffect, withKey(row)));
 }
 
 function ofInstance(columns: Fragment, { tenantId }: Operator, instanceId: string, which: Statement): Statement {
@@ -188,49 +163,18 @@ function behind(cursor: string | undefined): { at: number; key: EntryKey } {
   return (cursor === undefined ? undefined : doubtBehind(cursor)) ?? FIRST;
 }
 
-const keyIn = (row: Row): EntryKey => ({
-  instanceId: String(row.instance_id),
-  step: String(row.step),
-  item: String(row.item),
-  generation: Number(row.generation),
-});
-
-const withKey = (row: Row) => ({ ...row, key: formatEntryKey(keyIn(row)) });
-
-function asEffect(row: Row): Effect {
-  const key = keyIn(row);
-  const error = row.error ? (JSON.parse(String(row.error)) as Failure) : null;
-  return {
-    key: formatEntryKey(key),
-    ...key,
-    class: row.class as RecordedClass,
-    state: row.state as EntryState,
-    undo: undoIn(row),
-    skipped: row.token === SKIPPED,
-    takenBack: row.state === "superseded" && row.token === UNDONE,
-    epoch: Number(row.epoch),
-    input: row.input as string | null,
-    output: row.output as string | null,
-    outputRef: row.output_ref as string | null,
-    error,
-    answered: error?.answered ?? null,
-    beganAt: row.began_at === null ? null : Number(row.began_at),
-    endedAt: row.ended_at === null ? null : Number(row.ended_at),
-    updatedAt: Number(row.updated_at),
-  };
-}
-
-function undoIn({ position, undoable }: Row): Effect["undo"] {
-  return Number(position) < 0 ? "undo_step" : undoable === 1 ? "undoable" : "permanent";
+function withKey(row: Row) {
+  const { instance_id, step, item, generation } = row;
+  const of = { instanceId: String(instance_id), step: String(step), item: String(item), generation: Number(generation) };
+  return { ...row, key: formatEntryKey(of) };
 }
 
 function doubtIn(row: Row): Doubt {
-  const undo = undoIn(row);
   const follows = answersTo({
     status: row.status as InstanceStatus,
-    undo: row.undo as string | null,
-    takesBack: undo === "undo_step",
-    undoable: undo === "undoable",
+    undo: row.undo_action as string | null,
+    takesBack: row.undo === "undo_step",
+    undoable: row.undo === "undoable",
     runsNoMore: row.runs_no_more === 1,
     hasHappened: row.answered !== null,
   });

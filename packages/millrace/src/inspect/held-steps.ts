@@ -1,9 +1,7 @@
-import type { EngineEnv } from "../contract/bindings.ts";
-import { platformId } from "../contract/ids.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { ownStep } from "../contract/step-names.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
-import { type History, historyOf, type StepRecord } from "./history.ts";
+import type { StepRecord } from "./history.ts";
 
 export interface Hold {
   readonly verb: "pause" | "cancel";
@@ -37,17 +35,8 @@ export function heldState(step: StepRecord, entry: EntryState | undefined, hold:
   if (hold === undefined || step.type !== "do" || step.state !== "complete" || part === "time_over" || part === "read_again")
     return undefined;
   if (entry !== undefined && entry !== "failed" && entry !== "claimed") return undefined;
-  const { startedAt = 0, endedAt = null } = step.attempts.at(-1) ?? {};
-  const isBehind = startedAt >= hold.at - HEARD_LATE_MS && (endedAt ?? 0) >= hold.at;
+  const { started_at = 0, ended_at = null } = step.attempts.at(-1) ?? {};
+  const isBehind = started_at >= hold.at - HEARD_LATE_MS && (ended_at ?? 0) >= hold.at;
   if (hold.verb === "pause") return isBehind ? "paused" : undefined;
   return isBehind || entry !== undefined ? "stopped" : undefined;
-}
-
-/** The platform's steps of an instance's run, then the steps of its undo. The field `own` is the number of steps that belong to the run. */
-export async function runAndUndoOf(env: EngineEnv, instance: Parameters<typeof historyOf>[1]): Promise<History & { own: number }> {
-  const { id, workflow, undo_action = null } = instance;
-  const names = undo_action === null ? [id] : [id, platformId(id, undo_action)];
-  const [run, back] = await Promise.all(names.map((name) => historyOf(env, { id: name, workflow })));
-  const steps = [...(run?.steps ?? []), ...(back?.steps ?? [])];
-  return { steps, truncated: [run, back].some((part) => part?.truncated), own: run?.steps.length ?? 0 };
 }

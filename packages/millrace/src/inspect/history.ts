@@ -14,44 +14,44 @@ export interface AttemptError {
 /** One attempt of a step. The attempt number starts at 1 again after a restart of the instance. */
 interface AttemptRecord {
   attempt: number;
-  startedAt: number;
-  endedAt: number | null;
+  started_at: number;
+  ended_at: number | null;
   error: AttemptError | null;
-  retryDelayMs: number | null;
+  retry_delay_ms: number | null;
 }
 
-/** One step in the platform's history. */
+/** One step in the platform's history, with the field names of `Step`. Times are milliseconds since the epoch. */
 export interface StepRecord {
   type: "do" | "sleep" | "waitForEvent";
   name: string;
   /** The position of the call among calls with the same name, starting at 1. */
   count: number;
   state: "running" | "retrying" | "sleeping" | "waiting" | "complete" | "errored" | "timed_out";
-  startedAt: number;
-  endedAt: number | null;
+  started_at: number;
+  ended_at: number | null;
   attempts: AttemptRecord[];
-  /** Maximum number of attempts: the first attempt and all retries that the step's options allow. Null if unknown. */
-  maxAttempts: number | null;
+  max_attempts: number | null;
   /** True if the step is known to be a read without effects. */
   reads: boolean;
-  /** The duration of a sleep, in milliseconds. */
-  durationMs: number | null;
-  /** When a running sleep ends, in milliseconds since the epoch. */
+  duration_ms: number | null;
+  /** When a running sleep ends. */
   until: number | null;
   /** The platform's name of the event that a wait expects. */
-  eventType: string | null;
+  event_type: string | null;
 }
 
 export interface History {
   steps: StepRecord[];
   truncated: boolean;
+  /** The number of steps that belong to the run. The steps of its undo follow. */
+  own: number;
 }
 
 /**
  * The platform streams past events, then new ones. If the stream sends nothing for this many milliseconds, all past events were received.
  */
-const QUIET_MS = 50;
-const FIRST_EVENT_MS = 1000;
+export const QUIET_MS = 50;
+export const FIRST_EVENT_MS = 1000;
 const SHOWN_EVENTS = 500;
 /**
  * This limit exceeds the number of events of any usual instance. The platform allows 10,000 steps, and a step usually has three or four
@@ -93,9 +93,17 @@ interface Remembered {
  * platform has removed, and for a workflow without a binding. If the history is long, only the beginning is returned.
  */
 export async function historyOf(env: EngineEnv, { id, workflow, undo_action = null }: Remembered, most = SHOWN_EVENTS): Promise<History> {
-  const names = undo_action === null ? [id] : [id, platformId(id, undo_action)];
-  const parts = await Promise.all(names.map((name) => partOf(env, workflow, name, most)));
-  return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
+  const parts = await Promise.all(platformNames(id, undo_action).map((name) => partOf(env, workflow, name, most)));
+  return {
+    steps: parts.flatMap(({ steps }) => steps),
+    truncated: parts.some(({ truncated }) => truncated),
+    own: parts[0]?.steps.length ?? 0,
+  };
+}
+
+/** The platform's names of an instance's run and of its undo. */
+export function platformNames(id: string, undo: string | null): string[] {
+  return undo === null ? [id] : [id, platformId(id, undo)];
 }
 
 /** Like `historyOf`, without a limit, because an operator action must consider every step. */
@@ -103,37 +111,20 @@ export function wholeHistoryOf(env: EngineEnv, instance: Remembered): Promise<Hi
   return historyOf(env, instance, ALL_EVENTS);
 }
 
-/** The platform's steps of a run and the start of the run; null if the platform has removed the run. */
-export async function startAndSteps(
-  env: EngineEnv,
-  workflow: string,
-  id: string,
-): Promise<{ startedAt: number | null; steps: StepRecord[] }> {
-  let startedAt: number | null = null;
-  const { steps } = await partOf(env, workflow, id, ALL_EVENTS, [...WANTED, "workflow_started"], ({ timestamp }) => {
-    startedAt ??= timestamp;
-  });
-  return { startedAt, steps };
-}
-
-async function partOf(
-  env: EngineEnv,
-  workflow: string,
-  name: string,
-  most: number,
-  wanted: readonly WorkflowInstanceEventType[] = WANTED,
-  noteStart: (event: WorkflowInstanceEvent) => void = () => undefined,
-): Promise<History> {
+/** The platform's steps of a run or of an undo, and its start; null if the platform has removed it. */
+export async function partOf(env: EngineEnv, workflow: string, name: string, most = ALL_EVENTS) {
   const steps = new Map<string, StepRecord>();
+  let startedAt: number | null = null;
   let events = 0;
   const askedAt = Date.now();
-  for await (const event of pastEvents(env, workflow, name, wanted)) {
+  for await (const event of pastEvents(env, workflow, name, [...WANTED, "workflow_started"])) {
     // A busy instance emits new events without end, but the caller needs only the past events.
-    if (event.timestamp > askedAt + CLOCKS_APART_MS || ++events > most) break;
-    if (event.type === "workflow_started") noteStart(event);
+    if (event.timestamp > askedAt + CLOCKS_APART_MS) break;
+    if (event.type === "workflow_started") startedAt ??= event.timestamp;
+    else if (++events > most) break;
     else foldEvent(steps, event as StepEvent);
   }
-  return { steps: [...steps.values()], truncated: events > most };
+  return { startedAt, steps: [...steps.values()], truncated: events > most };
 }
 
 /** A step that the platform has stored, with its output or its error. */
@@ -182,7 +173,7 @@ async function* pastEvents(
   env: EngineEnv,
   workflow: string,
   id: string,
-  wanted: readonly WorkflowInstanceEventType[] = WANTED,
+  wanted: readonly WorkflowInstanceEventType[],
 ): AsyncGenerator<WorkflowInstanceEvent> {
   const subscription = await subscribe(env, workflow, id, wanted).catch(() => undefined);
   if (!subscription) return;
@@ -214,29 +205,29 @@ function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecor
   switch (event.type) {
     case "step_started": {
       const limit = event.config?.retries.limit;
-      return { reads: saysRead(event.config?.timeout), maxAttempts: Number.isInteger(limit) ? Number(limit) + 1 : null };
+      return { reads: saysRead(event.config?.timeout), max_attempts: Number.isInteger(limit) ? Number(limit) + 1 : null };
     }
     case "attempt_started": {
-      const attempt = { attempt: event.attempt, startedAt: at, endedAt: null, error: null, retryDelayMs: null };
-      return { state: "running", endedAt: null, attempts: [...attempts, attempt] };
+      const attempt = { attempt: event.attempt, started_at: at, ended_at: null, error: null, retry_delay_ms: null };
+      return { state: "running", ended_at: null, attempts: [...attempts, attempt] };
     }
     case "attempt_completed":
-      return { state: "complete", endedAt: at, attempts: withLastEnded(attempts, { endedAt: at }) };
+      return { state: "complete", ended_at: at, attempts: withLastEnded(attempts, { ended_at: at }) };
     case "attempt_errored": {
-      const end = { endedAt: at, error: attemptError(event.error), retryDelayMs: event.retryDelayMs ?? null };
+      const end = { ended_at: at, error: attemptError(event.error), retry_delay_ms: event.retryDelayMs ?? null };
       return { state: "retrying", attempts: withLastEnded(attempts, end) };
     }
     case "step_errored":
-      return { state: "errored", endedAt: at };
+      return { state: "errored", ended_at: at };
     case "sleep_started":
-      return { state: "sleeping", endedAt: null, durationMs: event.durationMs, until: at + event.durationMs };
+      return { state: "sleeping", ended_at: null, duration_ms: event.durationMs, until: at + event.durationMs };
     case "wait_started":
-      return { state: "waiting", endedAt: null, eventType: event.eventType };
+      return { state: "waiting", ended_at: null, event_type: event.eventType };
     case "sleep_completed":
     case "wait_completed":
-      return { state: "complete", endedAt: at };
+      return { state: "complete", ended_at: at };
     case "wait_timed_out":
-      return { state: "timed_out", endedAt: at };
+      return { state: "timed_out", ended_at: at };
   }
 }
 
@@ -250,14 +241,14 @@ function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
     type: type.startsWith("sleep") ? "sleep" : type.startsWith("wait") ? "waitForEvent" : "do",
     ...calledAs(stepName),
     state: "running",
-    startedAt: timestamp,
-    endedAt: null,
+    started_at: timestamp,
+    ended_at: null,
     attempts: [],
-    maxAttempts: null,
+    max_attempts: null,
     reads: false,
-    durationMs: null,
+    duration_ms: null,
     until: null,
-    eventType: null,
+    event_type: null,
   };
 }
 

@@ -43,7 +43,7 @@ export function standingIn(steps: readonly StepRecord[]): Standing {
 /** When the platform begins the next attempt of a step; null if no attempt is due. */
 export function nextAttemptAt({ state, attempts }: { state: string } & Pick<StepRecord, "attempts">): number | null {
   const last = attempts.at(-1);
-  return state === "retrying" && last?.endedAt && last.retryDelayMs !== null ? last.endedAt + last.retryDelayMs : null;
+  return state === "retrying" && last?.ended_at && last.retry_delay_ms !== null ? last.ended_at + last.retry_delay_ms : null;
 }
 
 function retryOf(step: StepRecord) {

@@ -12,8 +12,8 @@ import { query } from "../store/d1/retry.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
 import { ENDED } from "../store/instances/status.ts";
 import { type Effect, effectsOf } from "./effects.ts";
-import { type Hold, heldState, runAndUndoOf, selectHold } from "./held-steps.ts";
-import type { StepRecord } from "./history.ts";
+import { type Hold, heldState, selectHold } from "./held-steps.ts";
+import { historyOf, type StepRecord } from "./history.ts";
 import { type Instance, StepProgress } from "./instance-row.ts";
 import { progressOf } from "./instances.ts";
 import { nextAttemptAt } from "./standing.ts";
@@ -87,7 +87,7 @@ type Shown = Pick<Instance, "id" | "workflow" | "error" | "status"> & Partial<Pi
  */
 export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Promise<{ steps: Step[]; truncated: boolean }> {
   const [{ steps, truncated, own }, awaited, effects, begunAt, [hold], reports] = await Promise.all([
-    runAndUndoOf(env, instance),
+    historyOf(env, instance),
     awaitedSteps(env.DB, instance.id),
     effectsOf(env, by, instance.id),
     runBegunAt(env, by, instance),
@@ -104,7 +104,7 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
   const heldBack = heldBackIn(steps);
   const isOver = ENDED.has(instance.status);
   const remembered = steps.map((step, place): Step => {
-    const awaits = awaited.get(step.eventType ?? "");
+    const awaits = awaited.get(step.event_type ?? "");
     const effects = (step.type === "do" && recorded.get(step.name)) || [];
     const doubted = step.state === "complete" && effects.at(-1)?.state === "in_doubt" && ({ state: "in_doubt", ended_at: null } as const);
     const paused = step.state === "complete" && heldBack.has(step.name) && ({ state: "paused", ended_at: null } as const);
@@ -115,15 +115,15 @@ export async function stepsOf(env: EngineEnv, by: Operator, instance: Shown): Pr
     const told = withCause(begunInPass(step, effects.at(-1)), instance);
     const part = ownStep(step)?.part;
     return rowOf(Step, {
-      ...columnsOf(told),
-      attempts: (doubted ? withDoubt(told.attempts, effects.at(-1)) : told.attempts).map(attemptColumns),
+      ...told,
+      attempts: doubted ? withDoubt(told.attempts, effects.at(-1)) : told.attempts,
       next_attempt_at: nextAttemptAt(step),
       own: part ? { of: label, part } : null,
       mode: "platform",
       kept: false,
       ...(step.state === "waiting" && { until: awaits?.until ?? null }),
       name: awaits?.name ?? step.name,
-      event_type: isOwnEvent(step.eventType ?? "") ? null : awaits ? awaits.eventType : step.eventType,
+      event_type: isOwnEvent(step.event_type ?? "") ? null : awaits ? awaits.eventType : step.event_type,
       subject: awaits?.subject ?? null,
       approval_id: awaits?.approvalId ?? null,
       child_id: awaits?.childId ?? null,
@@ -187,9 +187,9 @@ function keptInPlace(steps: readonly Step[], recorded: readonly string[], since:
 /** If a step began inline in a replay and continued on the platform, returns the step with the time of its inline start. */
 function begunInPass(step: StepRecord, effect: Effect | undefined): StepRecord {
   const [first, ...others] = step.attempts;
-  const beganAt = effect?.beganAt ?? Number.POSITIVE_INFINITY;
-  if (step.type !== "do" || !first || beganAt >= step.startedAt || beganAt < step.startedAt - IN_PASS_MS - CLOCKS_APART_MS) return step;
-  return { ...step, startedAt: beganAt, attempts: [{ ...first, startedAt: beganAt }, ...others] };
+  const beganAt = effect?.began_at ?? Number.POSITIVE_INFINITY;
+  if (step.type !== "do" || !first || beganAt >= step.started_at || beganAt < step.started_at - IN_PASS_MS - CLOCKS_APART_MS) return step;
+  return { ...step, started_at: beganAt, attempts: [{ ...first, started_at: beganAt }, ...others] };
 }
 
 /** Adds the error message from the instance's row to a step, because the platform drops the message of an error that permits no retry. */
@@ -203,21 +203,12 @@ function withCause(step: StepRecord, { error }: Shown): StepRecord {
 function withDoubt(attempts: StepRecord["attempts"], effect: Effect | undefined): StepRecord["attempts"] {
   const last = attempts.at(-1);
   if (!last || last.error || effect?.state !== "in_doubt" || !effect.error) return attempts;
-  return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message, code: effect.error.code } });
+  return attempts.with(-1, { ...last, error: { name: "Error", message: effect.error.message, code: null } });
 }
 
 /** The report of a step, if its last attempt reported it. */
 function reportOf(label: string, attempt: number | undefined, reports: readonly StepProgress[]): StepProgress | null {
   return reports.find((one) => one.step === label && one.attempt === attempt) ?? null;
-}
-
-function columnsOf({ type, name, count, state, startedAt, endedAt, maxAttempts, durationMs, until }: StepRecord) {
-  const times = { started_at: startedAt, ended_at: endedAt, until };
-  return { type, name, count, state, ...times, max_attempts: maxAttempts, duration_ms: durationMs };
-}
-
-function attemptColumns({ attempt, startedAt, endedAt, error, retryDelayMs }: StepRecord["attempts"][number]) {
-  return { attempt, started_at: startedAt, ended_at: endedAt, error, retry_delay_ms: retryDelayMs };
 }
 
 const STATES = {
@@ -229,31 +220,26 @@ const STATES = {
   superseded: "complete",
 } as const satisfies Record<EntryState, Step["state"]>;
 
+const NO_STEP = Object.fromEntries(Object.keys(Step.shape).map((field) => [field, null]));
+
 function forgottenStep(name: string, effects: readonly Effect[], begunAt: number, progress: StepProgress | null): Step {
   const last = effects.at(-1);
   const state = STATES[last?.state ?? "done"];
-  const startedAt = last?.beganAt ?? null;
-  const endedAt = last?.endedAt ?? (state === "complete" || state === "errored" ? (last?.updatedAt ?? null) : null);
-  const attempts = startedAt === null ? [] : [{ attempt: 1, startedAt, endedAt, error: null, retryDelayMs: null }];
+  const started_at = last?.began_at ?? null;
+  const ended_at = last?.ended_at ?? (state === "complete" || state === "errored" ? (last?.updated_at ?? null) : null);
+  const attempts = started_at === null ? [] : [{ attempt: 1, started_at, ended_at, error: null, retry_delay_ms: null }];
   return rowOf(Step, {
+    ...NO_STEP,
     type: "do",
     name,
     own: null,
-    mode: last?.endedAt ? "lean" : "platform",
-    kept: last?.endedAt ? last.endedAt < begunAt : false,
+    mode: last?.ended_at ? "lean" : "platform",
+    kept: last?.ended_at ? last.ended_at < begunAt : false,
     count: 1,
     state,
-    started_at: startedAt,
-    ended_at: endedAt,
-    attempts: withDoubt(attempts, last).map(attemptColumns),
-    max_attempts: null,
-    next_attempt_at: null,
-    duration_ms: null,
-    until: null,
-    event_type: null,
-    subject: null,
-    approval_id: null,
-    child_id: null,
+    started_at,
+    ended_at,
+    attempts: withDoubt(attempts, last),
     progress,
     effects,
   });

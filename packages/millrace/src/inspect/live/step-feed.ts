@@ -1,7 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
-import { platformId } from "../../contract/ids.ts";
 import { type AwaitedStep, awaitedSteps } from "../../signals/wait.ts";
-import { foldEvent, type StepEvent, type StepRecord, subscribe } from "../history.ts";
+import { FIRST_EVENT_MS, foldEvent, platformNames, QUIET_MS, type StepEvent, type StepRecord, subscribe } from "../history.ts";
 import type { Instance } from "../instance-row.ts";
 import { type LeanEvent, type LeanPlace, leanStepsBehind } from "./lean-steps.ts";
 import { type StepEnd, stepEnds } from "./step-ends.ts";
@@ -18,9 +17,6 @@ export interface StepPlace {
 
 export const STEPS_BEGIN: StepPlace = { at: 0, eventId: 0, lean: { at: 0, nth: 0 } };
 
-/** Timeouts for the first event of a history and for each further event, in milliseconds. */
-const FIRST_EVENT_MS = 1000;
-const QUIET_MS = 50;
 /** Maximum number of events per query. The next query returns the following events. */
 const MOST_EVENTS = 500;
 
@@ -90,7 +86,7 @@ export class StepFeed {
       const { event } = one;
       this.#place = "place" in one ? { ...this.#place, lean: one.place } : { ...this.#place, at: event.timestamp, eventId: event.eventId };
       const end = ended.has(event) ? ends.get(event.stepName) : undefined;
-      const { eventType = null, maxAttempts = null } = this.steps.get(event.stepName) ?? {};
+      const { event_type: eventType = null, max_attempts: maxAttempts = null } = this.steps.get(event.stepName) ?? {};
       return { event, awaited: awaited?.get(eventType ?? ""), end, maxAttempts, place: this.#place };
     });
   }
@@ -127,7 +123,7 @@ export class StepFeed {
     this.close();
     this.steps.clear();
     this.#openedFor = key;
-    for (const name of undo === null ? [id] : [id, platformId(id, undo)]) {
+    for (const name of platformNames(id, undo)) {
       const subscription = await subscribe(this.#env, workflow, name).catch(() => undefined);
       if (subscription) this.#open.push({ subscription, next: nextOf(subscription) });
     }

@@ -82,7 +82,7 @@ export async function wakeStanding(env: EngineEnv, instance: WorkflowInstance, a
  * even if the history shows it as running. Attempts of reads do not count, because a read has no result to record.
  */
 function isAtWork(steps: readonly StepRecord[], isAlone: boolean): boolean {
-  const beganAt = ({ attempts, startedAt }: StepRecord) => attempts.at(-1)?.startedAt ?? startedAt ?? 0;
+  const beganAt = ({ attempts, started_at }: StepRecord) => attempts.at(-1)?.started_at ?? started_at ?? 0;
   return steps.some((step) => step.type === "do" && step.state === "running" && !step.reads && !(isAlone && isOfBefore(beganAt(step))));
 }
 
@@ -99,8 +99,8 @@ async function mayTakeStep(env: EngineEnv, id: string, steps: readonly StepRecor
 function mayBeginStill(steps: readonly StepRecord[], at: number): boolean {
   const since = Date.now() - LAST_BEGINNING_MS;
   const isLate = (time: number | null) => (time ?? 0) > since;
-  const isRecent = ({ startedAt, endedAt, attempts }: StepRecord) =>
-    isLate(startedAt) || isLate(endedAt) || attempts.some((one) => isLate(one.startedAt) || isLate(one.endedAt));
+  const isRecent = ({ started_at, ended_at, attempts }: StepRecord) =>
+    isLate(started_at) || isLate(ended_at) || attempts.some((one) => isLate(one.started_at) || isLate(one.ended_at));
   return at > since && (steps.length === 0 || steps.some(isRecent));
 }
 

@@ -27,7 +27,7 @@ export async function wakeFromDoubt(env: EngineEnv, instanceId: string): Promise
   if (status === "unreachable") throw unsaid("The platform does not answer");
   if (instance === null) return void (await query(env.DB, lookAgain([instanceId])));
   const { steps, truncated } = await wholeHistoryOf(env, { id, workflow: row.workflow });
-  const waits = steps.flatMap(({ state, eventType }) => (state === "waiting" && eventType && isDoubtEvent(eventType) ? [eventType] : []));
+  const waits = steps.flatMap(({ state, event_type: type }) => (state === "waiting" && type && isDoubtEvent(type) ? [type] : []));
   if (waits.length === 0 && (truncated || steps.length === 0))
     throw unsaid("The platform does not report the event that the run waits for");
   if (waits.length === 0) return void (await query(env.DB, resumeResolved(instanceId)));

@@ -61,7 +61,7 @@ export const close = instanceAct({
 async function standing(env: EngineEnv, by: Operator, instance: Instance): Promise<ActionPlan["effects"]> {
   const found = (await undoEffects(env, by, instance)).toReversed();
   const label = ({ step, item }: (typeof found)[number]) => labelOf(step, item);
-  const back = (await effectsOf(env, by, instance.id)).filter(({ takenBack }) => takenBack);
+  const back = (await effectsOf(env, by, instance.id)).filter(({ taken_back }) => taken_back);
   const undone = new Map(back.map(({ step, item }) => [labelOf(step, item), { step, item, verdict: "undone" } as const]));
   const listed = found.map((one) => {
     const before = undone.get(label(one));

@@ -110,7 +110,7 @@ function openIn(steps: readonly StepRecord[]): ReadonlyMap<string, OpenState> {
     const label = codeLabelOf(step);
     if (step.attempts.some(({ error }) => error !== null)) failed.add(label);
     if (step.type === "do" && (step.state === "running" || step.state === "retrying")) open.set(label, step.state);
-    if (step.type === "waitForEvent" && step.state === "waiting" && isResumeEvent(step.eventType ?? "")) {
+    if (step.type === "waitForEvent" && step.state === "waiting" && isResumeEvent(step.event_type ?? "")) {
       open.set(label, failed.has(label) ? "retrying" : "held");
     }
   }

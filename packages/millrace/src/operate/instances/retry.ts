@@ -203,8 +203,8 @@ function retryVerdictOn(effect: Effect, caught: ReadonlySet<string>): RetryVerdi
   return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
 }
 
-function isOutputLost({ state, output, outputRef, error }: Effect): boolean {
-  return state === "done" && output === null && outputRef === null && error !== null;
+function isOutputLost({ state, output, output_ref, error }: Effect): boolean {
+  return state === "done" && output === null && output_ref === null && error !== null;
 }
 
 const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);

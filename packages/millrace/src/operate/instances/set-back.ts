@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { codeLabelOf, ownStep } from "../../contract/step-names.ts";
-import { heldSteps, type StepRecord, startAndSteps } from "../../inspect/history.ts";
+import { heldSteps, partOf, type StepRecord } from "../../inspect/history.ts";
 import { query } from "../../store/d1/retry.ts";
 import { selectKnownSteps } from "../../store/instances/lost.ts";
 
@@ -20,7 +20,7 @@ const CLOCKS_MS = 60_000;
  */
 export async function findSetBack(env: EngineEnv, { id, workflow }: { id: string; workflow: string }): Promise<SetBack | undefined> {
   const [{ startedAt, steps }, rows] = await Promise.all([
-    startAndSteps(env, workflow, id),
+    partOf(env, workflow, id),
     query<{ label: string | null; accepted_at: number | null }>(env.DB, selectKnownSteps(id)),
   ]);
   const acceptedAt = rows.find(({ label }) => label === null)?.accepted_at;

@@ -78,10 +78,10 @@ export async function undoEffects(
   );
   for (const { label, at } of cutOff) {
     const last = newest.get(label);
-    if (last === undefined || (last.state === "failed" && last.updatedAt < at)) open.set(label, "unknown");
+    if (last === undefined || (last.state === "failed" && last.updated_at < at)) open.set(label, "unknown");
   }
   const plan = recorded
-    .filter((effect) => effect.undo !== "undo_step" && !effect.takenBack)
+    .filter((effect) => effect.undo !== "undo_step" && !effect.taken_back)
     .map((effect) => ({ label: labelOf(effect.step, effect.item), effect }))
     .toReversed();
   const verdicts = plan.map(({ label, effect }) => {
