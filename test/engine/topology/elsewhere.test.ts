@@ -6,7 +6,7 @@ import { expect, it, vi } from "vitest";
 import * as z from "zod";
 import { workflowBinding } from "../../../packages/millrace/src/contract/bindings.ts";
 import { signalId } from "../../../packages/millrace/src/contract/ids.ts";
-import { locks } from "../../../packages/millrace/src/reconcile/checks/locks.ts";
+import { locks } from "../../../packages/millrace/src/reconcile/checks/objects.ts";
 import { wake } from "../../../packages/millrace/src/signals/assign.ts";
 import { queuesIn } from "../../../packages/millrace/src/topology/described.ts";
 import { missingIn } from "../../../packages/millrace/src/topology/missing.ts";

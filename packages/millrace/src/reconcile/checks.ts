@@ -1,17 +1,10 @@
 import type { Catalog } from "../topology/catalog.ts";
 import type { Check } from "./check.ts";
-import { doubts } from "./checks/doubts.ts";
-import { ends } from "./checks/ends.ts";
 import { entries } from "./checks/entries.ts";
-import { instances } from "./checks/instances.ts";
-import { lanes } from "./checks/lanes.ts";
-import { letters } from "./checks/letters.ts";
-import { locks } from "./checks/locks.ts";
-import { outbox } from "./checks/outbox.ts";
-import { payloads } from "./checks/payloads.ts";
-import { promises } from "./checks/promises.ts";
-import { schedules } from "./checks/schedules.ts";
-import { setBack } from "./checks/set-back.ts";
+import { lanes, locks } from "./checks/objects.ts";
+import { outbox, promises, schedules } from "./checks/overdue.ts";
+import { ends, setBack } from "./checks/platform.ts";
+import { doubts, instances, letters, payloads } from "./checks/records.ts";
 import { sleepers } from "./checks/sleepers.ts";
 
 /**

@@ -8,7 +8,7 @@ import { ofGone } from "../../store/instances/remove.ts";
 import { removeWaits } from "../../store/waits.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import type { Check, Checked, Divergence } from "../check.ts";
-import { engineCheck } from "./engine-check.ts";
+import { engineCheck } from "../scan.ts";
 
 /** Maximum number of entries in one slice of the scan. If an instance has more entries, only this number of its entries is read. */
 const ROWS = 1000;

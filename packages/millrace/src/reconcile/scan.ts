@@ -1,0 +1,61 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Statement } from "../contract/sql.ts";
+import { query } from "../store/d1/retry.ts";
+import type { Check, Checked, Divergence } from "./check.ts";
+
+/** A check of the engine, which can use all bindings of the engine. */
+interface EngineCheck extends Omit<Check, "kinds" | "slice"> {
+  readonly kinds: Readonly<Record<string, { says: string; mend?: (env: EngineEnv, found: Divergence) => Promise<unknown> }>>;
+  readonly slice: (env: EngineEnv, from: string | null) => Promise<Checked>;
+}
+
+export function engineCheck({ kinds, slice, ...check }: EngineCheck): Check {
+  return { ...check, kinds: kinds as Check["kinds"], slice: (env, from) => slice(env as unknown as EngineEnv, from) };
+}
+
+/** A divergence of a row. Default of `what` and of `tenantId`: the columns `id` and `tenant_id` of the row. */
+type Found = Pick<Divergence, "kind" | "detail"> & Partial<Divergence>;
+
+type Place = readonly (string | number)[];
+
+interface Scan<Row, At extends Place> extends Omit<EngineCheck, "slice"> {
+  /** Maximum number of rows in one slice. */
+  readonly rows: number;
+  /** The position of the first slice. */
+  readonly start: At;
+  /** Selects the rows from a position on, in the order of their positions. */
+  readonly select: (from: At, limit: number) => Statement;
+  readonly place: (row: Row) => At;
+  /** Compares a row with the other record. A list may contain false or 0 in place of a divergence. */
+  readonly find: (row: Row, env: EngineEnv) => readonly (Found | false | 0)[] | Promise<readonly (Found | false | 0)[]>;
+}
+
+/** A check that scans the rows of one ordered statement. */
+export function scan<Row extends { readonly id?: string; readonly tenant_id: string | null }, At extends Place>({
+  rows: most,
+  start,
+  select,
+  place,
+  find,
+  ...check
+}: Scan<Row, At>): Check {
+  const placeOf = (row: Row) => JSON.stringify(place(row));
+  return engineCheck({
+    ...check,
+    async slice(env, from) {
+      const rows = await query<Row>(env.DB, select(from === null ? start : JSON.parse(from), most + 1));
+      const found = rows.slice(0, most).map(async (row) => {
+        const about = { what: row.id ?? "", tenantId: row.tenant_id, place: placeOf(row) };
+        return (await find(row, env)).flatMap((one) => (one ? { ...about, ...one } : []));
+      });
+      const next = rows[most];
+      return { found: (await Promise.all(found)).flat(), next: next === undefined ? null : placeOf(next) };
+    },
+  });
+}
+
+/** The age of a record, as a text for `detail`. */
+export function ageOf(ms: number): string {
+  const minutes = Math.max(0, Math.floor(ms / 60_000));
+  return minutes < 120 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`;
+}
