@@ -166,14 +166,19 @@ export default defineConfig({
           }),
         ],
         // With MILLRACE_FULL_SIZE=true, test/engine/keeper/urgency.test.ts runs with the full number of rows.
-        define: { MILLRACE_CRASH_POINTS: "true", MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
+        // With MILLRACE_SLOW_PLATFORM=true, each D1 call takes 100 ms more and each call of an object 20 ms.
+        define: {
+          MILLRACE_CRASH_POINTS: "true",
+          MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true"),
+          MILLRACE_SLOW_PLATFORM: String(process.env.MILLRACE_SLOW_PLATFORM === "true"),
+        },
         test: {
           name: "engine",
           isolate: false,
           include: ["test/{engine,proof}/**/*.test.ts"],
           // The schedule tests send the app's commands, so they belong to the project app.
           exclude: ["test/engine/schedules/**"],
-          setupFiles: ["test/migrate.ts", "test/hold-counts.ts"],
+          setupFiles: ["test/migrate.ts", "test/platform-limits.ts", "test/hold-counts.ts"],
           globalSetup: ["test/upstream/global-setup.ts", "test/systems/webhooks/global-setup.ts", "test/collector/global-setup.ts"],
           provide: { proof },
           testTimeout: 60_000,

@@ -10,9 +10,10 @@ import {
   callbackSender,
   catalog,
   dispatch,
-  entrypoint,
   keeper,
+  entrypoint as ofWorkflow,
 } from "millrace/worker";
+import type { AnyWorkflow } from "../../packages/millrace/src/workflow/workflow.ts";
 import { cartConsumer, takeOrder } from "../docs/examples/cart.ts";
 import { chargeOrder, checkoutConsumers, mailReceipt } from "../docs/examples/checkout.ts";
 import { publishPage, publishSite } from "../docs/examples/children.ts";
@@ -24,6 +25,7 @@ import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
 import { changePlan, planConsumer } from "../docs/examples/plans.ts";
 import { routeConsumer } from "../docs/examples/router.ts";
 import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
+import { boundSteps, invoked } from "../platform-limits.ts";
 import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
 import { ownLanes } from "./lanes.ts";
@@ -89,6 +91,15 @@ export const app = catalog({
   },
 });
 
+/** The class of a workflow, whose instances have the limits of the platform. */
+function entrypoint(workflow: AnyWorkflow, catalog: typeof app) {
+  return class extends ofWorkflow(workflow, catalog) {
+    override run(event: Parameters<typeof runStruck>[1], steps: Parameters<typeof runStruck>[2]): Promise<unknown> {
+      return invoked("instance", () => super.run(event, boundSteps(steps)));
+    }
+  };
+}
+
 export class Lanes extends engineLanes(app, ownLanes) {}
 /** Lane objects of a Worker without a catalog. */
 export class AloneLanes extends laneObject(ownLanes) {}
@@ -137,7 +148,7 @@ export class Keeper extends keeper({ catalog: app }) {
 
   override async alarm(info?: AlarmInvocationInfo): Promise<void> {
     this.underWay++;
-    await super.alarm(info).finally(() => this.underWay--);
+    await invoked("alarm", () => super.alarm(info)).finally(() => this.underWay--);
   }
 }
 
@@ -150,10 +161,10 @@ const api = engineRoutes(app, {
 export default {
   fetch(request, env, ctx) {
     armKeeper(env, ctx);
-    return api.fetch(request, env, ctx);
+    return invoked("fetch", async () => api.fetch(request, env, ctx));
   },
   queue(batch, env, ctx) {
     armKeeper(env, ctx);
-    return consume(batch, env);
+    return invoked("queue", async () => consume(batch, env));
   },
 } satisfies ExportedHandler<Env>;
