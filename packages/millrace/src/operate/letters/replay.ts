@@ -182,10 +182,18 @@ export async function planOf(
 ): Promise<ReplayPlan> {
   const body = correction === undefined ? letter.body : correction;
   const identity = identityIn(env, body);
-  const known = { refused: null, queue: letter.queue, identity, instance: null };
-  if (letter.state !== "open") return { ...known, outcome: "settled", why: `The dead letter is already ${letter.state}.` };
+  const known: ReplayPlan = {
+    ...{ outcome: "settled", why: `The dead letter is already ${letter.state}.`, refused: null },
+    ...{ queue: letter.queue, identity, instance: null },
+  };
+  if (letter.state !== "open") return known;
   const pulled = pullIn(letter.queue);
-  if (pulled !== undefined) return planPulled(pulled, correction);
+  if (pulled !== undefined) {
+    const back = { ...known, queue: pulled, identity: null };
+    if (correction === undefined) return { ...back, outcome: "sent", why: "The message returns to the end of its queue." };
+    const refused = pulledIsUnchanged();
+    return { ...back, outcome: "refused", why: refused.message, refused };
+  }
   try {
     const { command, queue } = await readAgain(env, catalog, operatorBy(by), letter, correction);
     if (command === null) return { ...known, queue, outcome: "follows", why: "The event is delivered to its routes." };
@@ -200,13 +208,6 @@ export async function planOf(
     const instance = await holderOf(env, keyOf(catalog, body) ?? letter.instance_id ?? undefined);
     return { ...known, queue: null, instance, outcome: "refused", why: messageOf(error), refused: error };
   }
-}
-
-function planPulled(queue: string, correction: unknown): ReplayPlan {
-  const known = { refused: null, queue, identity: null, instance: null };
-  if (correction === undefined) return { ...known, outcome: "sent", why: "The message returns to the end of its queue." };
-  const refused = pulledIsUnchanged();
-  return { ...known, outcome: "refused", why: refused.message, refused };
 }
 
 function identityIn(env: EngineEnv, body: unknown): ReplayPlan["identity"] {
