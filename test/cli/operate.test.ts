@@ -283,13 +283,6 @@ it("the CLI escapes the text of a payload for a terminal", async () => {
   expect(JSON.parse(all[5]?.out ?? "")).toMatchObject({ payload: { keyword: evil } });
 });
 
-it("the CLI prints the API's own text for each verdict of a dry run", async () => {
-  const { VERDICTS } = await import("../../packages/millrace/cli/operate/plan.ts");
-  const document = await (await fetch(`${(await app()).url}/openapi.json`)).text();
-  const said = Object.entries(VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}`);
-  expect(said.filter((sentence) => !document.includes(JSON.stringify(sentence).slice(1, -1)))).toEqual([]);
-});
-
 it("the CLI reports a retried step with its attempt and its error, and a delayed command with its due time", async () => {
   const { whyOf } = await import("../../packages/millrace/cli/operate/instance-words.ts");
   const whyIs = (instance: object) => whyOf({ error: null, waiting_for: [], ...instance } as unknown as Parameters<typeof whyOf>[0]);

@@ -1,6 +1,7 @@
 import { Misuse, Refusal } from "../command.ts";
 import { oneLine, paint, say } from "../terminal.ts";
 import type { Letter, ReplayAnswer } from "./answers.ts";
+import { sayFacts } from "./list.ts";
 import { issueLines } from "./refusal.ts";
 import { callOf } from "./usage.ts";
 import type { Asked } from "./verb.ts";
@@ -8,8 +9,18 @@ import { ago, moment, shownJson, tell, typedJson } from "./words.ts";
 
 /** Prints a dead letter with its message, the expected result of a replay, and possible next commands. */
 export function sayLetter(letter: Letter): void {
-  for (const line of letterLines(letter)) say(line);
-  if (letter.state === "open") for (const line of nextLines(letter)) tell(line);
+  const { id, queue, message_type, idempotency_key, reason, error, issues, attempts, captured_at, state, escalation, replay } = letter;
+  say(paint("bold", oneLine(`${message_type ?? "A message without a type"} is ${state}: ${reason}`)));
+  sayFacts({
+    ...{ id, queue, key: idempotency_key },
+    captured: `${moment(captured_at)}, ${ago(captured_at)}, after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`,
+    error,
+    escalated: escalation && `by ${escalation.by}: ${escalation.note}`,
+    replay: `${replay.outcome}: ${replay.why}`,
+  });
+  for (const line of issueLines(issues ?? [], error ?? "")) say(line);
+  say(`message\n${shownJson(letter.body, 2)}`);
+  if (state === "open") for (const line of nextLines(letter)) tell(line);
 }
 
 /**
@@ -49,28 +60,5 @@ function nextLines({ id, replay: { refused }, body }: Letter): string[] {
   return [
     send(isWhole ? " --body JSON, with the whole corrected message (docs/messages.md)" : " --payload JSON"),
     "A corrected message needs the scope of its type, such as enqueue, in addition to operate.",
-  ];
-}
-
-function letterLines(letter: Letter): string[] {
-  const { id, queue, message_type, idempotency_key, reason, error, issues, attempts, captured_at, state, escalation, body, replay } =
-    letter;
-  const facts: [string, string | undefined][] = [
-    ["id", id],
-    ["queue", queue],
-    ["key", idempotency_key ?? undefined],
-    ["captured", `${moment(captured_at)}, ${ago(captured_at)}, after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`],
-    ["error", error ?? undefined],
-    ...issueLines(issues ?? [], error ?? "").map((line): [string, string] => ["", line]),
-    ["escalated", escalation === null ? undefined : `by ${escalation.by}: ${escalation.note}`],
-    ["replay", `${replay.outcome}: ${replay.why}`],
-  ];
-  return [
-    paint("bold", oneLine(`${message_type ?? "A message without a type"} is ${state}: ${reason}`)),
-    ...facts.flatMap(([name, fact]) => (fact === undefined ? [] : [`  ${name.padEnd(9)} ${oneLine(fact)}`])),
-    "  message",
-    ...shownJson(body, 2)
-      .split("\n")
-      .map((line) => `    ${line}`),
   ];
 }

@@ -1,17 +1,18 @@
+import { PLAN_VERDICTS } from "../../src/contract/plan-verdicts.ts";
 import type { Problem } from "../api-client.ts";
 import { Misuse, Refusal } from "../command.ts";
-import { paint, say } from "../terminal.ts";
-import { reasonOf } from "./act.ts";
+import { tableLines } from "../table.ts";
+import { oneLine, paint, say } from "../terminal.ts";
+import type { RetryAnswer } from "./answers.ts";
 import { COMFORTS } from "./comforts.ts";
 import { WAIT, waitFor } from "./follow.ts";
 import { type Page, sayFacts, sayPage } from "./list.ts";
 import type { Field, Operation } from "./operations.ts";
-import { type Plan, planLines } from "./plan.ts";
 import { problemLines } from "./refusal.ts";
 import { COMMON, callOf } from "./usage.ts";
 import type { Asked, Option, Verb } from "./verb.ts";
 import { instanceId, timeOf } from "./which.ts";
-import { sayJson, tell, typedJson } from "./words.ts";
+import { sayJson, stepName, tell, typedJson } from "./words.ts";
 
 /** The fields of an operation's answer that the CLI reads. */
 export type Answer = Readonly<Record<string, unknown>>;
@@ -150,6 +151,19 @@ async function typedValue(field: Field, asked: Asked, body: Readonly<Record<stri
   return field.type === "numbers" ? parts.map((part) => numberOf(option, part)) : parts;
 }
 
+/** The reason that a dry run sends. The engine does not store the reason of a dry run. */
+const LOOKING = "a dry run";
+
+const IS_PLACE = /^["'“]?(?:…|\.\.\.)["'”]?$/;
+
+/** The value of `--reason`. Errors: a `Misuse` if the reason is missing, or is still the placeholder of a printed command. */
+function reasonOf({ text }: Pick<Asked, "text">, isDryRun: boolean): string {
+  const reason = text("reason")?.trim() || (isDryRun ? LOOKING : undefined);
+  if (reason === undefined) throw new Misuse("--reason is missing: give the reason; the audit keeps it.");
+  if (IS_PLACE.test(reason)) throw new Misuse(`--reason ${reason} is a placeholder: give the reason; the audit keeps it.`);
+  return reason;
+}
+
 function numberOf(option: string, typed: string): number {
   const number = Number(typed);
   if (typed.trim() === "" || !Number.isFinite(number)) throw new Misuse(`--${option} must be a number; got "${typed}".`);
@@ -168,6 +182,20 @@ export function quoted(key: string): string {
 
 function sayDryRun(answer: Answer): void {
   say(paint("dim", "Dry run: no change was made."));
-  if (Array.isArray(answer.effects)) for (const line of planLines(answer as unknown as Plan)) say(line);
+  if (Array.isArray(answer.effects)) sayPlan(answer as unknown as Plan);
   else sayFacts(answer);
 }
+
+type Plan = Extract<RetryAnswer, { effects: unknown }> & { readonly running?: number; readonly waiting?: number };
+
+function sayPlan({ refused, follows, note, effects, running, waiting }: Plan): void {
+  const said = refused === null ? [follows, note] : [`It would be refused now: ${refused}`, "If it were not refused:", follows, note];
+  for (const sentence of said) if (sentence) say(oneLine(sentence));
+  const rows = effects.map((effect) => [stepName(effect), effect.verdict, PLAN_VERDICTS[effect.verdict] ?? ""]);
+  // The plan of a pause counts instances, and lists no effects.
+  if (running !== undefined) say(`running ${running}, waiting ${waiting}`);
+  else if (rows.length === 0) say("No effect is recorded.");
+  else for (const line of tableLines(PLAN_COLUMNS, rows)) say(`  ${line}`);
+}
+
+const PLAN_COLUMNS = [{ title: "step" }, { title: "would be" }, { title: "" }];

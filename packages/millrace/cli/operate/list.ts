@@ -20,18 +20,22 @@ export interface Shown {
 
 /** Prints a page of a list as a table, and the option that shows the next page of the list. */
 export function sayPage({ items, next_cursor: cursor = null }: Page, { columns = [] }: Shown, shown: Shown = {}): void {
-  if (items.length > 0) sayTable(items, shown.columns ?? columns, shown.why);
+  if (items.length > 0) sayTable(items, shown.columns ?? columns, { why: shown.why });
   else if (cursor === null) tell(shown.none ?? "None.");
   if (cursor !== null) tell(`${items.length === 0 ? "This page is empty, but there" : "There"} is more: --cursor ${cursor}, or --all`);
 }
 
-function sayTable(items: readonly Row[], columns: readonly string[], why?: (item: Row) => string): void {
+export function sayTable(
+  items: readonly Row[],
+  columns: readonly string[],
+  { why, indent = "" }: { why?: ((item: Row) => string) | undefined; indent?: string } = {},
+): void {
   const rows = items.map((item) => [...columns.map((name) => cellOf(item[name])), ...(why ? [why(item)] : [])].map(oneLine));
   const isNumber = (name: string) => items.every((item) => ["number", "object"].includes(typeof item[name]) && !isDeep(item[name]));
   const titles = columns.map((name) => ({ title: titleOf(name), isNumber: isNumber(name) }));
   const [heading = "", ...lines] = tableLines([...titles, ...(why ? [{ title: "" }] : [])], rows);
-  say(paint("dim", heading));
-  for (const line of lines) say(fitted(line));
+  say(indent + paint("dim", heading));
+  for (const line of lines) say(fitted(indent + line));
 }
 
 /** Prints the fields of an object in aligned columns, and prints each list of objects in the object as a table. */

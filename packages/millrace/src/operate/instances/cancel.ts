@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import type { Instance } from "../../inspect/instance-row.ts";
 import type { Unrecorded } from "../../pass/failure.ts";
@@ -9,7 +10,7 @@ import { ENDED, UNDER_WAY } from "../../store/instances/status.ts";
 import { beginCancel, markStopped } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
 import { stillCaught, unrecorded } from "./left.ts";
-import { type PlanVerdict, planEffects } from "./plan.ts";
+import { planEffects } from "./plan.ts";
 import { undoVerdictOn, VERDICT_ON } from "./undo.ts";
 
 /**

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
+import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { laneIn } from "../../contract/queue.ts";
 import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
@@ -11,7 +12,7 @@ import { REFUSED, RETRYABLE } from "../../store/instances/status.ts";
 import { markClosed } from "../../store/instances/stop.ts";
 import { instanceAct } from "./act.ts";
 import { failedBefore } from "./left.ts";
-import type { ActionPlan, PlanVerdict } from "./plan.ts";
+import type { ActionPlan } from "./plan.ts";
 import { type UndoVerdict, undoEffects } from "./undo.ts";
 
 /**

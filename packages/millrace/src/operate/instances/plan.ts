@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
+import { PLAN_VERDICTS, type PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { type Effect, effectsAndFree } from "../../inspect/effects.ts";
 import { type StepRecord, wholeHistoryOf } from "../../inspect/history.ts";
@@ -9,24 +10,7 @@ import type { Operator } from "../../store/actions.ts";
 import { UNDER_WAY } from "../../store/instances/status.ts";
 import type { SetBack } from "./set-back.ts";
 
-export const PLAN_VERDICTS = [
-  "kept",
-  "runs",
-  "caught",
-  "skipped",
-  "held",
-  "under_way",
-  "undone",
-  "stays",
-  "asked",
-  "repeated",
-  "nothing",
-  "in_doubt",
-  "unknown",
-  "needs_output",
-] as const;
-
-export type PlanVerdict = (typeof PLAN_VERDICTS)[number];
+const MEANINGS = Object.entries(PLAN_VERDICTS).map(([verdict, means]) => `\`${verdict}\`: ${means}.`);
 
 /** Result of a dry run of an act on an instance, a workflow or a queue. */
 export const ActionPlan = z
@@ -41,10 +25,7 @@ export const ActionPlan = z
       z.object({
         step: z.string(),
         item: z.string(),
-        verdict: z.enum(PLAN_VERDICTS).meta({
-          description:
-            "`kept`: it happened and is kept. `runs`: it runs, or runs again. `caught`: it failed and the code continued; the same error is thrown again. `skipped`: an operator skipped it. `held`: its next attempt starts when the instance is resumed. `under_way`: an attempt is running or its answer was lost; its outcome is recorded first. `undone`: it is undone, or already was. `stays`: it remains, because it has no undo handler. `asked`: the upstream is asked first whether it happened. `repeated`: it may have happened; it runs again under its key and is then undone. `nothing`: it did not happen. `in_doubt`: an operator must decide whether it happened. `unknown`: it failed without a recorded outcome and may have happened. `needs_output`: it happened, and an operator must give its output.",
-        }),
+        verdict: z.enum(Object.keys(PLAN_VERDICTS) as PlanVerdict[]).meta({ description: MEANINGS.join(" ") }),
       }),
     ),
   })

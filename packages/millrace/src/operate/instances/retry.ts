@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { EngineEnv } from "../../contract/bindings.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { formatEntryKey, platformId } from "../../contract/ids.ts";
+import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
 import { codeLabelOf, labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
@@ -26,7 +27,7 @@ import { forgetTold, reopenWait } from "../../store/waits.ts";
 import type { BulkCall } from "../../topology/define-bulk-verb.ts";
 import { type Call, instanceAct } from "./act.ts";
 import { caughtWithoutRecord, failedBefore, isBeingUndone, isStopped, leftBehind, stillCaught, triedAnew, wentOnTo } from "./left.ts";
-import { type ActionPlan, type PlanVerdict, planEffects, withLost } from "./plan.ts";
+import { type ActionPlan, planEffects, withLost } from "./plan.ts";
 import { findSetBack } from "./set-back.ts";
 import { undoEffects } from "./undo.ts";
 

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../../contract/bindings.ts";
+import type { PlanVerdict } from "../../contract/plan-verdicts.ts";
 import { sql } from "../../contract/sql.ts";
 import { labelOf } from "../../contract/step-names.ts";
 import { shortened } from "../../contract/text.ts";
@@ -14,7 +15,7 @@ import { ENDED } from "../../store/instances/status.ts";
 import { hasToTakeBack } from "../../store/instances/undoable.ts";
 import { instanceAct } from "./act.ts";
 import { failedBefore, isStopped, itsEnd, unrecorded } from "./left.ts";
-import type { ActionPlan, PlanVerdict } from "./plan.ts";
+import type { ActionPlan } from "./plan.ts";
 
 /**
  * Undoes an ended instance: its recorded effects with an `undo` are undone in reverse order, each once. After the last undo the instance
