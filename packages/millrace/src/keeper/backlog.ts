@@ -13,7 +13,7 @@ export async function oldestWaiting(env: object, queues: readonly string[]): Pro
   await Promise.all(
     [...new Set(queues)].map(async (queue) => {
       try {
-        const { backlogCount, oldestMessageTimestamp } = await within(metrics(env, queue));
+        const { backlogCount, oldestMessageTimestamp } = await within(queueBinding(env, queue).metrics());
         if (backlogCount > 0 && oldestMessageTimestamp) oldest.set(queue, oldestMessageTimestamp.getTime());
       } catch {
         oldest.set(queue, UNKNOWN);
@@ -21,8 +21,4 @@ export async function oldestWaiting(env: object, queues: readonly string[]): Pro
     }),
   );
   return oldest;
-}
-
-async function metrics(env: object, queue: string): Promise<QueueMetrics> {
-  return queueBinding(env, queue).metrics();
 }

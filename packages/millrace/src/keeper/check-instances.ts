@@ -1,13 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { causeId } from "../contract/cause.ts";
 import type { Elsewhere } from "../contract/elsewhere.ts";
-import type { Envelope } from "../contract/envelope.ts";
 import type { EngineCode } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { logLine } from "../contract/log-line.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
-import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { readBrokenOff } from "../contract/told-error.ts";
 import { hasVersion } from "../contract/workflow-versions.ts";
@@ -19,7 +17,7 @@ import { countEnd } from "../observe/metrics/runs.ts";
 import { findSetBack } from "../operate/instances/set-back.ts";
 import { tellAnswers } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";
-import { atomically, query } from "../store/d1/retry.ts";
+import { atomically } from "../store/d1/retry.ts";
 import { isInfrastructure } from "../store/d1/trouble.ts";
 import { markStarted } from "../store/instances/accept.ts";
 import { holdBack, releaseHeld } from "../store/instances/hold.ts";
@@ -31,7 +29,7 @@ import { forgetResumed } from "../store/pauses.ts";
 import { tellAnew } from "../store/waits.ts";
 import { oldestWaiting } from "./backlog.ts";
 import { laneMs, turnsAmong } from "./lane-turns.ts";
-import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
+import { dueInstances, envelopesOf, type Open, pauseMs } from "./open-instances.ts";
 
 /** Maximum number of instances checked in one portion. */
 const ROWS = 200;
@@ -271,11 +269,7 @@ const SET_BACK =
 /** Creates instances on the platform. Returns the platform's error for each instance that it did not create. */
 async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {
   if (rows.length === 0) return new Map();
-  const kept = await query<{ id: string; envelope: string }>(
-    env.DB,
-    sql`SELECT id, envelope FROM millrace_instances WHERE id IN ${among(rows.map(({ id }) => id))}`,
-  );
-  const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
+  const envelopes = await envelopesOf(env, rows);
   const { failed } = await startInstances(
     env,
     rows.flatMap(({ id, workflow, undo, status, version }) => {

@@ -4,10 +4,8 @@ import { messageOf } from "../contract/errors.ts";
 import { logLine } from "../contract/log-line.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { laneIn } from "../contract/queue.ts";
-import { among, sql } from "../contract/sql.ts";
 import { turnsOf } from "../lanes/turns-stub.ts";
-import { query } from "../store/d1/retry.ts";
-import type { Open } from "./open-instances.ts";
+import { envelopesOf, type Open } from "./open-instances.ts";
 
 /**
  * The state of an accepted command in its lane. `in lane`: the command waits for its turn. `start`: the turn of the command began, but no
@@ -23,11 +21,7 @@ type TurnFinding = "in lane" | "start" | "leave";
 export async function turnsAmong(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, TurnFinding>> {
   const waiting = rows.filter((row) => row.status === "accepted" && !row.promised && laneIn(row.queue) !== undefined);
   if (waiting.length === 0) return new Map();
-  const kept = await query<{ id: string; envelope: string }>(
-    env.DB,
-    sql`SELECT id, envelope FROM millrace_instances WHERE id IN ${among(waiting.map(({ id }) => id))}`,
-  );
-  const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
+  const envelopes = await envelopesOf(env, waiting);
   const groups = Map.groupBy(waiting, ({ queue, tenant_id, subject }) => JSON.stringify([queue, tenant_id, subject]));
   return new Map((await Promise.all([...groups.values()].map((group) => turnsIn(env, group, envelopes)))).flat());
 }

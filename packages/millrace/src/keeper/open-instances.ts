@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Elsewhere } from "../contract/elsewhere.ts";
+import type { Envelope } from "../contract/envelope.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { among, now, sql } from "../contract/sql.ts";
 import { query } from "../store/d1/retry.ts";
@@ -64,6 +65,15 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", { workflow
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now}
         AND workflow NOT IN ${among([...workflows])} ORDER BY check_at LIMIT ${limit}`,
   );
+}
+
+/** The messages of instances, by instance id. */
+export async function envelopesOf(env: EngineEnv, rows: readonly Pick<Open, "id">[]): Promise<ReadonlyMap<string, Envelope>> {
+  const kept = await query<{ id: string; envelope: string }>(
+    env.DB,
+    sql`SELECT id, envelope FROM millrace_instances WHERE id IN ${among(rows.map(({ id }) => id))}`,
+  );
+  return new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
 }
 
 const DAY_MS = 86_400_000;
