@@ -2,7 +2,7 @@ import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { OTHERS } from "../store/alerts.ts";
 import { query } from "../store/d1/retry.ts";
 import { selectEscalated } from "../store/dead-letters.ts";
-import { MAX_COUNTED } from "../store/health.ts";
+import { EXAMPLES, MAX_COUNTED } from "../store/health.ts";
 import { selectTripped } from "../store/pauses.ts";
 import type { Reading } from "./observations.ts";
 import { INSTANCES_ERRORED, LETTERS_ARRIVED, LETTERS_ESCALATED, WORKFLOWS_TRIPPED } from "./rules.ts";
@@ -101,4 +101,22 @@ function grouped(rule: string, [one, other]: readonly [string, string], happened
         coalesce(${seenOf(sql`json_object(${labels})`)}, ${seenOf(sql`${others}`)}, 0) AS seen
       FROM (${happened}))
     GROUP BY one, other`;
+}
+
+/** Adds example ids of affected instances to gauges above 0, where the database can list such instances. */
+export async function withExamples(db: D1Database, gauges: readonly Reading[]): Promise<Reading[]> {
+  const names = (Object.keys(EXAMPLES) as (keyof typeof EXAMPLES)[]).filter((one) =>
+    gauges.some(({ name, value }) => name === one && value > 0),
+  );
+  const found = await Promise.all(
+    names.map(async (name) => {
+      const rows = await query<{ workflow: string; ids: string }>(db, EXAMPLES[name]);
+      return [name as string, new Map(rows.map(({ workflow, ids }) => [workflow, JSON.parse(ids) as string[]]))] as const;
+    }),
+  );
+  const byGauge = new Map(found);
+  return gauges.map((reading) => {
+    const examples = byGauge.get(reading.name)?.get(reading.labels.workflow ?? "");
+    return examples ? { ...reading, examples } : reading;
+  });
 }

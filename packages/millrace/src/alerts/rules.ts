@@ -9,8 +9,6 @@ const REPEAT_MS = 4 * HOUR_MS;
 const CLEAR_MS = 2 * MINUTE_MS;
 const DAY_S = 86_400;
 
-const usual = { repeatMs: REPEAT_MS, clearMs: CLEAR_MS } as const;
-
 /** The name of the gauge of dead letters that arrived in the last five minutes. */
 export const LETTERS_ARRIVED = "dead_letters_arrived";
 export const INSTANCES_ERRORED = "instances_errored";
@@ -23,14 +21,12 @@ export const WORKFLOWS_TRIPPED = "workflows_tripped";
 /** Seconds by which the keeper's round was late, or by which the interval since the last round exceeded its period. */
 export const KEEPER_LATE = "keeper_late_seconds";
 
-/** The default rules. A test verifies that the table in docs/alerts.md contains the same rules. */
-export const ALERT_RULES: readonly AlertRule[] = [
+const RULES: readonly Omit<AlertRule, "repeatMs" | "clearMs">[] = [
   {
     name: "dead_letter_arrived",
     gauge: LETTERS_ARRIVED,
     per: ["queue", "reason"],
     warning: { above: 0, forMs: 0 },
-    ...usual,
     meaning:
       "Messages have become dead letters, because no consumer could process them. Resolved means that no more arrived, not that they are settled.",
     doc: "docs/operating.md#dead-letters",
@@ -40,7 +36,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     gauge: LETTERS_ESCALATED,
     per: ["dead_letter", "queue", "reason"],
     warning: { above: 0, forMs: 0 },
-    ...usual,
     meaning: "An operator has escalated a dead letter.",
     doc: "docs/operating.md#escalate",
   },
@@ -50,7 +45,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["workflow", "code"],
     warning: { above: 0, forMs: 0 },
     critical: { above: 100, forMs: 0 },
-    ...usual,
     meaning: "Instances have failed. Resolved means that no more failed, not that these are fixed: errored_depth counts those.",
     doc: "docs/operating.md",
   },
@@ -63,7 +57,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 1000, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "Errored instances wait for an operator to retry, undo or close them.",
     doc: "docs/operating.md#retry-what-failed",
   },
@@ -72,7 +65,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     gauge: WORKFLOWS_TRIPPED,
     per: ["workflow"],
     critical: { above: 0, forMs: 0 },
-    ...usual,
     meaning: "A breaker has paused a workflow after repeated failures of one cause: it starts no instance until an operator resumes it.",
     doc: "docs/queues.md#pause",
   },
@@ -84,7 +76,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     // arrives.
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     critical: { above: 100, forMs: 0 },
-    ...usual,
     meaning: "Dead letters wait for an operator to replay or skip them.",
     doc: "docs/operating.md#dead-letters",
   },
@@ -94,7 +85,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["queue"],
     warning: { above: 10_000, forMs: 5 * MINUTE_MS },
     critical: { above: 100_000, forMs: MINUTE_MS },
-    ...usual,
     meaning: "A queue's messages arrive faster than its consumer processes them.",
     doc: "docs/queues.md",
   },
@@ -105,7 +95,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     across: "max",
     warning: { above: 10, forMs: 5 * MINUTE_MS },
     critical: { above: 60, forMs: MINUTE_MS },
-    ...usual,
     meaning: "One batch in a hundred takes longer than the bound.",
     doc: "docs/queues.md",
   },
@@ -117,7 +106,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0.05, forMs: 5 * MINUTE_MS },
     critical: { above: 0.2, forMs: 2 * MINUTE_MS },
     most: 1,
-    ...usual,
     meaning: "The share of retried deliveries of a queue is too high.",
     doc: "docs/queues.md",
   },
@@ -128,7 +116,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     across: "max",
     warning: { above: 2 * DAY_S, forMs: 5 * MINUTE_MS },
     critical: { above: 3 * DAY_S, forMs: 0 },
-    ...usual,
     meaning: "A message is close to the retention of its queue (4 days); then the platform drops it.",
     doc: "docs/queues.md",
   },
@@ -138,7 +125,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: [],
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "The outcome of an effect is unknown, or it happened and its rows were refused. Check it, then confirm or reject it.",
     doc: "docs/operating.md",
   },
@@ -149,7 +135,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 0 },
     critical: { above: 1000, forMs: 0 },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "Instances have passed their deadlines. Decide about each one.",
     doc: "docs/operating.md#deadlines",
   },
@@ -159,7 +144,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["workflow"],
     warning: { above: 0, forMs: 15 * MINUTE_MS },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "Instances wait for answers to their questions.",
     doc: "docs/operating.md#answer-questions",
   },
@@ -169,7 +153,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["workflow"],
     critical: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "Questions will soon time out; then each gets its default answer.",
     doc: "docs/operating.md#answer-questions",
   },
@@ -180,7 +163,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 0, forMs: 5 * MINUTE_MS },
     critical: { above: 1000, forMs: 5 * MINUTE_MS },
     most: 2 * MAX_COUNTED,
-    ...usual,
     meaning: "Instances are due for the keeper's check, and it has not checked them.",
     doc: "docs/operating.md",
   },
@@ -189,7 +171,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     gauge: "lanes_blocked",
     per: ["lane"],
     warning: { above: 0, forMs: MINUTE_MS },
-    ...usual,
     meaning: "Lanes are blocked, and all messages behind their heads wait.",
     doc: "docs/turns.md",
   },
@@ -200,7 +181,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     across: "max",
     warning: { above: 30, forMs: 2 * MINUTE_MS },
     critical: { above: 300, forMs: 2 * MINUTE_MS },
-    ...usual,
     meaning: "A projection lags behind its ledgers: reads return old data.",
     doc: "docs/facts.md",
   },
@@ -211,7 +191,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     warning: { above: 1000, forMs: 10 * MINUTE_MS },
     critical: { above: 9000, forMs: 10 * MINUTE_MS },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "Committed messages are sent repeatedly, and no consumer confirms them.",
     doc: "docs/how-it-works.md",
   },
@@ -221,7 +200,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: [],
     warning: { above: 0, forMs: 5 * MINUTE_MS },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "A queue refuses committed messages: its binding is missing, or the platform has an outage.",
     doc: "docs/how-it-works.md",
   },
@@ -232,7 +210,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     across: "max",
     warning: { above: 120, forMs: MINUTE_MS },
     critical: { above: 900, forMs: MINUTE_MS },
-    ...usual,
     meaning: "Schedules are due and have not started.",
     doc: "docs/schedules.md",
   },
@@ -243,7 +220,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     across: "max",
     warning: { above: 60, forMs: 0 },
     critical: { above: 600, forMs: 0 },
-    ...usual,
     meaning: "The keeper's round was late. Until then no repair ran and no alert was raised.",
     doc: "docs/alerts.md",
   },
@@ -254,7 +230,6 @@ export const ALERT_RULES: readonly AlertRule[] = [
     across: "max",
     warning: { above: 8_000_000_000, forMs: 0 },
     critical: { above: 9_500_000_000, forMs: 0 },
-    ...usual,
     meaning: "A Durable Object nears its limit of 10 GB.",
     doc: "docs/platform-limits.md",
   },
@@ -264,8 +239,10 @@ export const ALERT_RULES: readonly AlertRule[] = [
     per: ["kind"],
     warning: { above: 0, forMs: 0 },
     most: MAX_COUNTED,
-    ...usual,
     meaning: "The database, the platform and the objects have different records.",
     doc: "docs/operating.md",
   },
 ];
+
+/** The default rules. A test verifies that the table in docs/alerts.md contains the same rules. */
+export const ALERT_RULES: readonly AlertRule[] = RULES.map((rule) => ({ ...rule, repeatMs: REPEAT_MS, clearMs: CLEAR_MS }));
