@@ -52,7 +52,7 @@ const READS_ALL: Record<string, string> = {
   "store/pauses.ts selectTripped": "Reads an index that contains only pauses by breakers.",
   "store/instances/callback.ts selectOwed":
     "Reads an index that contains only ends of instances whose callback address has not been called yet.",
-  "inspect/instances.ts listInstances": "Sorts open instances in the keeper's order, from an index that contains only open instances.",
+  "inspect/instances.ts between": "Sorts open instances in the keeper's order, from an index that contains only open instances.",
 };
 
 interface Step {

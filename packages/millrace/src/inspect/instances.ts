@@ -6,8 +6,9 @@ import { unpackPayload } from "../contract/payload.ts";
 import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Operator } from "../store/actions.ts";
-import { keysetPage, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
-import { atomically, query } from "../store/d1/retry.ts";
+import { keysetPage, type Looked, type Page, type PageRequest, type Position } from "../store/d1/paging.ts";
+import { atomically, query, type Row } from "../store/d1/retry.ts";
+import { positionBy } from "../store/d1/rows.ts";
 import { IS_OVERDUE } from "../store/instances/overdue.ts";
 import { GOING_ON, INSTANCE_STATUSES, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
 import { INSTANCE_COLUMNS, type Instance, instanceIn, progressIn, type StepProgress } from "./instance-row.ts";
@@ -42,91 +43,69 @@ const LOOKED_AT = 50_000;
  */
 const LOOKED_AT_FIRST = 2_000;
 
-/** The tenant's instances, newest first. With a filter by workflow or subject, a page may be short or empty although a next page exists. */
-export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
-  if (filter.overdue) return listOverdue(env, by, filter);
-  if (filter.standing === "delayed" && filter.cause === undefined) return listDelayed(env, by, filter);
-  const { tag } = filter;
-  const isOfTag = tag !== undefined && isFromAll(filter);
-  return keysetPage(
-    filter,
-    ({ accepted_at, id }) => ({ at: Date.parse(accepted_at), id }),
-    async (before, limit) => {
-      const upTo = async (end: Position | undefined) => ({
-        found: (await query(env.DB, between(before, end, limit))).map(instanceIn),
-        end,
-      });
-      if (!isLookedFor(filter)) return upTo(undefined);
-      const near = await upTo(await endOfLook(env, by, filter, before, LOOKED_AT_FIRST));
-      if (near.end === undefined || near.found.length >= limit) return near;
-      return upTo(await endOfLook(env, by, filter, before, LOOKED_AT));
-    },
-  );
+/**
+ * The tenant's instances, newest first. Overdue instances are in the order of their deadlines, and delayed commands of their due times. With
+ * a filter by workflow or subject, a page may be short or empty although a next page exists.
+ */
+export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
+  const load = filter.overdue ? overdue : filter.standing === "delayed" && filter.cause === undefined ? delayed : newest;
+  const { items, next } = await keysetPage(filter, positionBy("place", "id"), (before, limit) => load(env, by, filter, before, limit));
+  return { items: items.map(instanceIn), next };
+}
 
-  function between(before: Position, end: Position | undefined, limit: number): Statement {
-    if (isOfTag)
-      return sql`
-        SELECT ${INSTANCE_COLUMNS} FROM (
-          SELECT accepted_at AS tagged_at, instance_id AS tagged FROM millrace_tags
-          WHERE tenant_id = ${by.tenantId} AND tag = ${tag} AND (accepted_at, instance_id) < (${before.at}, ${before.id})
-            AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, instance_id) >= (${end?.at ?? 0}, ${end?.id ?? ""}))
-          CROSS JOIN millrace_instances ON id = tagged
-        WHERE tenant_id = ${by.tenantId} ${andEquals(fragment("status"), filter.status)}
-          ${andEquals(fragment("workflow"), filter.workflow)} ${andEquals(fragment("version"), filter.version)}
-          ${andEquals(fragment("subject"), filter.subject)}
-        ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`;
+type Load = (env: EngineEnv, by: Operator, filter: InstanceFilter, before: Position, limit: number) => Promise<Row[] | Looked<Row>>;
+
+const newest: Load = async (env, by, filter, before, limit) => {
+  const upTo = async (end: Position | undefined) => ({ found: await query(env.DB, between(by, filter, before, end, limit)), end });
+  if (!isLookedFor(filter)) return upTo(undefined);
+  const near = await upTo(await endOfLook(env, by, filter, before, LOOKED_AT_FIRST));
+  if (near.end === undefined || near.found.length >= limit) return near;
+  return upTo(await endOfLook(env, by, filter, before, LOOKED_AT));
+};
+
+function between({ tenantId }: Operator, filter: InstanceFilter, before: Position, end: Position | undefined, limit: number): Statement {
+  const { tag, since = 0 } = filter;
+  if (tag !== undefined && isFromAll(filter))
     return sql`
-      SELECT ${INSTANCE_COLUMNS} FROM millrace_instances ${whereInstancesAre(filter)} AND tenant_id = ${by.tenantId}
-        ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
-        ${andEquals(fragment("version"), filter.version)} ${andEquals(fragment("subject"), filter.subject)}
-        ${andEquals(fragment("parent"), filter.parent)} ${andStands(filter.standing)}
-        ${andTagged(tag)} AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
-        AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
-      ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`;
-  }
+      SELECT ${INSTANCE_COLUMNS}, accepted_at AS place FROM (
+        SELECT accepted_at AS tagged_at, instance_id AS tagged FROM millrace_tags
+        WHERE tenant_id = ${tenantId} AND tag = ${tag} AND (accepted_at, instance_id) < (${before.at}, ${before.id})
+          AND accepted_at >= ${end?.at ?? since} AND (accepted_at, instance_id) >= (${end?.at ?? 0}, ${end?.id ?? ""}))
+        CROSS JOIN millrace_instances ON id = tagged
+      WHERE tenant_id = ${tenantId} ${andMeant({ ...filter, tag: undefined })}
+      ORDER BY tagged_at DESC, tagged DESC LIMIT ${limit}`;
+  return sql`
+    SELECT ${INSTANCE_COLUMNS}, accepted_at AS place FROM millrace_instances ${whereInstancesAre(filter)} AND tenant_id = ${tenantId}
+      ${andMeant(filter)} AND accepted_at >= ${end?.at ?? since} AND (accepted_at, id) < (${before.at}, ${before.id})
+      AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
+    ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`;
 }
 
-function listOverdue(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
-  return keysetPage(
-    filter,
-    ({ must_end_by, id }) => ({ at: Date.parse(must_end_by ?? ""), id }),
-    async (before, limit) => {
-      const rows = await query(
-        env.DB,
-        sql`
-        SELECT ${INSTANCE_COLUMNS} FROM millrace_instances INDEXED BY millrace_instances_by_deadline
-        WHERE tenant_id = ${by.tenantId} AND ${IS_OVERDUE} AND (must_end_by, id) < (${before.at}, ${before.id})
-          ${andMeant(filter)}
-        ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
-      );
-      return rows.map(instanceIn);
-    },
+const overdue: Load = ({ DB }, { tenantId }, filter, before, limit) =>
+  query(
+    DB,
+    sql`
+    SELECT ${INSTANCE_COLUMNS}, must_end_by AS place FROM millrace_instances INDEXED BY millrace_instances_by_deadline
+    WHERE tenant_id = ${tenantId} AND ${IS_OVERDUE} AND (must_end_by, id) < (${before.at}, ${before.id})
+      ${andMeant(filter)} AND accepted_at >= ${filter.since ?? 0}
+    ORDER BY must_end_by DESC, id DESC LIMIT ${limit}`,
   );
-}
 
-/** Delayed commands in the order of their due times. The position of a page contains the negative due time. */
-function listDelayed(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
-  return keysetPage(
-    filter,
-    ({ due_at, id }) => ({ at: -Date.parse(due_at ?? ""), id }),
-    async ({ at, id }, limit) => {
-      const rows = await query(
-        env.DB,
-        sql`
-        SELECT ${INSTANCE_COLUMNS} FROM millrace_instances INDEXED BY millrace_instances_delayed
-        WHERE tenant_id = ${by.tenantId} AND status = 'accepted' AND due_at IS NOT NULL AND (due_at, id) > (${-at}, ${id})
-          ${andMeant(filter)}
-        ORDER BY due_at, id LIMIT ${limit}`,
-      );
-      return rows.map(instanceIn);
-    },
+/** The position of a page of delayed commands contains the negative due time, because the earliest is first. */
+const delayed: Load = ({ DB }, { tenantId }, filter, { at, id }, limit) =>
+  query(
+    DB,
+    sql`
+    SELECT ${INSTANCE_COLUMNS}, -due_at AS place FROM millrace_instances INDEXED BY millrace_instances_delayed
+    WHERE tenant_id = ${tenantId} AND status = 'accepted' AND due_at IS NOT NULL AND (due_at, id) > (${-at}, ${id})
+      ${andMeant(filter)} AND accepted_at >= ${filter.since ?? 0}
+    ORDER BY due_at, id LIMIT ${limit}`,
   );
-}
 
-function andMeant({ status, workflow, version, subject, correlation, tag, parent, standing, since = 0 }: InstanceFilter): Statement {
+function andMeant({ status, workflow, version, subject, correlation, tag, parent, standing }: InstanceFilter): Statement {
   return sql`${andEquals(fragment("parent"), parent)} ${andEquals(fragment("status"), status)} ${andEquals(fragment("workflow"), workflow)}
     ${andEquals(fragment("version"), version)} ${andEquals(fragment("subject"), subject)} ${andEquals(fragment("correlation_id"), correlation)}
-    ${andTagged(tag)} ${andStands(standing)} AND accepted_at >= ${since}`;
+    ${andTagged(tag)} ${andStands(standing)}`;
 }
 
 /** The condition for a tag, for rows of `millrace_instances` that an index other than the index of tags has selected. */

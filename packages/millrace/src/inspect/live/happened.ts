@@ -78,63 +78,45 @@ function inOrder(one: Happened, other: Happened): number {
 
 type Source = (tenantId: string, since: number) => Statement[];
 
+/** The statements of each kind. A row of another tenant is an event of the time 0. */
 const SOURCES: Readonly<Record<LiveKind, Source>> = {
-  instance: (tenantId, since) => [changed(tenantId, since), failed(tenantId, since)],
-  dead_letter: (tenantId, since) => [
-    captured(tenantId, since, "open"),
-    captured(tenantId, since, "replayed"),
-    captured(tenantId, since, "skipped"),
-  ],
-  doubt: (tenantId, since) => [doubted(tenantId, since)],
-  approval: (tenantId, since) => [asked(tenantId, since)],
-  action: (tenantId, since) => [acted(tenantId, since)],
-};
-
-function changed(tenantId: string, since: number): Statement {
-  return sql`
+  instance: (tenantId, since) => [
+    sql`
     SELECT json_array(updated_at, id) AS told FROM (
       SELECT updated_at, id FROM millrace_instances INDEXED BY millrace_instances_by_time
       WHERE tenant_id = ${tenantId} ORDER BY accepted_at DESC, id DESC LIMIT ${LOOKED_AT})
-    WHERE updated_at >= ${since}`;
-}
-
-/** Selects a tenant's failures since a time. The query reads the failures of all tenants, because the index does not contain the tenant. */
-function failed(tenantId: string, since: number): Statement {
-  return sql`
+    WHERE updated_at >= ${since}`,
+    // The index of failures does not contain the tenant, so the statement reads the failures of all tenants.
+    sql`
     SELECT iif(tenant_id = ${tenantId}, json_array(updated_at, id), '[0,""]') AS told
       FROM millrace_instances INDEXED BY millrace_instances_errored
-    WHERE status = 'errored' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}`;
-}
-
-function captured(tenantId: string, since: number, state: "open" | "replayed" | "skipped"): Statement {
-  return sql`
-    SELECT json_array(captured_at, id) AS told FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_tenant
-    WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`;
-}
-
-/**
- * Selects a tenant's unknown outcomes since a time. The query reads the unknown outcomes of all tenants, because the index does not contain
- * the tenant.
- */
-function doubted(tenantId: string, since: number): Statement {
-  return sql`
+    WHERE status = 'errored' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}`,
+  ],
+  dead_letter: (tenantId, since) =>
+    ["open", "replayed", "skipped"].map(
+      (state) => sql`
+      SELECT json_array(captured_at, id) AS told FROM millrace_dead_letters INDEXED BY millrace_dead_letters_by_tenant
+      WHERE tenant_id = ${tenantId} AND state = ${state} AND captured_at >= ${since} ORDER BY captured_at DESC, id DESC LIMIT ${LOOKED_AT}`,
+    ),
+  // The index of unknown outcomes does not contain the tenant, so the statement reads the unknown outcomes of all tenants.
+  doubt: (tenantId, since) => [
+    sql`
     SELECT iif(i.tenant_id = ${tenantId}, json_array(entries.updated_at, i.id, step, item, generation, class, i.workflow), '[0,""]') AS told
     FROM (
       SELECT updated_at, instance_id, step, item, generation, class FROM millrace_inbox INDEXED BY millrace_inbox_in_doubt
       WHERE state = 'in_doubt' AND updated_at >= ${since} ORDER BY updated_at DESC LIMIT ${LOOKED_AT}) entries
-    CROSS JOIN millrace_instances i ON i.id = entries.instance_id`;
-}
-
-function asked(tenantId: string, since: number): Statement {
-  return sql`
+    CROSS JOIN millrace_instances i ON i.id = entries.instance_id`,
+  ],
+  approval: (tenantId, since) => [
+    sql`
     SELECT json_array(coalesce(decided_at, asked_at), id) AS told FROM (
       SELECT asked_at, decided_at, id FROM millrace_approvals INDEXED BY millrace_approvals_by_time
       WHERE tenant_id = ${tenantId} ORDER BY asked_at DESC, id DESC LIMIT ${LOOKED_AT})
-    WHERE coalesce(decided_at, asked_at) >= ${since}`;
-}
-
-function acted(tenantId: string, since: number): Statement {
-  return sql`
+    WHERE coalesce(decided_at, asked_at) >= ${since}`,
+  ],
+  action: (tenantId, since) => [
+    sql`
     SELECT json_array(at, id) AS told FROM millrace_actions INDEXED BY millrace_actions_by_time
-    WHERE tenant_id = ${tenantId} AND at >= ${since} ORDER BY at DESC, id DESC LIMIT ${LOOKED_AT}`;
-}
+    WHERE tenant_id = ${tenantId} AND at >= ${since} ORDER BY at DESC, id DESC LIMIT ${LOOKED_AT}`,
+  ],
+};
