@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import type { Result } from "../data/api.ts";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Result, send } from "../data/api.ts";
 import { useCell } from "../data/cell.ts";
 import { tell } from "../data/notices.ts";
 import type { Problem } from "../data/problem.ts";
@@ -11,33 +11,38 @@ import { Dialog } from "./dialog.tsx";
 import { Icon } from "./icon.tsx";
 import { Button, ProblemNote } from "./page.tsx";
 
-interface ActProps<Plan, Done> {
+export interface ActProps<Plan, Done> {
   title: string;
   verb: string;
   /** The text of the dialog's title and button after the dry run, with the number of items. Default: `title` and `verb`. */
   titled?: (plan: Plan) => string;
   /** A warning that the action cannot be undone, shown in red before the button. Default none. */
   final?: string | null | ((plan: Plan) => string | null);
-  /** Loads the plan of the action, which the dialog shows first. If the API has no dry run for the action, only `show` describes it. */
-  dryRun?: () => Promise<Result<Plan>>;
+  /** The request of the action. The dialog adds the reason to the body. */
+  at?: string;
+  param?: Record<string, string>;
+  body?: object;
+  /** Fields of the body that the plan determines. */
+  planned?: (plan: Plan) => object;
+  /** Loads the plan, which the dialog shows first; `true` sends the request as a dry run. By default, only `show` describes the action. */
+  dryRun?: true | (() => Promise<Result<Plan>>);
   show: (plan: Plan) => ComponentChildren;
-  /** Reads from the plan the reason why the API would refuse the action. Null if the API would accept the action. Default null. */
+  /** Reads from the plan the reason why the API would refuse the action. Default: the plan's field `refused`. */
   refusal?: (plan: Plan) => string | null;
   showRefused?: (plan: Plan) => ComponentChildren;
+  /** Performs the action, if it is not the request to `at`. */
+  act?: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
   /**
-   * Performs the action. The idempotency key remains the same until a response arrives, so that a repeated request has no second effect.
+   * A text that identifies the action together with the title and the request. The request then has an idempotency key, which remains the
+   * same until a response arrives, so that a repeated request has no second effect.
    */
-  act: (reason: string, key: string, plan: Plan) => Promise<Result<Done>>;
-  /** A text that identifies the action together with `title` and `depends`. A dialog for the same action uses the same idempotency key. */
-  on?: string;
+  on?: string | undefined;
   ask?: string;
   done?: (done: Done) => void;
   /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
   leadsTo?: (done: Done) => string | undefined;
   close: () => void;
-  /**
-   * Additional fields of the dialog. `depends` contains the values of these fields, so that the dry run is repeated when a value changes.
-   */
+  /** Additional fields of the dialog. `depends` contains the values of those fields that are neither in `body` nor in the title. */
   children?: ComponentChildren;
   depends?: readonly unknown[];
   /** False while a field of the dialog is invalid. Default true. */
@@ -45,46 +50,35 @@ interface ActProps<Plan, Done> {
   missing?: string;
 }
 
+/** Requests with a key, but without a response. If the user repeats it in another dialog, the same idempotency key and reason are sent. */
+const unanswered = new Map<string, { key: string; reason: string }>();
+
+session.listen(({ state }) => state === "out" && unanswered.clear());
+
 /**
  * A dialog for one action, which shows the plan, the reason field and the button in this order. A single key press cannot start the action,
  * and a double click starts the action only once.
  */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
-  const {
-    title,
-    verb,
-    dryRun,
-    show,
-    showRefused,
-    refusal = () => null,
-    act,
-    done,
-    leadsTo,
-    close,
-    children,
-    depends = [],
-    isReady = true,
-  } = props;
-  const { ask = "Reason (kept in the audit)", on, titled, final = null, missing = "Fill in or correct the fields above." } = props;
+  const { title, verb, titled, final = null, at = "", param = {}, body, planned, dryRun, show, showRefused, refusal = refusedIn } = props;
+  const { ask = "Reason (kept in the audit)", missing = "Fill in or correct the fields above." } = props;
+  const { on, done, leadsTo, close, children, depends = [], isReady = true } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
   const isUnderWay = useRef(false);
   const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
-  const of = JSON.stringify(depends);
-  const { plan, again } = usePlan(dryRun, of, isReady);
+  const of = JSON.stringify([title, on, at, param, body, depends]);
+  const post = (more: object, key?: string) =>
+    send("POST", at, { param, body: { ...body, ...more }, ...(on !== undefined && key && { key }) }) as Promise<Result<never>>;
+  const { act = (why, key, plan) => post({ reason: why, ...planned?.(plan) }, key) } = props;
+  const { plan, again } = usePlan<Plan>(dryRun === true ? () => post({ reason: "Dry run", dry_run: true }) : dryRun, of, isReady);
   const nth = useCell(session, (one) => one.nth);
   useEffect(() => setProblem(undefined), [of]);
   useEffect(() => setProblem((one) => (one?.status === 401 ? undefined : one)), [nth]);
   useEffect(() => firstField(reason.current)?.focus(), []);
-  const name = JSON.stringify([title, on, of]);
-  // The action that was sent from this dialog. The value is kept after the response, until the dialog is closed.
-  const seen = useRef<{ name: string; sent: Sent } | undefined>();
-  const known = on === undefined || isActing ? undefined : sentBefore(name);
-  if (known) seen.current = { name, sent: known };
-  const before = seen.current?.name === name && !isActing ? seen.current.sent : undefined;
-
+  const before = useMemo(() => (isActing ? undefined : unanswered.get(of)), [of, isActing]);
   useEffect(() => {
     if (before && reason.current) reason.current.value = before.reason;
   }, [before]);
@@ -100,12 +94,10 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     isUnderWay.current = true;
     setActing(true);
     const from = location.pathname + location.search;
-    const sent = noteSent(name, why, before);
-    const result = await act(on === undefined ? why : sent.reason, sent.key, plan.data);
-    if (result.ok || (result.problem.status >= 400 && result.problem.status < 500)) {
-      noteAnswered(name);
-      seen.current = undefined;
-    }
+    const sent = before ?? { key: crypto.randomUUID(), reason: why };
+    if (on !== undefined) unanswered.set(of, sent);
+    const result = await act(sent.reason, sent.key, plan.data);
+    if (result.ok || (result.problem.status >= 400 && result.problem.status < 500)) unanswered.delete(of);
     isUnderWay.current = false;
     const href = result.ok ? leadsTo?.(result.data) : undefined;
     if (!isShown.current) {
@@ -183,6 +175,8 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   );
 }
 
+const refusedIn = (plan: unknown) => (plan as { refused?: string | null } | undefined)?.refused ?? null;
+
 /** Returns the first empty field of the dialog, or the reason field if no field is empty. */
 function firstField(reason: HTMLInputElement | null): HTMLElement | null {
   const fields = reason?.closest("dialog")?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input[type="text"], textarea') ?? [];
@@ -204,8 +198,8 @@ export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined,
     if (!isReady) return;
     let isOver = false;
     const look = async () => {
-      const plan = dryRun ? await dryRun() : { ok: true as const, data: undefined as Plan };
-      if (!isOver) setAnswer({ of, plan });
+      const plan = await dryRun?.();
+      if (plan && !isOver) setAnswer({ of, plan });
     };
     const timer = setTimeout(look, answer === undefined ? 0 : LOOK_BEHIND_MS);
     return () => {
@@ -218,6 +212,7 @@ export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined,
     const timer = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [answer]);
+  if (!dryRun) return { plan: isReady ? { ok: true as const, data: undefined as Plan } : undefined, again };
   // A response for previous values of the fields is ignored.
   return { plan: answer?.of === of ? answer.plan : undefined, again };
 }
@@ -256,30 +251,6 @@ export function Check({ label, isSet, set, disabled }: CheckProps) {
     </label>
   );
 }
-
-/** An action without a response to its request. If the user repeats the action in another dialog, the same idempotency key is sent. */
-export interface Sent {
-  key: string;
-  reason: string;
-}
-
-const unanswered = new Map<string, Sent>();
-
-function sentBefore(act: string): Sent | undefined {
-  return unanswered.get(act);
-}
-
-function noteSent(act: string, reason: string, before = unanswered.get(act)): Sent {
-  const sent = before ?? { key: crypto.randomUUID(), reason };
-  unanswered.set(act, sent);
-  return sent;
-}
-
-function noteAnswered(act: string): void {
-  unanswered.delete(act);
-}
-
-session.listen(({ state }) => state === "out" && unanswered.clear());
 
 /** A field for a time in the time zone of the page; `value` is the text of the field. */
 export function TimeField({ label, value, set }: Pick<FieldProps, "label" | "value" | "set">) {

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, type Item, post, type Result } from "../data/api.ts";
+import { get, type Item, type Result } from "../data/api.ts";
 import { useData } from "../data/use-data.ts";
 import { writtenJson } from "../data/written.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
@@ -43,7 +43,8 @@ export function AnswerQuestion({ verb, done, close, ...asked }: AnswerProps & Qu
           )}
         </>
       )}
-      act={(reason) => post(`/v1/approvals/:id/${verb}`, { param: { id }, body: { reason } })}
+      at={`/v1/approvals/:id/${verb}`}
+      param={{ id }}
       done={({ action_id }) => done(action_id)}
       close={close}
     />
@@ -112,7 +113,9 @@ export function AnswerDoubt({ doubt, verb, follows, done, close }: AskedOfDoubt 
       isReady={verb !== "confirm" || output.wrong === undefined}
       missing="The output is not valid JSON."
       show={() => <p>{following}</p>}
-      act={(reason) => post(`/v1/effects/:key/${verb}`, { param: { key }, body: { reason, ...(verb === "confirm" && { output }) } })}
+      at={`/v1/effects/:key/${verb}`}
+      param={{ key }}
+      body={verb === "confirm" ? { output } : {}}
       done={() => done(following)}
       close={close}
     >

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, type Item, post, type Result } from "../data/api.ts";
+import { get, type Item } from "../data/api.ts";
 import { may } from "../data/session.ts";
 import { useData } from "../data/use-data.ts";
 import { hrefOf, Link } from "../frame/router.tsx";
@@ -108,15 +108,16 @@ interface PauseActProps extends Pick<Work, "kind" | "name"> {
 function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
   const [isForAll, setForAll] = useState(paused?.all_tenants ?? false);
   const [isOfRunning, setOfRunning] = useState(false);
-  const fields = { ...(isForAll && { all_tenants: true }), ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }) };
-  const ask = (more: object) => post(`/v1/${kind}s/:name/${verb}`, { param: { name }, body: { ...fields, ...more } });
+  const body = { ...(isForAll && { all_tenants: true }), ...(verb === "pause" && isOfRunning && !isForAll && { running: "pause" }) };
   const word = verb === "pause" ? "Pause" : "Resume";
   return (
     <Act<Plan, Done>
       title={`${word} the ${kind} ${name}`}
       verb={word}
-      dryRun={() => ask({ reason: "Dry run", dry_run: true }) as Promise<Result<Plan>>}
-      refusal={({ refused }) => refused}
+      at={`/v1/${kind}s/:name/${verb}`}
+      param={{ name }}
+      body={body}
+      dryRun
       show={({ follows, running, waiting }) => (
         <>
           <p>{follows}</p>
@@ -125,10 +126,8 @@ function PauseAct({ kind, name, verb, paused, told, close }: PauseActProps) {
           </p>
         </>
       )}
-      act={(reason) => ask({ reason }) as Promise<Result<Done>>}
       done={() => told(verb === "pause" ? "Paused." : "Resumed. The waiting instances start within seconds.")}
       leadsTo={({ bulk_action_id: id }) => (id ? hrefOf("actions", id) : undefined)}
-      depends={[isForAll, isOfRunning]}
       close={close}
     >
       {verb === "pause" && (

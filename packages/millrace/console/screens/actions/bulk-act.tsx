@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { type Answer, post, type Result } from "../../data/api.ts";
+import type { Answer } from "../../data/api.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { Act, Check } from "../../parts/act.tsx";
 import { Button } from "../../parts/page.tsx";
@@ -7,7 +7,7 @@ import { shortId } from "../../parts/text.tsx";
 import "./actions.css";
 import { may } from "../../data/session.ts";
 import { sinceOf } from "../../frame/filters.tsx";
-import { begun, choiceOf, counted, nounOf, Scope, TAKES_BACK, titleOf } from "./words.tsx";
+import { begun, choiceOf, counted, nounOf, Scope, titleOf } from "./words.tsx";
 
 type Asked = Answer<"/v1/bulk-actions", "$post">;
 type Plan = Extract<Asked, { sample: unknown }>;
@@ -46,22 +46,21 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
   const [undo, setUndo] = useState(true);
   const pace = paceOf(said);
   const [, many] = nounOf(verb);
-  const whole = { verb, ...meant, ...pace, ...(TAKES_BACK.has(verb) && { undo }) };
-  const ask = (more: object, key?: string) => post("/v1/bulk-actions", { body: { ...whole, ...more }, ...(key && { key }) });
   return (
-    <Act
+    <Act<Plan, Started>
       title={titleOf(verb, many)}
       verb={titleOf(verb, "them")}
       titled={({ matched }) => titleOf(verb, counted(verb, matched))}
       final={({ follows }) => follows}
       missing="A number under “Pace” is out of range."
-      dryRun={() => ask({ reason: "Count the matches.", dry_run: true }) as Promise<Result<Plan>>}
-      depends={[verb, undo, JSON.stringify(said)]}
+      at="/v1/bulk-actions"
+      body={{ verb, ...meant, ...pace, ...(verb === "cancel" && { undo }) }}
+      on="selection"
+      dryRun
+      planned={({ matched }) => ({ at_most: matched })}
       isReady={pace !== undefined}
       refusal={({ matched }) => (matched === 0 ? `No ${many} match: there is nothing to do.` : null)}
       show={(plan) => <Count verb={verb} plan={plan} />}
-      act={(reason, key, { matched }) => ask({ reason, at_most: matched }, key) as Promise<Result<Started>>}
-      on={JSON.stringify(meant)}
       leadsTo={({ id }) => hrefOf("actions", id)}
       close={close}
     >
@@ -84,7 +83,7 @@ export function BulkAct({ verbs, meant, close }: BulkActProps) {
           ))}
         </fieldset>
       )}
-      {TAKES_BACK.has(verb) && <Check label="Undo their effects" isSet={undo} set={setUndo} />}
+      {verb === "cancel" && <Check label="Undo their effects" isSet={undo} set={setUndo} />}
       <details class="actions-pace">
         <summary>
           {pace

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { get, type Item, post } from "../../data/api.ts";
+import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData, usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
@@ -170,7 +170,8 @@ function Steer({ bulk, verb, close, done }: { bulk: Bulk; verb: "abort" | "resum
           </p>
         )
       }
-      act={(reason) => post(`/v1/bulk-actions/:id/${verb}` as "/v1/bulk-actions/:id/abort", { param: { id }, body: { reason } })}
+      at={`/v1/bulk-actions/:id/${verb}`}
+      param={{ id }}
       done={done}
       close={close}
     />

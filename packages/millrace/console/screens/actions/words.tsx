@@ -6,12 +6,32 @@ import { shortId } from "../../parts/text.tsx";
 export type Bulk = Item<"/v1/bulk-actions">;
 export type Action = Item<"/v1/audit">;
 
-/** The nouns for the items of the engine's bulk actions, by verb. The items of an app's bulk action are called "things". */
-const NOUNS: Readonly<Record<string, readonly [one: string, many: string]>> = {
-  ...Object.fromEntries(["retry", "cancel", "pause", "resume", "close", "run_again"].map((verb) => [verb, ["instance", "instances"]])),
-  ...Object.fromEntries(["replay", "skip"].map((verb) => [verb, ["dead letter", "dead letters"]])),
-  ...Object.fromEntries(["reject", "retry_anyway"].map((verb) => [verb, ["unknown outcome", "unknown outcomes"]])),
-  redeliver: ["delivery", "deliveries"],
+interface BulkVerb {
+  nouns: readonly [one: string, many: string];
+  done: string;
+  /** True if `done` also includes items whose outcome is not known until the settle time has passed. */
+  isFollowed?: true;
+  /** The label of the verb in a choice of verbs. Default: the verb. */
+  choice?: string;
+}
+
+const INSTANCES = ["instance", "instances"] as const;
+const LETTERS = ["dead letter", "dead letters"] as const;
+const DOUBTS = ["unknown outcome", "unknown outcomes"] as const;
+
+/** The verbs of the engine's bulk actions. An app can have further verbs, whose items are called "items". */
+const VERBS: Readonly<Record<string, BulkVerb>> = {
+  retry: { nouns: INSTANCES, done: "retried", isFollowed: true },
+  cancel: { nouns: INSTANCES, done: "cancelled", isFollowed: true },
+  pause: { nouns: INSTANCES, done: "paused" },
+  resume: { nouns: INSTANCES, done: "resumed" },
+  close: { nouns: INSTANCES, done: "closed" },
+  run_again: { nouns: INSTANCES, done: "run again", isFollowed: true },
+  replay: { nouns: LETTERS, done: "replayed", isFollowed: true },
+  skip: { nouns: LETTERS, done: "skipped" },
+  reject: { nouns: DOUBTS, done: "rejected", isFollowed: true, choice: "they did not happen: run them" },
+  retry_anyway: { nouns: DOUBTS, done: "run again", isFollowed: true, choice: "unknown: run them again" },
+  redeliver: { nouns: ["delivery", "deliveries"], done: "delivered", isFollowed: true },
 };
 
 export function titleOf(verb: string, things: string): string {
@@ -19,12 +39,7 @@ export function titleOf(verb: string, things: string): string {
   return verb === "retry_anyway" ? `Retry ${things} anyway` : `${begun(verb)} ${things}`;
 }
 
-const CHOICES: Readonly<Record<string, string>> = { reject: "they did not happen: run them", retry_anyway: "unknown: run them again" };
-
-export const choiceOf = (verb: string) => CHOICES[verb] ?? verb.replaceAll("_", " ");
-
-/** Verbs of actions that undo effects, unless the option `undo` is false. */
-export const TAKES_BACK: ReadonlySet<string> = new Set(["cancel"]);
+export const choiceOf = (verb: string) => VERBS[verb]?.choice ?? verb.replaceAll("_", " ");
 
 export function begun(verb: string): string {
   const words = verb.replaceAll("_", " ");
@@ -32,32 +47,21 @@ export function begun(verb: string): string {
 }
 
 export function counted(verb: string, count: number): string {
-  const [one, many] = NOUNS[verb] ?? ["item", "items"];
+  const [one, many] = nounOf(verb);
   return `${count} ${count === 1 ? one : many}`;
 }
 
-export function nounOf(verb: string): readonly [one: string, many: string] {
-  return NOUNS[verb] ?? ["item", "items"];
-}
+export const nounOf = (verb: string) => VERBS[verb]?.nouns ?? (["item", "items"] as const);
 
-const DONE: Readonly<Record<string, string>> = {
-  ...{ retry: "retried", replay: "replayed", cancel: "cancelled", pause: "paused", resume: "resumed" },
-  ...{ close: "closed", skip: "skipped", redeliver: "delivered", reject: "rejected", retry_anyway: "run again", run_again: "run again" },
-};
-
-/**
- * The label for the result of an item. For some verbs, `done` also includes items whose outcome is not known until the settle time has
- * passed.
- */
 export function resultOf(verb: string, result: string): string {
-  return result === "done" ? (DONE[verb] ?? "done") : result === "skipped" ? "not needed" : result;
+  return result === "done" ? (VERBS[verb]?.done ?? "done") : result === "skipped" ? "not needed" : result;
 }
 
 export function meaningOf(verb: string): string {
-  const isSeen = ["retry", "replay", "cancel", "redeliver", "reject", "retry_anyway", "run_again"].includes(verb);
-  const seen = isSeen ? `${begun(resultOf(verb, "done"))}: completed, or not failed by the end of its stage. ` : "";
-  const doubt = isSeen && verb !== "redeliver" ? ", or its outcome is unknown and needs an operator" : "";
-  return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isSeen ? ", or failed afterwards" : ""}${doubt}.`;
+  const isFollowed = VERBS[verb]?.isFollowed;
+  const seen = isFollowed ? `${begun(resultOf(verb, "done"))}: completed, or not failed by the end of its stage. ` : "";
+  const doubt = isFollowed && verb !== "redeliver" ? ", or its outcome is unknown and needs an operator" : "";
+  return `${seen}Not needed: nothing was left to do; the row names an earlier action, if any. Failed: refused${isFollowed ? ", or failed afterwards" : ""}${doubt}.`;
 }
 
 /**

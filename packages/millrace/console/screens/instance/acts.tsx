@@ -1,5 +1,4 @@
 import { useState } from "preact/hooks";
-import { send } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog } from "../../data/use-data.ts";
@@ -13,63 +12,53 @@ import { exact, instant, timeZone } from "../../parts/text.tsx";
 import { stepOf } from "./step.ts";
 import { type Detail, hasUndoFailed, UNDO_STEP } from "./whole.ts";
 
-export type Verb =
-  | "retry"
-  | "skip"
-  | "undo"
-  | "cancel"
-  | "pause"
-  | "resume"
-  | "restart"
-  | "signal"
-  | "close"
-  | "run-again"
-  | "release"
-  | "move";
+interface Declared {
+  word: string;
+  /** The dialog's title and button. Default: `word`. */
+  does?: string;
+  /** The reason why the action cannot be undone. */
+  final?: string;
+  /** True if a repeated request with the same idempotency key has no second effect. */
+  isKeyed?: true;
+  /** True if the action continues the instance, so that its button is highlighted, unless an operator stopped the instance. */
+  isForward?: true;
+  /** True if the workflow's code continues after the action. The code then determines which steps follow. */
+  runsCode?: true;
+}
+
+const declared = <Name extends string>(acts: Readonly<Record<Name, Declared>>) => acts;
+
+export const ACTS = declared({
+  retry: { word: "Retry", isForward: true, runsCode: true },
+  skip: {
+    word: "Skip the step",
+    final: "Your output replaces the output of the step. The step does not run again, and an undo does not revert it.",
+    runsCode: true,
+  },
+  undo: {
+    word: "Undo",
+    does: "Undo the instance",
+    final: "A started undo cannot be stopped. A retry afterwards runs all steps again.",
+  },
+  cancel: { word: "Cancel", does: "Cancel the instance", final: "A started cancel cannot be stopped." },
+  pause: { word: "Pause", does: "Pause the instance" },
+  resume: { word: "Resume", isForward: true },
+  restart: { word: "Restart", runsCode: true },
+  signal: { word: "Signal", isKeyed: true, isForward: true },
+  close: { word: "Close", does: "Close permanently", final: "A closed instance cannot be reopened." },
+  "run-again": { word: "Run again", does: "Run a copy", isKeyed: true },
+  release: { word: "Start now" },
+  move: { word: "Move", does: "Move to another time" },
+});
+
+export type Verb = keyof typeof ACTS;
 
 export interface Asked {
   verb: Verb;
   step?: string | undefined;
 }
 
-export const WORDS: Readonly<Record<Verb, string>> = {
-  retry: "Retry",
-  skip: "Skip the step",
-  undo: "Undo",
-  cancel: "Cancel",
-  pause: "Pause",
-  resume: "Resume",
-  restart: "Restart",
-  signal: "Signal",
-  close: "Close",
-  "run-again": "Run again",
-  release: "Start now",
-  move: "Move",
-};
-
-const DOES: Readonly<Partial<Record<Verb, string>>> = {
-  undo: "Undo the instance",
-  cancel: "Cancel the instance",
-  pause: "Pause the instance",
-  close: "Close permanently",
-  "run-again": "Run a copy",
-  move: "Move to another time",
-};
-
-const FINAL: Readonly<Partial<Record<Verb, string>>> = {
-  undo: "A started undo cannot be stopped. A retry afterwards runs all steps again.",
-  close: "A closed instance cannot be reopened.",
-  skip: "Your output replaces the output of the step. The step does not run again, and an undo does not revert it.",
-  cancel: "A started cancel cannot be stopped.",
-};
-
-/** Actions for which a repeated request with the same idempotency key has no second effect. */
-const KEYED: ReadonlySet<Verb> = new Set(["signal", "run-again"]);
-
 const FINAL_IN_UNDO = "Your decision is final: the undo skips this step.";
-
-/** Actions that continue an instance. If an operator stopped the instance, no action is highlighted. */
-const FORWARD: ReadonlySet<Verb> = new Set(["retry", "resume", "signal"]);
 
 /**
  * Actions for an instance's status, the most useful action first. This list only hides actions that the API would refuse; the API itself
@@ -102,10 +91,10 @@ export function ActButtons({ instance, ask }: { instance: Detail; ask: (asked: A
       {verbsFor(instance).map((verb, index) => (
         <Button
           key={verb}
-          class={index === 0 && FORWARD.has(verb) && instance.status !== "terminated" ? "main" : undefined}
+          class={index === 0 && ACTS[verb].isForward && instance.status !== "terminated" ? "main" : undefined}
           press={() => ask({ verb, step: instance.error?.step })}
         >
-          {WORDS[verb]}
+          {ACTS[verb].word}
         </Button>
       ))}
     </p>
@@ -123,6 +112,7 @@ interface AskProps {
 }
 
 export function AskAct({ instance, asked: { verb, step }, done, close }: AskProps) {
+  const { word, does = word, final, isKeyed, runsCode } = ACTS[verb];
   const [text, setText] = useState(verb === "signal" ? "{}" : "");
   const [undo, setUndo] = useState(true);
   const [time, setTime] = useState(() => exact(instance.due_at ?? timeNow()));
@@ -134,38 +124,34 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
   const isEmpty = text.trim() === "";
   const said = writtenJson(verb === "skip" && isEmpty ? "null" : text);
   const takesJson = takesOutput || verb === "signal";
-  const fields = {
+  const body = {
     ...(verb === "retry" && step && { from: step }),
     ...(verb === "cancel" && { undo }),
     ...(verb === "move" && !Number.isNaN(at) && { run_at: new Date(at).toISOString() }),
     ...(verb === "skip" && { ...(step && stepOf(step)), ...(!(inUndo && isEmpty) && { output: said }) }),
     ...(verb === "signal" && { payload: said }),
   };
-  const path = verb === "signal" ? "/v1/instances/:id/signals/:type" : `/v1/instances/:id/${verb}`;
-  const param = { id: instance.id, type: wait?.event_type ?? "" };
-  const ask = (body: object, key?: string) =>
-    send("POST", path, { param, body: { ...fields, ...body }, ...(key !== undefined && KEYED.has(verb) && { key }) });
   return (
     <Act<Plan, { action_id: string }>
-      title={`${DOES[verb] ?? WORDS[verb]}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
-      verb={DOES[verb] ?? WORDS[verb]}
-      final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : FINAL[verb]) ?? null}
+      title={`${does}${step && (verb === "retry" || verb === "skip") ? `: ${step}` : ""}`}
+      verb={does}
+      final={(inUndo && verb === "skip" ? FINAL_IN_UNDO : final) ?? null}
       missing={verb === "move" ? "Enter a date and a time." : "The JSON above is not valid."}
-      dryRun={() => ask({ reason: "Dry run", dry_run: true }) as never}
-      refusal={({ refused }) => refused}
+      at={verb === "signal" ? "/v1/instances/:id/signals/:type" : `/v1/instances/:id/${verb}`}
+      param={{ id: instance.id, type: wait?.event_type ?? "" }}
+      body={body}
+      on={isKeyed ? instance.id : undefined}
+      dryRun
       showRefused={(plan) => <RefusedPlan plan={plan} />}
       show={(plan) => (
         <>
           <EffectPlan plan={plan} />
-          {GOES_ON.has(verb) && !inUndo && <Behind workflow={instance.workflow} plan={plan} />}
+          {runsCode && !inUndo && <Behind workflow={instance.workflow} plan={plan} />}
         </>
       )}
-      act={(reason, key) => ask({ reason }, key) as never}
-      done={() => done(WORDS[verb])}
-      {...(KEYED.has(verb) && { on: `${instance.id} ${wait?.event_type}` })}
+      done={() => done(word)}
       close={close}
       isReady={verb === "move" ? !Number.isNaN(at) : !takesJson || said.wrong === undefined}
-      depends={[text, undo, time]}
     >
       {verb === "move" && <TimeField label={`Start at (${timeZone()}), within the next 12 hours`} value={time} set={setTime} />}
       {verb === "cancel" && !isDelayed(instance) && <Check label="Undo its effects" isSet={undo} set={setUndo} />}
@@ -185,9 +171,6 @@ export function AskAct({ instance, asked: { verb, step }, done, close }: AskProp
     </Act>
   );
 }
-
-/** Actions after which the workflow's code continues. The code then determines which steps follow. */
-const GOES_ON: ReadonlySet<string> = new Set(["retry", "restart", "skip"]);
 
 /**
  * Shows steps that may follow, but that a dry run cannot predict. They are guarded steps that other runs of the workflow executed and this

@@ -5,6 +5,7 @@ import { Moment, Name } from "../../parts/text.tsx";
 import { labelOf } from "./step.ts";
 import { type Action, MOST_ACTIONS, type Run, type Whole } from "./whole.ts";
 
+/** The sentences of the audit, by verb. `{}` is the step, the event or the question. */
 const SAID: Readonly<Record<string, string>> = {
   retry: "retried it",
   restart: "restarted it",
@@ -17,16 +18,13 @@ const SAID: Readonly<Record<string, string>> = {
   replay: "replayed its dead letter",
   skip: "skipped its dead letter",
   attempt: "attempted an action that was refused",
-};
-
-const SAID_OF: Readonly<Record<string, (part: string) => string>> = {
-  skip_step: (step) => `skipped “${step}”`,
-  signal: (type) => `sent it ${type}`,
-  confirm: (step) => `confirmed that “${step}” happened`,
-  reject: (step) => `rejected “${step}”: it did not happen`,
-  retry_anyway: (step) => `ran “${step}” again although it may happen twice`,
-  approve: (question) => `approved: ${question}`,
-  reject_approval: (question) => `rejected: ${question}`,
+  skip_step: "skipped “{}”",
+  signal: "sent it {}",
+  confirm: "confirmed that “{}” happened",
+  reject: "rejected “{}”: it did not happen",
+  retry_anyway: "ran “{}” again although it may happen twice",
+  approve: "approved: {}",
+  reject_approval: "rejected: {}",
 };
 
 function sentenceOf({ verb, target, detail }: Action, { effects, questions }: Whole): string {
@@ -36,7 +34,7 @@ function sentenceOf({ verb, target, detail }: Action, { effects, questions }: Wh
     questions.find(({ id }) => id === target)?.question ??
     (detail && labelOf({ step: String(detail.step ?? detail.type ?? ""), item: String(detail.item ?? "") })) ??
     "";
-  return SAID_OF[verb]?.(part) ?? SAID[verb] ?? verb.replaceAll("_", " ");
+  return SAID[verb]?.replace("{}", () => part) ?? verb.replaceAll("_", " ");
 }
 
 interface HistoryProps {

@@ -12,7 +12,7 @@ import { InstanceStatus, Status, StatusNotes } from "../../parts/status.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, duration, exact, Moment } from "../../parts/text.tsx";
 import { InstancesButton } from "../actions/bulk-act.tsx";
-import { AskAct, DELAYED_VERBS, type Verb, WORDS } from "../instance/acts.tsx";
+import { ACTS, AskAct, DELAYED_VERBS, type Verb } from "../instance/acts.tsx";
 import { OVER } from "../instance/whole.ts";
 
 type Instance = Item<"/v1/instances">;
@@ -97,8 +97,8 @@ export function Instances() {
   const isActable = filters.standing === "delayed" && may("operate");
   const acts = (instance: Instance) =>
     DELAYED_VERBS.map((verb) => (
-      <Button key={verb} class="plain" label={`${WORDS[verb]}: ${instance.subject}`} press={() => ask({ instance, verb })}>
-        {WORDS[verb]}
+      <Button key={verb} class="plain" label={`${ACTS[verb].word}: ${instance.subject}`} press={() => ask({ instance, verb })}>
+        {ACTS[verb].word}
       </Button>
     ));
   const columns = useMemo(() => (isActable ? delayedColumns(acts) : COLUMNS), [isActable]);
