@@ -1,14 +1,15 @@
 import { useState } from "preact/hooks";
-import { get, type Item as ItemOf, post, send } from "../../data/api.ts";
+import { get, type Item as ItemOf } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useCatalog, useData, usePages } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act, TextField } from "../../parts/act.tsx";
+import { TextField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
+import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
 import { Json } from "../../parts/json.tsx";
-import { Button, Empty, Item, Items, Reading, useTold } from "../../parts/page.tsx";
+import { Button, Empty, Item, Items, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, timeZone } from "../../parts/text.tsx";
 import { exampleOf, type Schema } from "../send/schema.ts";
@@ -21,14 +22,12 @@ async function only(name: string) {
 }
 
 export function Schedules() {
-  const [asked, ask] = useState<Asked | undefined>();
-  const [changed, change] = useState<Schedule | "new" | undefined>();
   const { name } = useFilters(FILTERS);
   const pages = usePages((cursor) => (name ? only(name) : get("/v1/schedules", { query: { cursor } })), [name], {
     nameOf: (one) => one.name,
     isAbout: ({ kind, data }) => kind === "action" && /schedule/.test(String(data.verb)),
   });
-  const { told, line } = useTold(pages.again);
+  const { ask, line } = useActs(pages.again);
   return (
     <>
       <div class="settings-bar">
@@ -37,9 +36,9 @@ export function Schedules() {
           schedule: <Link to={hrefOf("instances", { standing: "delayed" })}>delayed commands</Link>.
         </p>
         {may("operate") && (
-          <button type="button" class="main" onClick={() => change("new")}>
+          <Button class="main" press={() => ask(Change, {})}>
             Create a schedule
-          </button>
+          </Button>
         )}
       </div>
       {name && <FilterBar filters={FILTERS} />}
@@ -56,15 +55,13 @@ export function Schedules() {
           </Empty>
         }
       >
-        {(one) => <Row key={one.name} schedule={one} ask={ask} change={() => change(one)} />}
+        {(one) => <Row key={one.name} schedule={one} ask={ask} />}
       </Items>
-      {asked && <ActOn {...asked} told={told} close={() => ask(undefined)} />}
-      {changed && <Change schedule={changed === "new" ? undefined : changed} told={told} close={() => change(undefined)} />}
     </>
   );
 }
 
-function Row({ schedule, ask, change }: { schedule: Schedule; ask: (asked: Asked) => void; change: () => void }) {
+function Row({ schedule, ask }: { schedule: Schedule; ask: ReturnType<typeof useActs>["ask"] }) {
   const { name, cron, time_zone, command, state, next_at, last_run, changed_at, changed_by, late_seconds } = schedule;
   const [isOpen, open] = useState(false);
   return (
@@ -86,11 +83,11 @@ function Row({ schedule, ask, change }: { schedule: Schedule; ask: (asked: Asked
       acts={
         <>
           {(["run", state === "active" ? "pause" : "resume", "end"] as const).map((verb) => (
-            <Button key={verb} press={() => ask({ verb, name })}>
+            <Button key={verb} press={() => ask(ActOn, { verb, name })}>
               {WORDS[verb][0]}
             </Button>
           ))}
-          <Button press={change}>Change</Button>
+          <Button press={() => ask(Change, { schedule })}>Change</Button>
         </>
       }
     >
@@ -130,12 +127,7 @@ function Runs({ name }: { name: string }) {
   );
 }
 
-export type Schedule = ItemOf<"/v1/schedules">;
-
-export interface Asked {
-  verb: "run" | "pause" | "resume" | "end";
-  name: string;
-}
+type Schedule = ItemOf<"/v1/schedules">;
 
 const WORDS = {
   run: ["Run now", "The command is sent now, in addition to the schedule. The schedule does not change.", "The run was started."],
@@ -148,80 +140,68 @@ const WORDS = {
   end: ["End", "The schedule ends, and its runs stop. The past runs remain readable.", "Ended."],
 } as const;
 
-interface AskProps {
-  told: (sentence: string) => void;
-  close: () => void;
-}
-
-function ActOn({ verb, name, told, close }: Asked & AskProps) {
+function ActOn({ verb, name, ...asker }: Asker & { verb: keyof typeof WORDS; name: string }) {
   const [word, means, done] = WORDS[verb];
-  const param = { name };
+  const route = verb === "end" ? ({ at: "/v1/schedules/:name", how: "DELETE" } as const) : { at: `/v1/schedules/:name/${verb}` as const };
   return (
-    <Act<undefined, unknown>
+    <Ask
+      {...asker}
+      {...route}
       title={`${word}: ${name}`}
       verb={word}
-      show={() => <p>{means}</p>}
-      act={(reason, key) =>
-        verb === "end"
-          ? send("DELETE", "/v1/schedules/:name", { param, query: { reason } })
-          : verb === "run"
-            ? post("/v1/schedules/:name/run", { param, body: { reason }, key })
-            : post(`/v1/schedules/:name/${verb}`, { param, body: { reason } })
-      }
+      param={{ name }}
       {...(verb === "run" && { on: name })}
-      done={() => told(`${name}: ${done}`)}
-      close={close}
+      show={means}
+      said={`${name}: ${done}`}
     />
   );
 }
 
-function Change({ schedule, told, close }: AskProps & { schedule: Schedule | undefined }) {
-  const [opened] = useState(schedule);
-  const [name, setName] = useState(schedule?.name ?? "");
-  const [cron, setCron] = useState(schedule?.cron ?? "0 9 * * 1");
-  const [zone, setZone] = useState(schedule?.time_zone ?? timeZone());
-  const [type, setType] = useState(schedule?.command.type ?? "");
-  const [text, setText] = useState(JSON.stringify(schedule?.command.payload ?? {}, null, 2));
+const FIRST = { name: "", cron: "0 9 * * 1", time_zone: undefined, command: { type: "", payload: {} }, revision: 0 };
+
+function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
+  const { name: named, cron, time_zone = timeZone(), command, revision } = schedule ?? FIRST;
+  const [said, say] = useState({ name: named, cron, time_zone, type: command.type, text: JSON.stringify(command.payload, null, 2) });
   const { data: catalog } = useCatalog();
   const commands = catalog?.messages.filter(({ kind, door }) => kind === "command" && door?.scope !== null) ?? [];
-  const payload = writtenJson(text);
-  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(name) && cron.trim() !== "" && type !== "" && payload.wrong === undefined;
-  const choose = (next: string) => {
-    setType(next);
-    const found = commands.find((one) => one.type === next);
-    if (found) setText(JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2));
+  const payload = writtenJson(said.text);
+  const isReady = /^[a-z0-9][a-z0-9_-]*$/.test(said.name) && said.cron.trim() !== "" && said.type !== "" && payload.wrong === undefined;
+  const choose = (type: string) => {
+    const found = commands.find((one) => one.type === type);
+    say({ ...said, type, ...(found && { text: JSON.stringify(exampleOf(found.payload_schema as Schema), null, 2) }) });
   };
+  const field = (name: "name" | "cron" | "time_zone", label: string, most: number) => (
+    <TextField label={label} most={most} value={said[name]} set={(text) => say({ ...said, [name]: text })} />
+  );
   return (
-    <Act<undefined, unknown>
-      title={schedule ? `Change ${name}` : "Create a schedule"}
+    <Ask
+      {...asker}
+      title={schedule ? `Change ${named}` : "Create a schedule"}
       verb={schedule ? "Change" : "Create"}
       isReady={isReady}
-      depends={[name, cron, zone, type, text]}
-      show={() => (
-        <p>
-          {type} is sent at <code>{cron}</code>in the time zone {zone}.
-        </p>
-      )}
-      act={(reason) =>
-        send("PUT", "/v1/schedules/:name", {
-          param: { name },
-          body: {
-            ...{ cron, time_zone: zone, reason, command: { type, payload } },
-            // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
-            revision: opened?.revision ?? 0,
-            ...(opened && { late_seconds: opened.late_seconds }),
-          },
-        })
+      depends={[said]}
+      at="/v1/schedules/:name"
+      how="PUT"
+      param={{ name: said.name }}
+      body={{
+        ...{ cron: said.cron, time_zone: said.time_zone, command: { type: said.type, payload } },
+        // The revision of the schedule when the dialog opened, so that a concurrent change is not overwritten.
+        revision,
+        ...(schedule && { late_seconds: schedule.late_seconds }),
+      }}
+      show={
+        <>
+          {said.type} is sent at <code>{said.cron}</code>in the time zone {said.time_zone}.
+        </>
       }
-      done={() => told(`${name}: ${schedule ? "Changed." : "Created."}`)}
-      close={close}
+      said={`${said.name}: ${schedule ? "Changed." : "Created."}`}
     >
-      {!schedule && <TextField label="Name: lower case letters, digits, - and _" most={80} value={name} set={setName} />}
-      <TextField label="When: minute, hour, day of the month, month, day of the week" most={100} value={cron} set={setCron} />
-      <TextField label="Time zone" most={60} value={zone} set={setZone} />
+      {!schedule && field("name", "Name: lower case letters, digits, - and _", 80)}
+      {field("cron", "When: minute, hour, day of the month, month, day of the week", 100)}
+      {field("time_zone", "Time zone", 60)}
       <label class="field">
         Command
-        <select value={type} onChange={(event) => choose(event.currentTarget.value)}>
+        <select value={said.type} onChange={(event) => choose(event.currentTarget.value)}>
           <option value="">choose</option>
           {commands.map((one) => (
             <option key={one.type} value={one.type}>
@@ -230,7 +210,7 @@ function Change({ schedule, told, close }: AskProps & { schedule: Schedule | und
           ))}
         </select>
       </label>
-      <JsonField label="Payload" text={text} change={setText} />
-    </Act>
+      <JsonField label="Payload" text={said.text} change={(text) => say({ ...said, text })} />
+    </Ask>
   );
 }

@@ -1,8 +1,11 @@
 import type { ComponentType } from "preact";
-import { Pages } from "../../parts/page.tsx";
+import { get, type Item as ItemOf } from "../../data/api.ts";
+import { usePages, useRegularly } from "../../data/use-data.ts";
+import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { Button, Empty, Item, Items, Pages } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Ago, Bar, duration, Name, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
-import { Limits } from "./limits.tsx";
-import { Locks } from "./locks.tsx";
 import { Schedules } from "./schedules.tsx";
 import "./settings.css";
 import { Tokens } from "./tokens.tsx";
@@ -16,4 +19,115 @@ const PAGES: Readonly<Record<string, readonly [title: string, page: ComponentTyp
 
 export function Settings({ param }: ScreenProps) {
   return <Pages screen="settings" title="Settings" pages={PAGES} at={param} />;
+}
+
+function Locks() {
+  const pages = usePages((cursor) => get("/v1/locks", { query: { cursor } }), [], {
+    nameOf: ({ name }) => name,
+    isAbout: ({ kind, data }) => kind === "action" && data.verb === "break",
+  });
+  const { ask, line } = useActs(pages.again);
+  return (
+    <>
+      <div class="settings-bar">
+        <p class="quiet">Locks held for ten seconds or more. This list is not updated automatically.</p>
+        <Button press={pages.again}>Refresh</Button>
+      </div>
+      {line}
+      <Items
+        pages={pages}
+        noun={["lock", "locks"]}
+        empty={
+          <Empty command="await lockOf(env, { name }).with(async () => …)">
+            No lock has been held for ten seconds. Code takes a lock for work that only one holder may do at a time:
+          </Empty>
+        }
+      >
+        {({ name, holder, since, until, waiting, token }) => (
+          <Item
+            key={name}
+            mark={<Ago at={since} />}
+            title={[<Name key="name" of={name} />, " held by ", <Text key="by" of={holder || "an unnamed holder"} />]}
+            notes={[
+              <>
+                {waiting || "none"} waiting · <Ago label="expires" at={until} /> unless renewed · fencing token {token}
+              </>,
+            ]}
+            acts={<Button press={() => ask(Break, { name, waiting })}>Break</Button>}
+          />
+        )}
+      </Items>
+    </>
+  );
+}
+
+function Break({ name, waiting, ...asker }: Asker & { name: string; waiting: number }) {
+  return (
+    <Ask
+      {...asker}
+      title={`Break ${name}`}
+      verb="Break it"
+      final="The holder cannot get the lock back."
+      at="/v1/locks/:name/break"
+      param={{ name }}
+      show={`The holder loses the lock${
+        waiting > 0 ? ", and the next one waiting gets it" : ""
+      }. The holder learns this when it renews. Its fenced writes are refused after the next holder has written.`}
+      said={({ broken, action_id }) => (broken ? `Broken (action ${action_id}).` : "The lock was already free.")}
+    />
+  );
+}
+
+type Limit = ItemOf<"/v1/limits">;
+type Rule = Limit["rules"][number];
+
+function wordFor({ paused_until, share, waiting, rules }: Limit): string {
+  if (paused_until) return "paused";
+  if (share < 1) return "narrowed";
+  return waiting > 0 || rules.some(({ used, limit }) => used >= limit) ? "full" : "open";
+}
+
+function allowed({ limit, refill, period_seconds }: Rule): string {
+  const period = duration(period_seconds * 1000);
+  return refill === null ? `${limit} in any ${period}` : `${limit} at once, ${refill} more every ${period}`;
+}
+
+function Limits() {
+  const pages = usePages((cursor) => get("/v1/limits", { query: { cursor } }), [], { nameOf: ({ name }) => name, isAbout: () => false });
+  useRegularly(pages.again);
+  return (
+    <>
+      <p class="quiet">
+        A limit is the rate of calls to an upstream, shared by all callers. When the upstream refuses a call, calls stop for the time it
+        names. They resume at half the rate, which recovers within 30 seconds.
+      </p>
+      <Items
+        pages={pages}
+        noun={["limit", "limits"]}
+        empty={
+          <Empty command="await limitOf(env, name, [{ limit: 100, periodMs: 10_000 }], { tenantId }).take()">
+            This tenant has used no limit since yesterday. Code takes from a limit before each call to an upstream:
+          </Empty>
+        }
+      >
+        {(limit) => (
+          <Item key={limit.name} mark={<Status word={wordFor(limit)} />} title={<Name of={limit.name} />}>
+            {limit.rules.map((rule) => (
+              <p key={allowed(rule)} class="settings-rule">
+                <Bar share={rule.used / rule.limit}>
+                  {Math.round(rule.used)} of {rule.limit} used
+                </Bar>
+                <span class="quiet">{allowed(rule)}</span>
+              </p>
+            ))}
+            <p class="quiet">
+              {limit.waiting || "none"} waiting
+              {limit.paused_until && <Ago label=" · calls stopped, next" at={limit.paused_until} />}
+              {limit.share < 1 && ` · at ${Math.round(limit.share * 100)} % of the rate`} <Ago label="· last used" at={limit.used_at} />
+            </p>
+          </Item>
+        )}
+      </Items>
+    </>
+  );
 }

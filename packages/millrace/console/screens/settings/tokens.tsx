@@ -1,14 +1,15 @@
-import { useState } from "preact/hooks";
-import { type Answer, get, type Item, post, type Result, send } from "../../data/api.ts";
+import { useMemo, useState } from "preact/hooks";
+import { type Answer, get, type Item, post, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { tell } from "../../data/notices.ts";
 import { may, session } from "../../data/session.ts";
 import { usePages, useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
 import { Act, Check, TextField } from "../../parts/act.tsx";
+import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Icon } from "../../parts/icon.tsx";
-import { Button, Empty, useTold } from "../../parts/page.tsx";
+import { Button, Empty } from "../../parts/page.tsx";
 import { type Column, TableList } from "../../parts/table.tsx";
 import { Ago, clockTime, copied, Quiet } from "../../parts/text.tsx";
 
@@ -16,13 +17,13 @@ type Token = Item<"/v1/tokens">;
 type Minted = Answer<"/v1/tokens", "$post">;
 
 export function Tokens() {
-  const [asked, ask] = useState<"mint" | Token | undefined>();
   const [minted, setMinted] = useState<Minted | undefined>();
   const pages = usePages((cursor) => get("/v1/tokens", { query: { cursor } }), [], {
     nameOf: ({ id }) => id,
     isAbout: ({ kind, data }) => kind === "action" && /token|mint|revoke/.test(String(data.verb)),
   });
-  const { told, line } = useTold(pages.again);
+  const { ask, told, line } = useActs(pages.again);
+  const columns = useMemo(() => columnsFor((token) => ask(Revoke, { token })), []);
   const isShown = useShown();
   const show = (one: Minted) => {
     if (!isShown.current)
@@ -40,22 +41,18 @@ export function Tokens() {
     <>
       <div class="settings-bar">
         <p class="quiet">Token values cannot be shown again: only a hash is stored. Expired tokens are listed for 30 days.</p>
-        <button type="button" class="main" onClick={() => ask("mint")}>
+        <Button class="main" press={() => ask(Mint, { done: show, lost: pages.again })}>
           Mint a token
-        </button>
+        </Button>
       </div>
       {line}
       <TableList
         label="Tokens"
         pages={pages}
         noun={["token", "tokens"]}
-        columns={columns(ask)}
+        columns={columns}
         empty={<Empty>This tenant has no token: you signed in with Cloudflare Access. Mint one for a program.</Empty>}
       />
-      {asked === "mint" && <Mint done={show} lost={pages.again} close={() => ask(undefined)} />}
-      {typeof asked === "object" && (
-        <Revoke token={asked} done={() => told(`The token of ${asked.actor} is revoked.`)} close={() => ask(undefined)} />
-      )}
       {minted && <Once minted={minted} close={() => setMinted(undefined)} />}
     </>
   );
@@ -64,39 +61,27 @@ export function Tokens() {
 const isOwn = ({ id }: Pick<Token, "id">) => session.get().token?.startsWith(`mr_${id}_`) ?? false;
 const isOver = ({ expires_at: at }: Token) => at !== null && Date.parse(at) <= timeNow();
 
-function columns(ask: (token: Token) => void): readonly Column<Token>[] {
+function columnsFor(revoke: (token: Token) => void): readonly Column<Token>[] {
+  const actionOf = (one: Token) =>
+    isOver(one) ? (
+      <Quiet of="expired" />
+    ) : (
+      <Button class="plain" label={`Revoke the token of ${one.actor}`} press={() => revoke(one)}>
+        Revoke
+      </Button>
+    );
   return [
     {
       head: "Holder",
       width: "1.2fr",
-      cell: (one) => (
-        <>
-          <bdi>{one.actor}</bdi> {isOwn(one) && <span class="quiet">this page</span>}
-        </>
-      ),
+      cell: (one) => [<bdi key="actor">{one.actor}</bdi>, " ", isOwn(one) && <Quiet key="own" of="this page" />],
     },
     { head: "Id", width: "152px", isMinor: true, cell: ({ id }) => <code>{id}</code> },
     { head: "Scopes", width: "2fr", isMinor: true, cell: ({ scopes }) => <span title={scopes.join(", ")}>{scopes.join(", ")}</span> },
     { head: "Created", width: "88px", isMinor: true, cell: ({ created_at }) => <Ago at={created_at} /> },
-    {
-      head: "Last used",
-      width: "88px",
-      isMinor: true,
-      cell: ({ last_used_at: at }) => (at ? <Ago at={at} /> : <span class="quiet">never</span>),
-    },
-    { head: "Expires", width: "104px", narrow: "88px", cell: (one) => (one.expires_at === null ? "never" : <Ago at={one.expires_at} />) },
-    {
-      head: "Action",
-      width: "96px",
-      cell: (one) =>
-        isOver(one) ? (
-          <span class="quiet">expired</span>
-        ) : (
-          <button type="button" class="plain" aria-label={`Revoke the token of ${one.actor}`} onClick={() => ask(one)}>
-            Revoke
-          </button>
-        ),
-    },
+    { head: "Last used", width: "88px", isMinor: true, cell: ({ last_used_at: at }) => (at ? <Ago at={at} /> : <Quiet of="never" />) },
+    { head: "Expires", width: "104px", narrow: "88px", cell: ({ expires_at: at }) => (at === null ? "never" : <Ago at={at} />) },
+    { head: "Action", width: "96px", cell: actionOf },
   ];
 }
 
@@ -119,17 +104,17 @@ interface MintProps {
    * token.
    */
   lost: () => void;
-  close: () => void;
 }
 
-function Mint({ done, lost, close }: MintProps) {
+function Mint({ done, lost, close }: Asker & MintProps) {
   const [actor, setActor] = useState("");
   const [days, setDays] = useState("");
   const [isLost, setLost] = useState(false);
   const [scopes, setScopes] = useState<readonly string[]>(["read"]);
   const { scopes: own = [], expires_at: ends = null } = session.get().caller ?? {};
   const wanted = { actor: actor.trim(), scopes, ...(days.trim() && { days: Number(days) }) };
-  const isReady = !isLost && wanted.actor !== "" && scopes.length > 0 && /^\s*\d*\s*$/.test(days);
+  const missing = wanted.actor === "" ? "Enter the holder." : scopes.length === 0 ? "Choose at least one scope." : undefined;
+  const isReady = !isLost && missing === undefined && /^\s*\d*\s*$/.test(days);
   const mint = async (reason: string): Promise<Result<Minted>> => {
     const sentAt = clockTime(Date.now());
     const result = await post("/v1/tokens", { body: { ...wanted, reason } });
@@ -144,13 +129,7 @@ function Mint({ done, lost, close }: MintProps) {
       title="Mint a token"
       verb="Mint"
       isReady={isReady}
-      missing={
-        wanted.actor === ""
-          ? "Enter the holder."
-          : scopes.length === 0
-            ? "Choose at least one scope."
-            : "Days must be a whole number or empty."
-      }
+      missing={missing ?? "Days must be a whole number or empty."}
       depends={[actor, days, scopes]}
       show={() => (
         <p>
@@ -189,31 +168,30 @@ function Mint({ done, lost, close }: MintProps) {
   );
 }
 
-function Revoke({ token, done, close }: { token: Token; done: () => void; close: () => void }) {
+function Revoke({ token, ...asker }: Asker & { token: Token }) {
   const [descendants, setDescendants] = useState(false);
   return (
-    <Act<undefined, unknown>
+    <Ask
+      {...asker}
       title={`Revoke the token of ${token.actor}`}
       verb="Revoke"
       final="A revoked token never works again."
+      at="/v1/tokens/:id"
+      how="DELETE"
+      param={{ id: token.id }}
+      body={descendants ? { descendants: "true" } : {}}
       depends={[descendants]}
-      show={() => (
-        <p>
-          {isOwn(token)
-            ? "This page uses this token: you must sign in with another one. "
-            : "Requests with this token are refused from then on. "}
-          If it was used in the last 30 seconds, it may work for up to 30 more seconds.{" "}
-          {descendants ? "All tokens minted with it, directly or indirectly, are revoked too." : "Tokens minted with it remain valid."}
-        </p>
-      )}
-      act={(reason) =>
-        send("DELETE", "/v1/tokens/:id", { param: { id: token.id }, query: { reason, ...(descendants && { descendants: "true" }) } })
-      }
-      done={done}
-      close={close}
+      show={`${
+        isOwn(token)
+          ? "This page uses this token: you must sign in with another one."
+          : "Requests with this token are refused from then on."
+      } If it was used in the last 30 seconds, it may work for up to 30 more seconds. ${
+        descendants ? "All tokens minted with it, directly or indirectly, are revoked too." : "Tokens minted with it remain valid."
+      }`}
+      said={`The token of ${token.actor} is revoked.`}
     >
       <Check label="Also revoke all tokens minted with it" isSet={descendants} set={setDescendants} />
-    </Act>
+    </Ask>
   );
 }
 
@@ -225,9 +203,9 @@ function Once({ minted, close }: { minted: Minted; close: () => void }) {
       <p>Copy the token now. It is not shown again.</p>
       <pre class="settings-minted">{minted.token}</pre>
       <p class="acts">
-        <button type="button" class="main" onClick={async () => setCopied(await copied(minted.token))}>
+        <Button class="main" press={async () => setCopied(await copied(minted.token))}>
           {isCopied ? "Copied" : "Copy"}
-        </button>
+        </Button>
         <Button press={close}>I have copied it</Button>
       </p>
       {isLeaving && (

@@ -1,14 +1,14 @@
 import { useRef, useState } from "preact/hooks";
-import { type Answer, get, type Item as ItemOf, post, type Result } from "../../data/api.ts";
+import { type Answer, get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { timeNow } from "../../data/clock.ts";
 import { may } from "../../data/session.ts";
 import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Act } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
-import { Button, Empty, Item, Items, useTold } from "../../parts/page.tsx";
+import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { Button, Empty, Item, Items, LinkTo } from "../../parts/page.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago, shortId, Text } from "../../parts/text.tsx";
 
@@ -44,7 +44,6 @@ async function pageOf(filters: object & { state?: string }, cursor: string | und
 }
 
 export function Alerts() {
-  const [asked, ask] = useState<Alert | undefined>();
   const list = useRef<HTMLUListElement>(null);
   useWalk(list);
   const filters = useFilters(FILTERS);
@@ -52,7 +51,7 @@ export function Alerts() {
     nameOf: ({ id }) => id,
     isAbout: ({ kind, data }) => kind === "action" && /mute/.test(String(data.verb)),
   });
-  const { told, line } = useTold(pages.again);
+  const { ask, line } = useActs(pages.again);
   const isUnheard = pages.rows?.some(({ state, told_at, delivery }) => state !== "pending" && told_at === null && delivery === null);
   if (!may("observe")) return <Empty>Alerts cover the whole deployment, not one tenant. They need a token with the scope observe.</Empty>;
   return (
@@ -70,9 +69,8 @@ export function Alerts() {
           </Empty>
         }
       >
-        {(alert) => <Row key={alert.id} alert={alert} ask={() => ask(alert)} />}
+        {(alert) => <Row key={alert.id} alert={alert} ask={() => ask(Mute, { alert })} />}
       </Items>
-      {asked && <Mute alert={asked} told={told} close={() => ask(undefined)} />}
     </>
   );
 }
@@ -82,6 +80,7 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
   const [word, tone] = wordOf(alert);
   const { says, isOfArrivals, to } = ruleOf(rule);
   const often = count === null ? `at ${value}` : count === 1 ? "once" : `${count} times`;
+  const placeOf = (id: string) => hrefOf(rule.startsWith("dead_letter") ? "dead-letters" : "instances", id);
   const ended = isOfArrivals ? ", ended" : ", resolved";
   return (
     <Item
@@ -109,19 +108,11 @@ function Row({ alert, ask }: { alert: Alert; ask: () => void }) {
         </>,
         examples.length > 0 && [
           "Examples: ",
-          ...examples.flatMap((id, nth) => [nth > 0 && ", ", <Example key={id} id={id} rule={rule} />]),
+          ...examples.flatMap((id, nth) => [nth > 0 && ", ", <LinkTo key={id} to={placeOf(id)} title={id} of={shortId(id)} />]),
         ],
       ]}
       acts={<Button press={ask}>{muted ? "Unmute" : "Mute"}</Button>}
     />
-  );
-}
-
-function Example({ id, rule }: { id: string; rule: string }) {
-  return (
-    <Link to={hrefOf(rule.startsWith("dead_letter") ? "dead-letters" : "instances", id)} title={id}>
-      {shortId(id)}
-    </Link>
   );
 }
 
@@ -150,30 +141,24 @@ function Channels() {
 const HOUR_MS = 3_600_000;
 const LENGTHS = { "1 hour": 1, "8 hours": 8, "1 day": 24, "1 week": 168, "30 days": 719 } as const;
 
-function Mute({ alert: { id, rule, muted }, told, close }: { alert: Alert; told: (sentence: string) => void; close: () => void }) {
+function Mute({ alert: { id, rule, muted }, ...asker }: Asker & { alert: Alert }) {
   const [length, setLength] = useState<keyof typeof LENGTHS>("8 hours");
+  const verb = muted ? "Unmute" : "Mute";
   return (
-    <Act<undefined, { changed: boolean }>
-      title={`${muted ? "Unmute" : "Mute"}: ${ruleOf(rule).says}`}
-      verb={muted ? "Unmute" : "Mute"}
+    <Ask
+      {...asker}
+      title={`${verb}: ${ruleOf(rule).says}`}
+      verb={verb}
+      at={muted ? "/v1/alerts/:id/unmute" : "/v1/alerts/:id/mute"}
+      param={{ id }}
+      body={muted ? {} : { until: new Date(timeNow() + LENGTHS[length] * HOUR_MS).toISOString() }}
       depends={[length]}
-      show={() => (
-        <p>
-          {muted
-            ? "A missed notification is sent within seconds."
-            : `No notification for ${length} for this alert and later ones with the same rule and labels. They remain listed.`}
-        </p>
-      )}
-      act={(reason) =>
+      show={
         muted
-          ? post("/v1/alerts/:id/unmute", { param: { id }, body: { reason } })
-          : post("/v1/alerts/:id/mute", {
-              param: { id },
-              body: { reason, until: new Date(timeNow() + LENGTHS[length] * HOUR_MS).toISOString() },
-            })
+          ? "A missed notification is sent within seconds."
+          : `No notification for ${length} for this alert and later ones with the same rule and labels. They remain listed.`
       }
-      done={({ changed }) => told(changed ? (muted ? "Unmuted." : `Muted for ${length}.`) : "No change was needed.")}
-      close={close}
+      said={({ changed }) => (changed ? (muted ? "Unmuted." : `Muted for ${length}.`) : "No change was needed.")}
     >
       {!muted && (
         <label class="field">
@@ -185,6 +170,6 @@ function Mute({ alert: { id, rule, muted }, told, close }: { alert: Alert; told:
           </select>
         </label>
       )}
-    </Act>
+    </Ask>
   );
 }

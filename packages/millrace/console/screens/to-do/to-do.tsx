@@ -1,12 +1,18 @@
 import type { ComponentType } from "preact";
-import { get, type Result } from "../../data/api.ts";
+import { get, type Item as ItemOf, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
-import { useData, useRegularly } from "../../data/use-data.ts";
-import { Pages } from "../../parts/page.tsx";
+import { useData, usePages, useRegularly } from "../../data/use-data.ts";
+import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { AnswerDoubt, AnswerQuestion, DoubtAnswers, type DoubtVerb, TO_QUESTIONS } from "../../parts/answer.tsx";
+import { useActs } from "../../parts/ask.tsx";
+import { Json } from "../../parts/json.tsx";
+import { Button, Empty, Item, Items, Pages, ProblemNote } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Ago, Name, Text } from "../../parts/text.tsx";
+import { BulkAct } from "../actions/bulk-act.tsx";
 import type { ScreenProps } from "../screen.ts";
 import { Alerts } from "./alerts.tsx";
-import { Questions } from "./questions.tsx";
-import { UnknownOutcomes } from "./unknown-outcomes.tsx";
 
 const PAGES: Readonly<Record<string, readonly [title: string, page: ComponentType]>> = {
   questions: ["Questions", Questions],
@@ -35,4 +41,160 @@ export function ToDo({ param }: ScreenProps) {
   const { data, again } = useData(readOpen, [], ["approval", "doubt", "action"]);
   useRegularly(again);
   return <Pages screen="to-do" title="To do" pages={PAGES} at={param} {...(data && { open: data })} />;
+}
+
+type Question = ItemOf<"/v1/approvals">;
+
+const FILTERS = {
+  state: { label: "State", options: { pending: "pending", approved: "approved", rejected: "rejected" } },
+  workflow: { label: "Workflow" },
+} as const;
+
+function Questions() {
+  const filters = useFilters(FILTERS);
+  const pages = usePages((cursor) => get("/v1/approvals", { query: { ...(filters as object), cursor } }), [JSON.stringify(filters)], {
+    nameOf: ({ id }) => id,
+    // If an instance is cancelled or undone, its open questions end.
+    isAbout: ({ kind }) => kind === "approval" || kind === "action" || kind === "skipped",
+  });
+  const { ask, told, line } = useActs(pages.again);
+  const done = () => told("Answered. The instance continues.");
+  return (
+    <>
+      <FilterBar filters={FILTERS} />
+      {line}
+      <Items
+        pages={pages}
+        noun={["question", "questions"]}
+        empty={
+          <Empty command={'await step.approve("ask whether …", { question, timeout: "1 day", otherwise: "reject" })'}>
+            {Object.keys(filters).length > 0
+              ? "No question matches these filters. Clear shows all."
+              : "No questions. A workflow asks one with:"}
+          </Empty>
+        }
+      >
+        {(one) => <QuestionRow key={one.id} question={one} ask={(verb) => ask(AnswerQuestion, { ...one, verb, done })} />}
+      </Items>
+    </>
+  );
+}
+
+function QuestionRow({ question: one, ask }: { question: Question; ask: (verb: keyof typeof TO_QUESTIONS) => void }) {
+  const { state, over, question, workflow, instance_id, details, asked_at, due_at, decided_at, decided_by, reason, otherwise } = one;
+  const isOpen = state === "pending" && over === null;
+  const answered = decided_at && <Ago label={`${state} by ${decided_by ?? "timeout"}`} at={decided_at} />;
+  const unanswered = <Ago label={`without an answer, ${otherwise === "approve" ? "approved" : "rejected"}`} at={due_at} />;
+  return (
+    <Item
+      mark={<Status word={over === null ? state : "closed"} />}
+      title={<Name of={question} />}
+      notes={[
+        <>
+          <Link to={hrefOf("instances", instance_id)}>{workflow}</Link> <Ago label="asked" at={asked_at} /> ·{" "}
+          {answered ?? (over === null ? unanswered : `no answer needed: its instance is ${over}`)}
+          {decided_at && <Text before=": " of={reason} />}
+        </>,
+      ]}
+      acts={
+        isOpen && (
+          <>
+            <Button class="main" press={() => ask("approve")}>
+              {TO_QUESTIONS.approve}
+            </Button>
+            <Button press={() => ask("reject")}>{TO_QUESTIONS.reject}</Button>
+          </>
+        )
+      }
+    >
+      {details && (
+        <details>
+          <summary>Details of the question</summary>
+          <Json value={details} label="Details" />
+        </details>
+      )}
+    </Item>
+  );
+}
+
+type Doubt = ItemOf<"/v1/effects">;
+
+function UnknownOutcomes() {
+  const { data, problem, again } = useData(
+    () => get("/v1/effects", { query: { limit: String(MOST) } }),
+    [],
+    ({ kind, data }) => kind === "doubt" || (kind === "action" && ["confirm", "reject", "retry_anyway"].includes(String(data.verb))),
+  );
+  const { ask, told, line } = useActs(again);
+  return (
+    <>
+      <p class="quiet">
+        An attempt was cut off after its request, and the effect class forbids an automatic repeat. Check the upstream, then choose: it
+        happened, it did not happen, or unknown. If an effect happened but its rows were refused, deploy code with valid rows first.
+      </p>
+      {line}
+      {problem && <ProblemNote problem={problem} />}
+      {data?.items.length === 0 && <Empty>No effect has an unknown outcome.</Empty>}
+      {may("operate") && (
+        <Together doubts={data?.items ?? []} decide={(filter) => ask(BulkAct, { verbs: ["reject", "retry_anyway"], meant: { filter } })} />
+      )}
+      <ul class="items">
+        {data?.items.map((doubt) => (
+          <DoubtRow
+            key={doubt.key}
+            doubt={doubt}
+            answer={(verb) => ask(AnswerDoubt, { doubt, verb, follows: doubt.follows, done: (then) => told(`Answered. ${then}`) })}
+          />
+        ))}
+      </ul>
+      {data?.items.length === MOST && <p class="quiet">The {MOST} oldest. Decide these to see the next.</p>}
+    </>
+  );
+}
+
+/** Shows the unknown outcomes of each step as a group with a bulk resolution, because one outage often causes many of them. */
+function Together({ doubts, decide }: { doubts: readonly Doubt[]; decide: (filter: Record<string, string>) => void }) {
+  const steps = Map.groupBy(doubts, ({ workflow, step }) => JSON.stringify({ workflow, step }));
+  const many = [...steps].filter(([, of]) => of.length > 1);
+  if (many.length === 0) return null;
+  return (
+    <p class="acts together">
+      {many.map(([name, of]) => (
+        <Button key={name} press={() => decide(JSON.parse(name))}>
+          Decide all of {of[0]?.workflow} · {of[0]?.step} together …
+        </Button>
+      ))}
+    </p>
+  );
+}
+
+function DoubtRow({ doubt, answer }: { doubt: Doubt; answer: (verb: DoubtVerb) => void }) {
+  const { step, item, instance_id, workflow, subject, error, input, updated_at: at } = doubt;
+  return (
+    <Item
+      mark={<Status word="in_doubt" />}
+      title={
+        <>
+          <Name of={item ? `${step} [${item}]` : step} /> of{" "}
+          <Link to={hrefOf("instances", instance_id)}>
+            {workflow} · <bdi>{subject}</bdi>
+          </Link>
+        </>
+      }
+      notes={[
+        <>
+          {doubt.class} · <Ago label="recorded" at={at} />
+          <Text before=" · " of={error?.message} />
+        </>,
+      ]}
+    >
+      {input !== null && (
+        <details>
+          <summary>Input</summary>
+          <Json value={input} label={`Input of ${step}`} />
+        </details>
+      )}
+      {may("operate") && <DoubtAnswers follows={doubt.follows} answer={answer} />}
+    </Item>
+  );
 }
