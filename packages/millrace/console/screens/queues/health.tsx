@@ -28,12 +28,21 @@ const SOURCES: Readonly<Record<string, string>> = { counts: "counts", d1: "the d
 
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 
-const None = ({ why, of = "–" }: { why: string; of?: string }) => <Quiet of={of} why={why} />;
-
 const seconds = (value: number) => duration(value * 1000);
 
-function Amount({ value, most, says }: { value: number; most: number; says: (value: number) => string }) {
-  return value === 0 ? <Quiet of={says(value)} /> : <Bar share={value / most}>{says(value)}</Bar>;
+interface MeasureProps {
+  of: number | null;
+  says: (value: number) => string;
+  /** The reason why there is no value. */
+  why?: string;
+  /** The value of a full bar. Default: no bar. */
+  most?: number;
+}
+
+function Measure({ of, says, why = "", most }: MeasureProps) {
+  if (of === null) return <Quiet of="–" why={why} />;
+  if (most === undefined) return <>{says(of)}</>;
+  return of === 0 ? <Quiet of={says(of)} /> : <Bar share={of / most}>{says(of)}</Bar>;
 }
 
 const percent = (share: number) => `${Number((share * 100).toFixed(1))} %`;
@@ -50,90 +59,55 @@ type Policies = ReadonlyMap<string, ReturnType<typeof policyOf>>;
 function columnsFor(items: readonly Queue[], policies: Policies): readonly Column<Queue>[] {
   const most = (of: (one: Queue) => number | null) => Math.max(1e-9, ...items.map((one) => of(one) ?? 0));
   const [deepest, fullest, fastest] = [most(({ depth }) => depth), most((one) => one.in_per_minute), most((one) => one.out_per_minute)];
+  const number = { isNumber: true, width: "72px" } as const;
+  const minor = { ...number, isMinor: true } as const;
+  const backlog = ({ depth, queue }: Queue) => {
+    if (depth !== null) return <Measure of={depth} most={deepest} says={(one) => one.toLocaleString()} />;
+    if (queue.startsWith(LANE)) return <Quiet of="by lane" why="See each lane below." />;
+    return <Quiet of={isLocal ? "not available" : "not reported"} why={UNSAID} />;
+  };
   return [
+    { head: "Queue", width: "1.8fr", cell: named },
+    { ...number, head: "Backlog", width: "96px", narrow: "72px", cell: backlog },
+    { ...minor, head: "Oldest", cell: oldest },
+    { ...minor, head: "In / min", cell: (one) => <Measure of={one.in_per_minute} most={fullest} says={rate} /> },
+    { ...minor, head: "Out / min", cell: (one) => <Measure of={one.out_per_minute} most={fastest} says={rate} /> },
     {
-      head: "Queue",
-      width: "1.8fr",
-      cell: ({ queue, paused }) => (
-        <>
-          <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link> <PauseMark paused={paused} />
-        </>
-      ),
-    },
-    {
-      head: "Backlog",
-      width: "96px",
-      narrow: "72px",
-      isNumber: true,
-      cell: (one) =>
-        one.depth !== null ? (
-          <Amount value={one.depth} most={deepest} says={(depth) => depth.toLocaleString()} />
-        ) : !one.queue.startsWith(LANE) ? (
-          <None why={UNSAID} of={isLocal ? "not available" : "not reported"} />
-        ) : (
-          <None why="See each lane below." of="by lane" />
-        ),
-    },
-    {
-      head: "Oldest",
-      width: "72px",
-      isMinor: true,
-      isNumber: true,
-      cell: ({ depth, oldest_seconds: oldest }) =>
-        oldest === null ? <None why={UNSAID} /> : depth === 0 ? <None why="The queue is empty." /> : seconds(oldest),
-    },
-    {
-      head: "In / min",
-      width: "72px",
-      isMinor: true,
-      isNumber: true,
-      cell: (one) => <Amount value={one.in_per_minute} most={fullest} says={rate} />,
-    },
-    {
-      head: "Out / min",
-      width: "72px",
-      isMinor: true,
-      isNumber: true,
-      cell: (one) => <Amount value={one.out_per_minute} most={fastest} says={rate} />,
-    },
-    {
+      ...number,
       head: "Lag, p99",
       width: "80px",
       narrow: "72px",
-      isNumber: true,
-      cell: ({ lag_seconds: lag }) => (lag === null ? <None why={UNCOUNTED} /> : seconds(lag)),
+      cell: (one) => <Measure of={one.lag_seconds} says={seconds} why={UNCOUNTED} />,
     },
-    {
-      head: "Batch time, p50 · p99",
-      width: "152px",
-      isMinor: true,
-      isNumber: true,
-      cell: ({ processing_p50_seconds: p50, processing_p99_seconds: p99 }) =>
-        p50 === null || p99 === null ? <None why={UNCOUNTED} /> : `${seconds(p50)} · ${seconds(p99)}`,
-    },
-    {
-      head: "Retried",
-      width: "80px",
-      isMinor: true,
-      isNumber: true,
-      cell: ({ retry_share: share }) => (share === null ? <None why={UNCOUNTED} /> : <Amount value={share} most={1} says={percent} />),
-    },
-    {
-      head: "Dead letters",
-      width: "96px",
-      narrow: "88px",
-      isNumber: true,
-      cell: ({ queue, dead_letters_open: open }) =>
-        open === 0 ? <span class="quiet">0</span> : <Link to={hrefOf("dead-letters", { queue })}>{open.toLocaleString()}</Link>,
-    },
-    ...(["Retries", "Batch", "Concurrency"] as const).map((head) => ({
-      head,
-      width: { Retries: "136px", Batch: "88px", Concurrency: "96px" }[head],
-      isMinor: true,
-      isNumber: true,
-      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head] ?? <None why="It is not in the catalog." />,
+    { ...minor, head: "Batch time, p50 · p99", width: "152px", cell: batchTime },
+    { ...minor, head: "Retried", width: "80px", cell: (one) => <Measure of={one.retry_share} most={1} says={percent} why={UNCOUNTED} /> },
+    { ...number, head: "Dead letters", width: "96px", narrow: "88px", cell: deadLetters },
+    ...Object.entries({ Retries: "136px", Batch: "88px", Concurrency: "96px" } as const).map(([head, width]) => ({
+      ...{ ...minor, head, width },
+      cell: ({ queue }: Queue) => policies.get(bareName(queue))?.[head as "Batch"] ?? <Quiet of="–" why="It is not in the catalog." />,
     })),
   ];
+}
+
+function named({ queue, paused }: Queue) {
+  return (
+    <>
+      <Link to={hrefOf("catalog", `queue ${bareName(queue)}`)}>{queue}</Link> <PauseMark paused={paused} />
+    </>
+  );
+}
+
+function oldest({ depth, oldest_seconds: age }: Queue) {
+  const isEmpty = depth === 0;
+  return <Measure of={isEmpty ? null : age} says={seconds} why={isEmpty ? "The queue is empty." : UNSAID} />;
+}
+
+function batchTime({ processing_p50_seconds: p50, processing_p99_seconds: p99 }: Queue) {
+  return <Measure of={p50} says={(one) => `${seconds(one)} · ${seconds(p99 ?? one)}`} why={UNCOUNTED} />;
+}
+
+function deadLetters({ queue, dead_letters_open: open }: Queue) {
+  return open === 0 ? <Quiet of="0" /> : <Link to={hrefOf("dead-letters", { queue })}>{open.toLocaleString()}</Link>;
 }
 
 export function Health({ minutes }: { minutes: string | undefined }) {
@@ -145,16 +119,12 @@ export function Health({ minutes }: { minutes: string | undefined }) {
   const { data: catalog } = useCatalog();
   useRegularly(again);
   const policies = new Map(catalog?.queues.map((one) => [one.name, policyOf(one)]));
+  if (data?.items.length === 0) return <Empty>This deployment has no queue consumer.</Empty>;
   return (
     <>
       {problem && <ProblemNote problem={problem} />}
-      {data?.items.length === 0 && <Empty>This deployment has no queue consumer.</Empty>}
-      {data && data.items.length > 0 && (
-        <>
-          <Table label="Queues" rows={data.items} columns={columnsFor(data.items, policies)} nameOf={({ queue }) => queue} />
-          <Sources data={data} />
-        </>
-      )}
+      {data && <Table label="Queues" rows={data.items} columns={columnsFor(data.items, policies)} nameOf={({ queue }) => queue} />}
+      {data && <Sources data={data} />}
     </>
   );
 }
@@ -167,10 +137,9 @@ function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"
       Updated <Ago at={at} />.{" "}
       {groups.map(([source, of = []]) => {
         const numbers = of.map(([number]) => OF_SOURCES[number]).join(", ");
-        const [first = "", ...rest] = numbers;
         return (
           <span key={source}>
-            {first.toUpperCase() + rest.join("")}: {SOURCES[source] ?? <code>{source}</code>}
+            {numbers.slice(0, 1).toUpperCase() + numbers.slice(1)}: {SOURCES[source] ?? <code>{source}</code>}
             {source === "counts" && ` of the last ${minutes === 1 ? "minute" : `${minutes} minutes`}, a lower bound`}.{" "}
           </span>
         );

@@ -1,10 +1,23 @@
+import { get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
+import { useCause, usePages, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { go, hrefOf, Link } from "../../frame/router.tsx";
 import { NeedsObserve } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago, Name, shortId } from "../../parts/text.tsx";
 import { Health } from "./health.tsx";
-import { Lane } from "./lane.tsx";
-import { LANE_FILTERS, Lanes } from "./lanes.tsx";
+import { Lane, wordFor } from "./lane.tsx";
 import "./queues.css";
+
+const STATES = ["held", "blocked", "paused", "retrying", "waiting", "delayed", "moving", "unknown"] as const;
+
+const LANE_FILTERS = {
+  lane: { label: "Lane" },
+  state: { label: "State", options: Object.fromEntries(STATES.map((state) => [state, state])) },
+  cause: { label: "Cause", isRare: true },
+} as const;
 
 const RATES = {
   minutes: { label: "Rates over the last", options: { 1: "minute", 15: "15 minutes", 60: "hour" }, unset: "5 minutes" },
@@ -35,5 +48,99 @@ export function Queues() {
       )}
       <Lanes />
     </>
+  );
+}
+
+type Noted = Item<"/v1/lanes">;
+
+const COLUMNS: readonly Column<Noted>[] = [
+  { head: "State", width: "104px", narrow: "88px", cell: (one) => <Status word={wordFor(one)} /> },
+  { head: "Lane", width: "1fr", cell: ({ lane }) => lane },
+  { head: "Key", width: "1.4fr", cell: ({ key }) => <Name of={key} /> },
+  { head: "Blocked by", width: "3.4fr", isMinor: true, cell: (one) => <Blocked by={one} /> },
+  { head: "Waiting", width: "64px", isMinor: true, isNumber: true, cell: ({ depth }) => depth.toLocaleString() },
+  { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ oldest_at, noted_at }) => <Ago at={oldest_at ?? noted_at} /> },
+];
+
+function Blocked({ by: { why, ahead } }: { by: Noted }) {
+  const failed = ahead.find((one) => one.failed !== null);
+  if (!failed) return <bdi title={why ?? ""}>{why ?? "not blocked: it has a backlog"}</bdi>;
+  return (
+    <span title={failed.failed ?? ""}>
+      <Link to={hrefOf("instances", failed.instance_id)}>{shortId(failed.instance_id)}</Link>: <bdi>{failed.failed}</bdi>
+    </span>
+  );
+}
+
+const nameOf = ({ lane, key }: Noted) => `${lane}/${key}`;
+
+function Lanes({ filters = {} }: { filters?: Partial<Record<keyof typeof LANE_FILTERS, string>> }) {
+  const pages = usePages(
+    (cursor) => get("/v1/lanes", { query: { ...(filters as object), cursor, limit: "50" } }),
+    [JSON.stringify(filters)],
+    { nameOf, isAbout: () => true },
+  );
+  useRegularly(pages.again);
+  const isFiltered = Object.values(filters).some(Boolean);
+  return (
+    <section aria-labelledby="lanes">
+      <h2 id="lanes">Stalled lanes</h2>
+      {filters.cause && <OfCause id={filters.cause} />}
+      <TableList
+        label="Lanes"
+        pages={pages}
+        noun={["lane", "lanes"]}
+        empty={
+          <p class="quiet">
+            {isFiltered
+              ? "No stalled lane matches these filters. Clear shows all."
+              : "No lane is stalled. This list shows lanes that are held or paused, or have a message that has waited for ten seconds. A lane keeps the messages of one key in order; defineLaneQueue defines a queue of lanes."}
+          </p>
+        }
+        columns={COLUMNS}
+        below={(one) => <Blocked by={one} />}
+        hrefOf={({ lane, key }) => hrefOf("queues", { lane, key })}
+      />
+      {!isFiltered && <LookAt />}
+    </section>
+  );
+}
+
+function OfCause({ id }: { id: string }) {
+  const cause = useCause("/v1/instances/causes", id);
+  return (
+    <>
+      {cause && (
+        <p class="cause" data-tone="red">
+          <bdi>{[cause.step, cause.message].filter(Boolean).join(": ")}</bdi>
+        </p>
+      )}
+      <p>
+        Each of these lanes is blocked by a failed instance.{" "}
+        <Link to={hrefOf("instances", { status: "errored", cause: id })}>Retry or close these</Link> together: a retry keeps the order;
+        closing them lets the lanes continue without them.
+      </p>
+    </>
+  );
+}
+
+function LookAt() {
+  const look = (event: SubmitEvent) => {
+    event.preventDefault();
+    const asked = new FormData(event.currentTarget as HTMLFormElement);
+    go(hrefOf("queues", { lane: String(asked.get("lane")).trim(), key: String(asked.get("key")).trim() }));
+  };
+  return (
+    <form class="filters" aria-label="Open a lane" onSubmit={look}>
+      <label>
+        Another lane
+        <input type="text" name="lane" placeholder="its name" required autocomplete="off" spellcheck={false} />
+      </label>
+      <label>
+        Key
+        <input type="text" name="key" placeholder="a subject" required autocomplete="off" spellcheck={false} />
+      </label>
+      <button type="submit">Open</button>
+    </form>
   );
 }
