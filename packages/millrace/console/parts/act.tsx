@@ -212,9 +212,9 @@ export function usePlan<Plan>(dryRun: (() => Promise<Result<Plan>>) | undefined,
     const timer = setTimeout(again, AGAIN_MS);
     return () => clearTimeout(timer);
   }, [answer]);
-  if (!dryRun) return { plan: isReady ? { ok: true as const, data: undefined as Plan } : undefined, again };
-  // A response for previous values of the fields is ignored.
-  return { plan: answer?.of === of ? answer.plan : undefined, again };
+  if (!dryRun) return { plan: isReady ? { ok: true as const, data: undefined as Plan } : undefined, last: undefined, again };
+  // A response for previous values of the fields is not the plan, but `last`.
+  return { plan: answer?.of === of ? answer.plan : undefined, last: answer?.plan, again };
 }
 
 interface FieldProps {

@@ -6,7 +6,7 @@ import { useTold } from "./page.tsx";
 
 /** The functions that a dialog calls: `told` shows a result on the screen, and `close` closes the dialog. */
 export interface Asker {
-  told: (sentence: string) => void;
+  told: (sentence: ComponentChildren) => void;
   close: () => void;
 }
 
@@ -16,9 +16,9 @@ export interface Asker {
  */
 export function useActs(again: () => void) {
   const [dialog, open] = useState<((asker: Asker) => ComponentChildren) | undefined>();
-  const { told, line } = useTold(again);
+  const { told, say, line } = useTold(again);
   return {
-    told,
+    ...{ told, say },
     ask: <Props extends object>(Dialog: FunctionComponent<Props>, props: Omit<Props, keyof Asker>) =>
       open(() => (asker: Asker) => <Dialog {...(props as Props)} {...asker} />),
     line: (
@@ -46,7 +46,7 @@ interface AskProps<At extends Path, Plan>
   plan?: "dry run" | (() => Promise<Result<Plan>>);
   show: string | VNode | ((plan: Plan) => ComponentChildren);
   /** The result of the action in words. */
-  said: string | ((done: Done<At>) => string);
+  said: string | ((done: Done<At>) => ComponentChildren);
 }
 
 /** The dialog of an action that is one request to a route. If the dialog has an identity (`on`), the request has an idempotency key. */

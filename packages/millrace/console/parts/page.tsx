@@ -55,15 +55,7 @@ export function ProblemNote({ problem }: { problem: Problem }) {
       <p>
         <strong>{title}.</strong> {saysTwice ? "" : detail}
       </p>
-      {issues.length > 0 && (
-        <ul>
-          {issues.map(({ path, message }) => (
-            <li key={path}>
-              <code>{path}</code> {message}
-            </li>
-          ))}
-        </ul>
-      )}
+      {issues.length > 0 && <Issues of={issues} />}
       <p class="quiet">
         {typeof instance === "string" && <Link to={hrefOf("instances", instance)}>The conflicting instance</Link>}
         {code === "bulk_actions_running" && <Link to={hrefOf("actions", { state: "running" })}>Running bulk actions</Link>}{" "}
@@ -73,15 +65,42 @@ export function ProblemNote({ problem }: { problem: Problem }) {
   );
 }
 
+interface IssuesProps {
+  of: readonly { path: string; message: string }[];
+  /** Selects the field of an issue. Default: the fields cannot be selected. */
+  show?: ((path: string) => void) | undefined;
+}
+
+/** The invalid fields of a message. */
+export function Issues({ of, show }: IssuesProps) {
+  return (
+    <ul>
+      {of.map(({ path, message }) => (
+        <li key={`${path} ${message}`}>
+          {show ? (
+            <button type="button" class="plain" title="Select it in the message" onClick={() => show(path)}>
+              <code>{path}</code>
+            </button>
+          ) : (
+            <code>{path}</code>
+          )}{" "}
+          <bdi>{message}</bdi>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** Shows the result of the last action, and announces the result to screen readers. */
 export function useTold(again: () => void) {
-  const [said, say] = useState("");
-  const told = (sentence: string) => {
+  const [said, say] = useState<ComponentChildren>("");
+  const told = (sentence: ComponentChildren) => {
     say(sentence);
     again();
   };
   return {
     told,
+    say,
     line: (
       <p class="told" role="status">
         {said}

@@ -1,11 +1,17 @@
-import { get } from "../../data/api.ts";
-import { usePages } from "../../data/use-data.ts";
+import { useState } from "preact/hooks";
+import { get, type Item } from "../../data/api.ts";
+import type { LiveEvent } from "../../data/live.ts";
+import { may } from "../../data/session.ts";
+import { useCause, usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
-import { hrefOf, usePlace } from "../../frame/router.tsx";
-import { Empty, Views } from "../../parts/page.tsx";
-import { TableList } from "../../parts/table.tsx";
-import { CAUSE_COLUMNS, isAboutLetters, OfNoTenant } from "./columns.tsx";
-import { Letters } from "./letters.tsx";
+import { hrefOf, Link, usePlace } from "../../frame/router.tsx";
+import { useActs } from "../../parts/ask.tsx";
+import { Button, Empty, LinkTo, Views } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { type Column, TableList } from "../../parts/table.tsx";
+import { Ago, shortId } from "../../parts/text.tsx";
+import { BulkAct, type Meant } from "../actions/bulk-act.tsx";
+import "./dead-letters.css";
 
 const SHARED = { queue: { label: "Queue" }, reason: { label: "Reason" }, type: { label: "Type" } } as const;
 
@@ -15,6 +21,8 @@ const FILTERS = {
   escalated: { label: "Escalated", options: { true: "yes", false: "no" } },
   cause: { label: "Cause", isRare: true },
 } as const;
+
+type Filters = { [Name in keyof typeof FILTERS]?: string };
 
 export function DeadLetters() {
   const { query } = usePlace();
@@ -28,36 +36,171 @@ export function DeadLetters() {
       <h1>Dead letters</h1>
       <Views label="Dead letters" views={views} current={isEach && !cause ? "One by one" : "By cause"} />
       <FilterBar filters={isEach ? FILTERS : SHARED} />
-      {isEach ? <Letters filters={filters} /> : <Causes filters={shared} />}
+      {isEach ? <Letters filters={filters} /> : <Causes filters={shared as Filters} />}
     </>
   );
 }
 
-function Causes({ filters }: { filters: { queue: string | undefined; reason: string | undefined; type: string | undefined } }) {
+type Cause = Item<"/v1/dead-letters/causes">;
+type Letter = Item<"/v1/dead-letters">;
+
+const MOVES = new Set(["replay", "skip", "escalate", "repair"]);
+export function isAboutLetters({ kind, data }: LiveEvent): boolean {
+  return kind === "dead_letter" || kind === "skipped" || (kind === "action" && MOVES.has(String(data.verb)));
+}
+
+const said = (...parts: (string | null)[]) => parts.filter(Boolean).join(": ");
+
+const ago = { width: "96px", narrow: "88px", isNumber: true } as const;
+const typed = { head: "Type", isMinor: true, cell: ({ message_type: type }: Cause | Letter) => <bdi>{type ?? "none"}</bdi> } as const;
+
+const CAUSE_COLUMNS: readonly Column<Cause>[] = [
+  { head: "Open", width: "64px", narrow: "56px", cell: ({ count }) => <strong>{count}</strong> },
+  {
+    head: "Error",
+    width: "2.6fr",
+    cell: (one) => <LinkTo to={hrefOf("dead-letters", { cause: one.id })} of={said(one.step, one.message)} />,
+  },
+  { ...typed, width: "1.2fr" },
+  { head: "Reason", width: "1fr", isMinor: true, cell: ({ reason }) => reason.replaceAll("_", " ") },
+  { head: "Queue", width: "1.2fr", isMinor: true, cell: ({ queue }) => queue },
+  { ...ago, head: "First", isMinor: true, cell: ({ first_at: at }) => <Ago at={at} /> },
+  { ...ago, head: "Last", cell: ({ last_at: at }) => <Ago at={at} /> },
+];
+
+function Causes({ filters }: { filters: Filters }) {
   const pages = usePages(
     (cursor) => get("/v1/dead-letters/causes", { query: { ...(filters as object), cursor, limit: "50" } }),
     [JSON.stringify(filters)],
     { nameOf: ({ id }) => id, isAbout: isAboutLetters },
   );
-  const isFiltered = Object.values(filters).some(Boolean);
   return (
     <TableList
       label="Causes"
       pages={pages}
       noun={["cause", "causes"]}
-      empty={
-        isFiltered ? (
-          <Empty>
-            No open dead letter matches these filters. Clear shows all. <OfNoTenant />
-          </Empty>
-        ) : (
-          <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
-            No dead letter of your tenant is open. <OfNoTenant /> See settled ones under One by one, or from a terminal:
-          </Empty>
-        )
-      }
+      empty={<None filters={filters} isEach={false} />}
       columns={CAUSE_COLUMNS}
       hrefOf={({ id }) => hrefOf("dead-letters", { cause: id })}
     />
+  );
+}
+
+/** The title of a dead letter: the idempotency key of its message. Without a key, the id of the dead letter. */
+export function nameOf({ id, idempotency_key: key }: Pick<Letter, "id" | "idempotency_key">): string {
+  return key ?? shortId(id);
+}
+
+function state({ state: word, escalation }: Letter) {
+  return escalation && word === "open" ? <Status word="escalated" tone="violet" /> : <Status word={word} />;
+}
+
+const LETTER_COLUMNS: readonly Column<Letter>[] = [
+  { head: "State", width: "104px", narrow: "80px", cell: state },
+  { head: "Key", width: "1.2fr", cell: (one) => <LinkTo to={hrefOf("dead-letters", one.id)} of={nameOf(one)} /> },
+  {
+    ...{ head: "Last error", width: "2.4fr", narrow: "1.2fr" },
+    cell: ({ step, error }) => <bdi title={said(step, error)}>{said(step, error)}</bdi>,
+  },
+  { ...typed, width: "1fr" },
+  { head: "Attempts", width: "72px", isNumber: true, isMinor: true, cell: ({ attempts }) => attempts },
+  { ...ago, head: "First", isMinor: true, cell: (one) => <Ago at={one.first_attempt_at ?? one.first_at} /> },
+  { ...ago, head: "Last", cell: (one) => <Ago at={one.last_attempt_at ?? one.captured_at} /> },
+];
+
+function Letters({ filters }: { filters: Filters }) {
+  const [selected, select] = useState<ReadonlySet<string>>(new Set());
+  const pages = usePages(
+    (cursor) => get("/v1/dead-letters", { query: { ...(filters as object), cursor, limit: "50" } }),
+    [JSON.stringify(filters)],
+    { nameOf: ({ id }) => id, isAbout: isAboutLetters },
+  );
+  const { ask, line } = useActs(pages.again);
+  const isOpen = filters.state === undefined && may("operate");
+  const { queue, reason, type, cause, escalated } = filters;
+  // Dead letters that have been settled since their selection are ignored.
+  const ids = (pages.rows ?? []).map(({ id }) => id).filter((id) => selected.has(id));
+  const given = Object.entries({ queue, reason, message_type: type, cause }).filter(([, value]) => value);
+  const meant: Meant = ids.length > 0 ? { ids } : { filter: Object.fromEntries(given) as Record<string, string> };
+  // A bulk action cannot filter by `escalated`. With this filter, the operator must select single dead letters instead.
+  const canAct = isOpen && pages.rows && pages.rows.length > 0 && (ids.length > 0 || escalated === undefined);
+  return (
+    <>
+      {cause && <OfCause id={cause} />}
+      {canAct && (
+        <p class="acts">
+          {["Replay", "Skip"].map((word) => (
+            <Button key={word} press={() => ask(BulkAct, { verbs: [word.toLowerCase()], meant })}>
+              {word} {ids.length > 0 ? `the ${ids.length} selected` : cause ? "all with this cause" : "all of these"} …
+            </Button>
+          ))}
+          <span class="quiet">
+            <kbd>x</kbd>selects a row
+          </span>
+        </p>
+      )}
+      <TableList
+        label="Dead letters"
+        pages={pages}
+        noun={["dead letter", "dead letters"]}
+        empty={<None filters={filters} isEach isShort={pages.more !== undefined} />}
+        columns={LETTER_COLUMNS}
+        hrefOf={({ id }) => hrefOf("dead-letters", id)}
+        {...(isOpen && { selected, select })}
+      />
+      {line}
+    </>
+  );
+}
+
+function OfCause({ id }: { id: string }) {
+  const cause = useCause("/v1/dead-letters/causes", id);
+  if (!cause) return null;
+  const { count, message, message_type: type, step, reason, queue, first_at: first, last_at: last } = cause;
+  return (
+    <section class="letters-cause" aria-label="The cause">
+      <p>
+        <bdi>{said(step, message)}</bdi>
+      </p>
+      <p class="quiet">
+        {count} open · {reason.replaceAll("_", " ")} · <bdi>{type ?? "no type"}</bdi> from {queue} · first <Ago at={first} />, last{" "}
+        <Ago at={last} />
+      </p>
+    </section>
+  );
+}
+
+/** The reason why a list is empty. `isEach` is true for the list of single dead letters, and `isShort` if older ones were not read. */
+function None({ filters: { cause, ...others }, isEach, isShort }: { filters: Filters; isEach: boolean; isShort?: boolean }) {
+  const isFiltered = Object.values(others).some(Boolean);
+  if (isShort) return <Empty>None of the newest 5,000 dead letters matches these filters. Older ones exist.</Empty>;
+  if (cause && !isFiltered)
+    return (
+      <Empty>
+        No dead letter with this cause is open: each was replayed or skipped. See <Link to={hrefOf("audit")}>the audit</Link>.{" "}
+        <OfNoTenant />
+      </Empty>
+    );
+  if (isFiltered)
+    return (
+      <Empty>
+        No {!isEach && "open "}dead letter matches these filters. Clear shows all{isEach && " open ones"}. <OfNoTenant />
+      </Empty>
+    );
+  return (
+    <Empty command={`curl "${location.origin}/v1/dead-letters?state=replayed" -H "Authorization: Bearer $TOKEN"`}>
+      No dead letter of your tenant is open. <OfNoTenant />{" "}
+      {isEach ? "Choose a state above to see settled ones" : "See settled ones under One by one"}, or from a terminal:
+    </Empty>
+  );
+}
+
+/** A note for a token without the scope `unattributed`: such a token cannot see dead letters without a tenant. */
+function OfNoTenant() {
+  if (may("unattributed")) return null;
+  return (
+    <>
+      Dead letters without a tenant are shown only to a token with the scope <code>unattributed</code>.
+    </>
   );
 }

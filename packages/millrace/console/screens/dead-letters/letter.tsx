@@ -1,18 +1,16 @@
 import { useEffect, useState } from "preact/hooks";
-import { get } from "../../data/api.ts";
+import { type Answer, get } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Code, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, copied, Id, Text } from "../../parts/text.tsx";
 import type { ScreenProps } from "../screen.ts";
-import { type Done, Escalate, Replay, Skip } from "./acts.tsx";
-import { isAboutLetters, nameOf } from "./columns.tsx";
-import "./dead-letters.css";
-import { type Detail, useDraft } from "./draft.ts";
-import { Workbench } from "./workbench.tsx";
+import { isAboutLetters, nameOf } from "./dead-letters.tsx";
+import { type Detail, PlanOfReplay, type ReplayPlan, useDraft, Workbench } from "./workbench.tsx";
 
 export function DeadLetter({ param: id }: ScreenProps) {
   const [reveal, setReveal] = useState(false);
@@ -35,21 +33,13 @@ interface KnownProps {
 }
 
 function Known({ letter, problem, again, reveal }: KnownProps) {
-  const [act, ask] = useState<"replay" | "skip" | "escalate" | undefined>();
-  const [done, say] = useState<Done | undefined>();
   const draft = useDraft(letter);
   const { id, message_type: type, state, cause } = letter;
-  useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say({ sentence: "Id copied." })) });
+  const { ask, say, line } = useActs(again);
+  useKeys({ c: () => void copied(id).then((isCopied) => isCopied && say("Id copied.")) });
   const isOpen = state === "open";
   const mayAct = isOpen && may("operate");
-  const props = {
-    letter,
-    close: () => ask(undefined),
-    done: (what: Done) => {
-      say(what);
-      again();
-    },
-  };
+  const replay = () => ask(Replay, { letter, body: draft.body });
   return (
     <>
       <h1>
@@ -75,20 +65,15 @@ function Known({ letter, problem, again, reveal }: KnownProps) {
       <Failure letter={letter} />
       {mayAct && (
         <p class="acts">
-          <button type="button" class="main" disabled={!draft.canBeSent} onClick={() => ask("replay")}>
+          <button type="button" class="main" disabled={!draft.canBeSent} onClick={replay}>
             Replay {draft.isChanged ? "corrected" : "unchanged"} …
           </button>
-          <Button press={() => ask("skip")}>Skip …</Button>
-          {!letter.escalation && <Button press={() => ask("escalate")}>Escalate …</Button>}
+          <Button press={() => ask(Skip, letter)}>Skip …</Button>
+          {!letter.escalation && <Button press={() => ask(Escalate, letter)}>Escalate …</Button>}
         </p>
       )}
-      <p class="told" role="status">
-        {done?.sentence} {done?.instance && <Link to={hrefOf("instances", done.instance)}>Open the instance</Link>}
-      </p>
-      <Workbench letter={letter} draft={draft} reveal={reveal} send={mayAct && draft.canBeSent ? () => ask("replay") : undefined} />
-      {act === "replay" && <Replay {...props} body={draft.body} />}
-      {act === "skip" && <Skip {...props} />}
-      {act === "escalate" && <Escalate {...props} />}
+      {line}
+      <Workbench letter={letter} draft={draft} reveal={reveal} send={mayAct && draft.canBeSent ? replay : undefined} />
     </>
   );
 }
@@ -125,5 +110,65 @@ function Failure({ letter }: { letter: Detail }) {
         </p>
       )}
     </section>
+  );
+}
+
+type Replayed = Extract<Answer<"/v1/dead-letters/:id/replay", "$post">, { sent: boolean }>;
+
+function Replay({ letter: { id, replay }, body, ...asker }: Asker & { letter: Detail } & Pick<ReturnType<typeof useDraft>, "body">) {
+  return (
+    <Ask<"/v1/dead-letters/:id/replay", ReplayPlan>
+      {...asker}
+      title={body === undefined ? "Replay unchanged" : "Replay the corrected message"}
+      verb="Replay"
+      at="/v1/dead-letters/:id/replay"
+      param={{ id }}
+      body={{ body }}
+      plan="dry run"
+      refusal={({ outcome, why }) => (outcome === "refused" || outcome === "settled" ? why : null)}
+      show={(plan) => <PlanOfReplay plan={plan} came={replay} />}
+      said={(done) => {
+        const { sent, why, instance_id: instance } = done as Replayed;
+        const link = instance && <Link to={hrefOf("instances", instance)}>Open the instance</Link>;
+        return [sent ? "Replayed: the message is on its queue again." : why, " ", link];
+      }}
+    />
+  );
+}
+
+/** The parts that the dialogs to skip and to escalate share: both read the dead letter first, because they have no dry run. */
+const ofLetter = ({ id, told, close }: Asker & { id: string }) => ({
+  ...{ told, close, param: { id } },
+  plan: () => get("/v1/dead-letters/:id", { param: { id } }),
+});
+const settled = ({ state }: Detail) => (state === "open" ? null : `It is already ${state}.`);
+
+function Skip(letter: Asker & { id: string }) {
+  return (
+    <Ask
+      {...ofLetter(letter)}
+      title="Skip this dead letter"
+      verb="Skip permanently"
+      final="A skipped dead letter cannot be replayed."
+      at="/v1/dead-letters/:id/skip"
+      refusal={settled}
+      show="The message is discarded: it is not sent again and starts nothing. The dead letter and your reason remain on record."
+      said={({ skipped }) => (skipped ? "Skipped." : "Another operator settled it first. No change was made.")}
+    />
+  );
+}
+
+function Escalate(letter: Asker & { id: string }) {
+  return (
+    <Ask
+      {...ofLetter(letter)}
+      title="Escalate this dead letter"
+      verb="Escalate"
+      ask="Note for others (sent to the alert channels and kept in the audit)"
+      at="/v1/dead-letters/:id/escalate"
+      refusal={(read) => settled(read) ?? (read.escalation ? `${read.escalation.by} has already escalated it.` : null)}
+      show="Your note and your name are sent to the alert channels once. The channels are notified again when the dead letter is settled. It remains open."
+      said={({ escalated }) => (escalated ? "Escalated." : "Another operator was faster. No change was made.")}
+    />
   );
 }

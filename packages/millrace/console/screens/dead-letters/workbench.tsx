@@ -1,9 +1,75 @@
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { type Answer, post, type Result } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
+import { type Written, writtenJson } from "../../data/written.ts";
 import { useKeys } from "../../frame/keys.ts";
-import { Button, Code, ProblemNote } from "../../parts/page.tsx";
-import { PlanOfReplay } from "./acts.tsx";
-import { type Detail, type Draft, placeOf } from "./draft.ts";
+import { hrefOf, Link } from "../../frame/router.tsx";
+import { usePlan } from "../../parts/act.tsx";
+import { Button, Code, Issues, Pairs, ProblemNote } from "../../parts/page.tsx";
+import { Status } from "../../parts/status.tsx";
+import { Id, Quiet, Text } from "../../parts/text.tsx";
+
+export type Detail = Answer<"/v1/dead-letters/:id">;
+export type ReplayPlan = Detail["replay"];
+
+interface Draft {
+  text: string;
+  edit: (text: string) => void;
+  reset: () => void;
+  isChanged: boolean;
+  mistake: string | undefined;
+  /** The corrected message as the user typed it. Undefined if the user did not change the message. */
+  body: Written | undefined;
+  /** The result of the replay's dry run. `isBehind` is true if this result belongs to an earlier text. */
+  plan: Result<ReplayPlan>;
+  isBehind: boolean;
+  /** False for invalid JSON and for a text that the API would refuse. */
+  canBeSent: boolean;
+}
+
+/** The editable message of a dead letter. Each pause in typing repeats the dry run of the replay. */
+export function useDraft(letter: Detail): Draft {
+  const original = JSON.stringify(letter.body, null, 2);
+  const [edited, edit] = useState<string | undefined>();
+  const text = edited ?? original;
+  const isChanged = text !== original;
+  const body = isChanged ? writtenJson(text) : undefined;
+  const mistake = body?.wrong && (mistakeIn(text) ?? body.wrong);
+  const { plan: current, last } = usePlan(() => planOf(letter.id, body), text, isChanged && !mistake);
+  const plan: Result<ReplayPlan> = isChanged && last ? last : { ok: true, data: letter.replay };
+  const isBehind = isChanged && current === undefined;
+  const wouldGo = plan.ok && plan.data.outcome !== "refused" && plan.data.outcome !== "settled";
+  return {
+    ...{ text, edit, isChanged, mistake, body, plan, isBehind },
+    reset: () => edit(undefined),
+    canBeSent: !mistake && !isBehind && wouldGo,
+  };
+}
+
+function planOf(id: string, body: Written | undefined): Promise<Result<ReplayPlan>> {
+  const asked = { reason: "Would it pass now?", dry_run: true, ...(body !== undefined && { body }) };
+  return post("/v1/dead-letters/:id/replay", { param: { id }, body: asked }) as Promise<Result<ReplayPlan>>;
+}
+
+function mistakeIn(text: string): string | undefined {
+  try {
+    JSON.parse(text);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : undefined;
+  }
+}
+
+/** The range of the text to which an issue's path refers: the range of the last name in the path that the text contains. */
+function placeOf(text: string, path: string): readonly [from: number, to: number] {
+  let found: readonly [number, number] = [0, 0];
+  for (const name of path.split(/[.[\]]+/)) {
+    const quoted = JSON.stringify(name === "payload" ? "payload_inline" : name);
+    const at = text.indexOf(`${quoted}:`, found[1]);
+    if (at >= 0) found = [at, at + quoted.length];
+  }
+  return found;
+}
 
 interface WorkbenchProps {
   letter: Detail;
@@ -30,18 +96,14 @@ export function Workbench({ letter, draft, reveal, send }: WorkbenchProps) {
       <section aria-label="Schema check">
         <h2>Schema check</h2>
         <Definition letter={letter} />
-        <Issues draft={draft} show={isOpen ? show : undefined} />
-        {letter.state === "open" && <Outcome letter={letter} draft={draft} />}
+        <Check draft={draft} show={isOpen ? show : undefined} />
+        {letter.state === "open" && (
+          <div aria-busy={draft.isBehind}>
+            <h2>Preview: replay {draft.isChanged ? "as edited" : "unchanged"}</h2>
+            {draft.plan.ok ? <PlanOfReplay plan={draft.plan.data} came={letter.replay} /> : <ProblemNote problem={draft.plan.problem} />}
+          </div>
+        )}
       </section>
-    </div>
-  );
-}
-
-function Outcome({ letter, draft: { isBehind, isChanged, plan } }: { letter: Detail; draft: Draft }) {
-  return (
-    <div aria-busy={isBehind}>
-      <h2>Preview: replay {isChanged ? "as edited" : "unchanged"}</h2>
-      {plan.ok ? <PlanOfReplay plan={plan.data} came={letter.replay} /> : <ProblemNote problem={plan.problem} />}
     </div>
   );
 }
@@ -125,43 +187,60 @@ function Definition({ letter: { definition, message_type: type } }: { letter: De
   );
 }
 
-function Issues({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; show: ((path: string) => void) | undefined }) {
-  const refused = plan.ok ? plan.data.refused : null;
+function Check({ draft: { mistake, plan, isBehind }, show }: { draft: Draft; show: ((path: string) => void) | undefined }) {
+  const refused = !mistake && plan.ok ? plan.data.refused : null;
   return (
     <div class="letters-issues" aria-live="polite" aria-busy={isBehind}>
-      {mistake ? (
-        <div class="problem">
-          <p>
-            <strong>Not valid JSON.</strong> {mistake}
-          </p>
-        </div>
-      ) : refused ? (
+      {mistake && (
+        <p class="problem">
+          <strong>Not valid JSON.</strong> {mistake}
+        </p>
+      )}
+      {refused && (
         <div class="problem">
           <p>
             <strong>{refused.title}.</strong> <bdi>{refused.detail}</bdi>
           </p>
-          <ul>
-            {(refused.issues ?? []).map(({ path, message }) => (
-              <li key={`${path} ${message}`}>
-                {show ? (
-                  <button type="button" class="plain" title="Select it in the message" onClick={() => show(path)}>
-                    <code>{path}</code>
-                  </button>
-                ) : (
-                  <code>{path}</code>
-                )}{" "}
-                <bdi>{message}</bdi>
-              </li>
-            ))}
-          </ul>
+          <Issues of={refused.issues ?? []} show={show} />
           <p class="quiet">
             <Code code={refused.code} />
           </p>
         </div>
-      ) : (
-        plan.ok && plan.data.outcome !== "settled" && <p class="letters-good">The message is valid by the deployed schema.</p>
+      )}
+      {!mistake && plan.ok && !refused && plan.data.outcome !== "settled" && (
+        <p class="letters-good">The message is valid by the deployed schema.</p>
       )}
       {isBehind && !mistake && <p class="quiet">Checking …</p>}
     </div>
+  );
+}
+
+export function PlanOfReplay({ plan: { outcome, why, queue, identity, instance }, came }: { plan: ReplayPlan; came: ReplayPlan }) {
+  const isOtherWork = identity !== null && came.identity !== null && identity.fingerprint !== came.identity.fingerprint;
+  return (
+    <>
+      <p>
+        <Status word={outcome} /> <bdi>{why}</bdi>
+      </p>
+      <Pairs
+        of={{
+          Key: identity && (
+            <>
+              <bdi>{identity.idempotency_key}</bdi>{" "}
+              {instance ? (
+                <Link to={hrefOf("instances", instance.id)}>its instance is {instance.status.replaceAll("_", " ")}</Link>
+              ) : (
+                <Quiet of="no instance has it" />
+              )}
+            </>
+          ),
+          Subject: identity && <bdi>{identity.subject}</bdi>,
+          Type: identity && [<Text key="type" of={identity.message_type} after=" of " />, <Text key="of" of={identity.tenant_id} />],
+          Payload: identity && [<Id key="id" id={identity.fingerprint} />, <Quiet key="is" of={isOtherWork ? " changed" : " unchanged"} />],
+          To: queue && `the queue ${queue}`,
+        }}
+      />
+      {!identity && <p class="quiet">The message has no readable key.</p>}
+    </>
   );
 }
