@@ -5,7 +5,7 @@ import { Nothing, screenOf } from "../../frame/search.tsx";
 import { Empty, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, Id } from "../../parts/text.tsx";
+import { Ago, Id, Quiet } from "../../parts/text.tsx";
 
 type Search = Answer<"/v1/search">;
 type Finding = Search["items"][number];
@@ -60,28 +60,25 @@ const nameOf = ({ kind, id, by }: Finding) => `${kind} ${id} ${by}`;
 const FINDINGS: readonly Column<Finding>[] = [
   { head: "Kind", width: "112px", narrow: "96px", cell: ({ kind }) => kind.replaceAll("_", " ") },
   { head: "Status", width: "112px", isMinor: true, cell: ({ status }) => status && <Status word={status} /> },
-  {
-    head: "Name",
-    width: "2fr",
-    cell: (one) => {
-      const to = screenOf(one);
-      return <bdi>{to ? <Link to={to}>{one.title}</Link> : one.title}</bdi>;
-    },
-  },
-  {
-    head: "Found by",
-    width: "1fr",
-    isMinor: true,
-    cell: (one) => (
-      <span class="quiet">
-        {one.by.replaceAll("_", " ")}
-        {one.match === "prefix" && ", by prefix"}
-        {!screenOf(one) && ` · GET ${one.url}`}
-      </span>
-    ),
-  },
+  { head: "Name", width: "2fr", cell: title },
+  { head: "Found by", width: "1fr", isMinor: true, cell: foundBy },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ at }) => at && <Ago at={at} /> },
 ];
+
+function title(one: Finding) {
+  const to = screenOf(one);
+  return <bdi>{to ? <Link to={to}>{one.title}</Link> : one.title}</bdi>;
+}
+
+function foundBy(one: Finding) {
+  return (
+    <span class="quiet">
+      {one.by.replaceAll("_", " ")}
+      {one.match === "prefix" && ", by prefix"}
+      {!screenOf(one) && ` · GET ${one.url}`}
+    </span>
+  );
+}
 
 function More({ search: { more, looked_back: looked } }: { search: Search }) {
   return (
@@ -97,31 +94,26 @@ function More({ search: { more, looked_back: looked } }: { search: Search }) {
   );
 }
 
+const MINOR = { isMinor: true, isNumber: true } as const;
+
 const HOLDERS: readonly Column<Holder>[] = [
-  {
-    head: "Held by",
-    width: "1.4fr",
-    cell: ({ kind, id, name }) => (kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`),
-  },
+  { head: "Held by", width: "1.4fr", cell: heldBy },
   { head: "Status", width: "112px", narrow: "104px", cell: ({ status }) => <Status word={status} /> },
   { head: "Job", width: "1fr", isMinor: true, cell: ({ correlation_id: job }) => job && <Link to={hrefOf("jobs", job)}>{job}</Link> },
   { head: "Payload", width: "144px", isMinor: true, cell: ({ fingerprint }) => <Id id={fingerprint} /> },
-  {
-    head: "Received",
-    width: "80px",
-    isMinor: true,
-    isNumber: true,
-    cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`),
-  },
+  { ...MINOR, head: "Received", width: "80px", cell: ({ deliveries }) => (deliveries === null ? "not kept" : `${deliveries} ×`) },
   { head: "Since", width: "96px", narrow: "92px", isNumber: true, cell: ({ since }) => <Ago at={since} /> },
   {
+    ...MINOR,
     head: "Key held until",
     width: "112px",
-    isMinor: true,
-    isNumber: true,
-    cell: ({ key_until: until }) => (until === null ? <span class="quiet">running</span> : <Ago at={until} />),
+    cell: ({ key_until: at }) => (at === null ? <Quiet of="running" /> : <Ago at={at} />),
   },
 ];
+
+function heldBy({ kind, id, name }: Holder) {
+  return kind === "instance" ? <Link to={hrefOf("instances", id)}>{name}</Link> : `${name}, ${kind}`;
+}
 
 function HeldKey({ held: { key, holders, captured, captured_truncated: isMore } }: { held: Key }) {
   const known = new Set(holders.map(({ fingerprint }) => fingerprint));

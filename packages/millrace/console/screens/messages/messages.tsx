@@ -1,13 +1,14 @@
+import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
+import { useData, useRegularly } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
+import { hrefOf, Link } from "../../frame/router.tsx";
 import { Empty, NeedsObserve, ProblemNote, Reading } from "../../parts/page.tsx";
+import { type Column, Table } from "../../parts/table.tsx";
+import { Ago, clockTime, duration, Quiet } from "../../parts/text.tsx";
+import { begun } from "../actions/words.tsx";
 import { Found } from "./found.tsx";
 import "./messages.css";
-import { type Answer, get, type Item, type Result, together } from "../../data/api.ts";
-import { useData, useRegularly } from "../../data/use-data.ts";
-import { hrefOf, Link } from "../../frame/router.tsx";
-import { type Column, Table } from "../../parts/table.tsx";
-import { Ago, clockTime, duration } from "../../parts/text.tsx";
 
 const FILTERS = {
   q: { label: "Key, subject or id" },
@@ -42,46 +43,41 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   captured: "refused and kept as a dead letter",
 };
 
-const TAKEN = ["started", "routed", "put off"];
-
 const count = (value: number, isBad = false) => (
   <span class={value === 0 ? "quiet" : isBad ? "bad" : undefined}>{value.toLocaleString()}</span>
 );
-const of = ({ outcomes }: TypeCounts, ...names: string[]) => names.reduce((sum, name) => sum + (outcomes[name] ?? 0), 0);
+const placeOf = ({ type, queue }: TypeCounts, minutes: number) =>
+  hrefOf("messages", { type, queue, minutes: minutes === 60 ? undefined : String(minutes) });
 
 function columnsFor(at: string, minutes: number): readonly Column<TypeCounts>[] {
+  const number = { width: "80px", isNumber: true } as const;
+  const countOf =
+    (...names: string[]) =>
+    ({ outcomes }: TypeCounts) =>
+      count(
+        names.reduce((sum, name) => sum + (outcomes[name] ?? 0), 0),
+        names.includes("captured"),
+      );
   return [
-    {
-      head: "Type",
-      width: "1.5fr",
-      cell: ({ type, queue }) => <Link to={hrefOf("messages", { type, queue, ...asked(minutes) })}>{type}</Link>,
-    },
+    { head: "Type", width: "1.5fr", cell: (one) => <Link to={placeOf(one, minutes)}>{one.type}</Link> },
     { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => queue },
     { head: "By minute", width: "200px", isMinor: true, cell: (one) => <Spark counts={one} at={at} minutes={minutes} /> },
-    { head: "Accepted", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, ...TAKEN)) },
-    { head: "Duplicates", width: "80px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "duplicate", "kept", "settled")) },
-    { head: "Retried", width: "80px", isMinor: true, isNumber: true, cell: (one) => count(of(one, "retried")) },
-    { head: "Refused", width: "80px", narrow: "64px", isNumber: true, cell: (one) => count(of(one, "captured"), true) },
-    {
-      head: "Dead letters",
-      width: "96px",
-      narrow: "80px",
-      isNumber: true,
-      cell: ({ open, captured, queue, type }) =>
-        open === 0 ? (
-          <span class="quiet" title={`${captured} in the last day, all settled`}>
-            0
-          </span>
-        ) : (
-          <Link to={hrefOf("dead-letters", { queue, type })} title={`${open} of ${captured} are open`}>
-            {open.toLocaleString()}
-          </Link>
-        ),
-    },
+    { ...number, head: "Accepted", narrow: "64px", cell: countOf("started", "routed", "put off") },
+    { ...number, head: "Duplicates", isMinor: true, cell: countOf("duplicate", "kept", "settled") },
+    { ...number, head: "Retried", isMinor: true, cell: countOf("retried") },
+    { ...number, head: "Refused", narrow: "64px", cell: countOf("captured") },
+    { ...number, head: "Dead letters", width: "96px", narrow: "80px", cell: deadLetters },
   ];
 }
 
-const asked = (minutes: number) => (minutes === 60 ? {} : { minutes: String(minutes) });
+function deadLetters({ open, captured, queue, type }: TypeCounts) {
+  if (open === 0) return <Quiet of="0" why={`${captured} in the last day, all settled`} />;
+  return (
+    <Link to={hrefOf("dead-letters", { queue, type })} title={`${open} of ${captured} are open`}>
+      {open.toLocaleString()}
+    </Link>
+  );
+}
 
 interface CountsProps {
   minutes: number;
@@ -111,21 +107,17 @@ function Counts({ minutes, type, queue }: CountsProps) {
           rows={shown}
           columns={columnsFor(data.at, minutes)}
           nameOf={(one) => `${one.type} ${one.queue}`}
-          hrefOf={(one) => hrefOf("messages", { type: one.type, queue: one.queue, ...asked(minutes) })}
+          hrefOf={(one) => placeOf(one, minutes)}
         />
       )}
-      {shown.length > 0 && <Source data={data} />}
+      {shown.length > 0 && (
+        <p class="quiet sources">
+          Updated <Ago at={data.at} />. Counted when deliveries are settled, for all tenants. The counts are a lower bound: the last ten
+          seconds may be missing. Dead letters are those of the last day, from the database. Refused HTTP requests are not counted.
+        </p>
+      )}
       {isOne && shown.map((one) => <ByMinute key={`${one.type} ${one.queue}`} counts={one} isAlone={shown.length === 1} />)}
     </section>
-  );
-}
-
-function Source({ data: { at } }: { data: Counted }) {
-  return (
-    <p class="quiet sources">
-      Updated <Ago at={at} />. Counted when deliveries are settled, for all tenants. The counts are a lower bound: the last ten seconds may
-      be missing. Dead letters are those of the last day, from the database. Refused HTTP requests are not counted.
-    </p>
   );
 }
 
@@ -145,7 +137,7 @@ function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minute
   const bars = counts.minutes.map((one) => ({
     place: minutes - 1 - (last - Date.parse(one.minute) / MINUTE_MS),
     one,
-    height: deliveredIn(one),
+    height: sum(one.outcomes),
   }));
   const most = Math.max(1, ...bars.map(({ height }) => height));
   return (
@@ -164,22 +156,15 @@ function Spark({ counts, at, minutes }: { counts: TypeCounts; at: string; minute
   );
 }
 
-const capital = ([first = "", ...rest]: string) => first.toUpperCase() + rest.join("");
-
 function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean }) {
   const names = Object.keys(OUTCOMES).filter((name) => counts.outcomes[name]);
   const others = Object.keys(counts.outcomes).filter((name) => !(name in OUTCOMES));
   const columns: Column<Minute>[] = [
     { head: "Minute", width: "1fr", cell: ({ minute }) => <time datetime={minute}>{clockTime(minute).slice(0, -3)}</time> },
-    ...[...names, ...others].map(
-      (name): Column<Minute> => ({
-        head: capital(name),
-        width: "96px",
-        narrow: "72px",
-        isNumber: true,
-        cell: ({ outcomes }) => count(outcomes[name] ?? 0, name === "captured"),
-      }),
-    ),
+    ...[...names, ...others].map((name) => ({
+      ...{ head: begun(name), width: "96px", narrow: "72px", isNumber: true },
+      cell: ({ outcomes }: Minute) => count(outcomes[name] ?? 0, name === "captured"),
+    })),
   ];
   return (
     <>
@@ -194,26 +179,18 @@ function ByMinute({ counts, isAlone }: { counts: TypeCounts; isAlone: boolean })
 
 type Minute = Item<"/v1/messages/by-minute">;
 
-export interface TypeCounts {
+interface TypeCounts {
   type: string;
   queue: string;
   minutes: Minute[];
-  delivered: number;
   outcomes: Readonly<Record<string, number>>;
   open: number;
   captured: number;
 }
 
-export interface Counted {
-  at: string;
-  types: TypeCounts[];
-}
-
 const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, count) => total + count, 0);
 
-const deliveredIn = ({ outcomes }: Minute) => sum(outcomes);
-
-async function readCounts(minutes: number): Promise<Result<Counted>> {
+async function readCounts(minutes: number): Promise<Result<{ at: string; types: TypeCounts[] }>> {
   const found = await together({
     counted: get("/v1/messages/by-minute", { query: { minutes: String(minutes) } as object }),
     letters: get("/v1/messages/dead-letters"),
@@ -234,6 +211,6 @@ function byType(minutes: readonly Minute[], letters: Answer<"/v1/messages/dead-l
     for (const one of own)
       for (const [outcome, count] of Object.entries(one.outcomes)) outcomes[outcome] = (outcomes[outcome] ?? 0) + count;
     const { open = 0, captured = 0 } = dead.get(name) ?? {};
-    return { type, queue, minutes: own, delivered: sum(outcomes), outcomes, open, captured };
+    return { type, queue, minutes: own, outcomes, open, captured };
   });
 }

@@ -6,6 +6,7 @@ import { PauseMark } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { type Column, Table } from "../../parts/table.tsx";
 import { Ago, Bar, duration, Quiet } from "../../parts/text.tsx";
+import { begun } from "../actions/words.tsx";
 
 type Queue = Item<"/v1/queues">;
 
@@ -139,7 +140,7 @@ function Sources({ data: { at, minutes, sources } }: { data: Answer<"/v1/queues"
         const numbers = of.map(([number]) => OF_SOURCES[number]).join(", ");
         return (
           <span key={source}>
-            {numbers.slice(0, 1).toUpperCase() + numbers.slice(1)}: {SOURCES[source] ?? <code>{source}</code>}
+            {begun(numbers)}: {SOURCES[source] ?? <code>{source}</code>}
             {source === "counts" && ` of the last ${minutes === 1 ? "minute" : `${minutes} minutes`}, a lower bound`}.{" "}
           </span>
         );
