@@ -1,8 +1,7 @@
 import { Actions } from "./actions/actions.tsx";
 import { Audit } from "./actions/audit.tsx";
 import { BulkAction } from "./actions/bulk-action.tsx";
-import { Catalog } from "./catalog/catalog.tsx";
-import { CatalogItem } from "./catalog/item.tsx";
+import { Catalog, CatalogItem } from "./catalog/catalog.tsx";
 import { DeadLetters } from "./dead-letters/dead-letters.tsx";
 import { DeadLetter } from "./dead-letters/letter.tsx";
 import { Instance } from "./instance/instance.tsx";

@@ -1,17 +1,29 @@
+import type { ComponentChildren } from "preact";
 import { get, type Item } from "../../data/api.ts";
 import { useCatalog, useData } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Empty, ProblemNote } from "../../parts/page.tsx";
-import { PauseMark } from "../../parts/pausing.tsx";
+import { Json } from "../../parts/json.tsx";
+import { Empty, Facts, Pairs, ProblemNote, Reading } from "../../parts/page.tsx";
+import { PauseMark, Pausing } from "../../parts/pausing.tsx";
 import { policyOf } from "../../parts/policy.ts";
 import { type Column, Table } from "../../parts/table.tsx";
-import type { Catalog as Whole } from "./graph.ts";
+import { duration, Quiet } from "../../parts/text.tsx";
+import type { ScreenProps } from "../screen.ts";
+import { opened, type Schema, wordsOf } from "../send/schema.ts";
+import { graphOf, type Catalog as Whole } from "./graph.ts";
 import { Picture } from "./picture.tsx";
 import "./catalog.css";
 
 type Message = Whole["messages"][number];
 type Workflow = Whole["workflows"][number];
 type Queue = Whole["queues"][number];
+
+/** A link to a part of the catalog. The name of a node begins with its kind, as in `workflow publish-article`. */
+function LinkOf({ node }: { node: string }) {
+  return <Link to={hrefOf("catalog", node)}>{node.slice(node.indexOf(" ") + 1)}</Link>;
+}
+
+const nodeOf = ({ kind, type }: Pick<Message, "kind" | "type">) => `${kind} ${type}`;
 
 export function Catalog() {
   const { data, problem } = useCatalog();
@@ -30,105 +42,260 @@ export function Catalog() {
 
 function All({ catalog }: { catalog: Whole }) {
   const { data: states } = useData(() => get("/v1/workflows", {}), [], ["action"]);
+  const { workflows, messages, queues } = catalog;
   return (
     <>
       <Picture catalog={catalog} />
-      <h2>Workflows</h2>
-      <Table
-        label="Workflows"
-        rows={catalog.workflows}
-        columns={workflowColumns(states?.items ?? [])}
-        nameOf={({ name }) => name}
-        hrefOf={({ name }) => hrefOf("catalog", `workflow ${name}`)}
-      />
-      <h2>Messages</h2>
-      <Table
-        label="Messages"
-        rows={catalog.messages}
-        columns={messageColumns(catalog)}
-        nameOf={({ kind, type }) => `${kind} ${type}`}
-        hrefOf={({ kind, type }) => hrefOf("catalog", `${kind} ${type}`)}
-      />
-      <h2>Queues and lanes</h2>
-      <Table
-        label="Queues and lanes"
-        rows={catalog.queues}
-        columns={QUEUES}
-        nameOf={({ name }) => name}
-        hrefOf={({ name }) => hrefOf("catalog", `queue ${name}`)}
-      />
+      <Nodes label="Workflows" rows={workflows} columns={workflowColumns(states?.items ?? [])} nodeOf={({ name }) => `workflow ${name}`} />
+      <Nodes label="Messages" rows={messages} columns={messageColumns(catalog)} nodeOf={nodeOf} />
+      <Nodes label="Queues and lanes" rows={queues} columns={QUEUES} nodeOf={({ name }) => `queue ${name}`} />
     </>
   );
 }
 
+interface NodesProps<Row> {
+  label: string;
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
+  nodeOf: (row: Row) => string;
+}
+
+function Nodes<Row extends object>({ nodeOf, ...table }: NodesProps<Row>) {
+  return (
+    <>
+      <h2>{table.label}</h2>
+      <Table {...table} nameOf={nodeOf} hrefOf={(row) => hrefOf("catalog", nodeOf(row))} />
+    </>
+  );
+}
+
+const named = (names: readonly string[], none: string) => names.join(", ") || <Quiet of={none} />;
+
 const workflowColumns = (states: readonly Item<"/v1/workflows">[]): readonly Column<Workflow>[] => [
   {
-    head: "Workflow",
-    width: "1.2fr",
+    ...{ head: "Workflow", width: "1.2fr" },
     cell: ({ name }) => (
       <>
-        <Link to={hrefOf("catalog", `workflow ${name}`)}>{name}</Link>{" "}
-        <PauseMark paused={states.find((one) => one.name === name)?.paused ?? null} />
+        <LinkOf node={`workflow ${name}`} /> <PauseMark paused={states.find((one) => one.name === name)?.paused ?? null} />
       </>
     ),
   },
-  { head: "Started by", width: "1.4fr", cell: ({ on }) => <MessageLink {...on} /> },
+  { head: "Started by", width: "1.4fr", cell: ({ on }) => <LinkOf node={nodeOf(on)} /> },
   {
     head: "Observed steps",
     width: "2fr",
     isMinor: true,
-    cell: ({ steps }) => steps.map(({ name }) => name).join(", ") || <span class="quiet">none yet</span>,
+    cell: ({ steps }) =>
+      named(
+        steps.map(({ name }) => name),
+        "none yet",
+      ),
   },
   {
     head: "Emits",
     width: "1.6fr",
     isMinor: true,
-    cell: ({ emits }) => emits.map(({ type }) => type).join(", ") || <span class="quiet">not seen yet</span>,
+    cell: ({ emits }) =>
+      named(
+        emits.map(({ type }) => type),
+        "not seen yet",
+      ),
   },
 ];
 
-function messageColumns({ workflows }: Whole): readonly Column<Message>[] {
-  return [
-    { head: "Message", width: "1.2fr", cell: (one) => <MessageLink {...one} /> },
-    { head: "Kind", width: "96px", narrow: "80px", cell: ({ kind }) => kind },
-    {
-      head: "Consumers",
-      width: "1.8fr",
-      isMinor: true,
-      cell: (one) => ledTo(one, workflows).join(", ") || <span class="quiet">no consumer</span>,
-    },
-    { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <Link to={hrefOf("catalog", `queue ${queue}`)}>{queue}</Link> },
-    {
-      head: "Open to callers",
-      width: "1fr",
-      narrow: "104px",
-      cell: ({ door }) => (door?.scope ? `with ${door.scope}` : <span class="quiet">no</span>),
-    },
-  ];
-}
+const messageColumns = (catalog: Whole): readonly Column<Message>[] => [
+  { head: "Message", width: "1.2fr", cell: (one) => <LinkOf node={nodeOf(one)} /> },
+  { head: "Kind", width: "96px", narrow: "80px", cell: ({ kind }) => kind },
+  { head: "Consumers", width: "1.8fr", isMinor: true, cell: (one) => named([...consumersOf(one, catalog).keys()], "no consumer") },
+  { head: "Queue", width: "1fr", isMinor: true, cell: ({ queue }) => <LinkOf node={`queue ${queue}`} /> },
+  { head: "Open to callers", width: "1fr", narrow: "104px", cell: ({ door }) => (door?.scope ? `with ${door.scope}` : <Quiet of="no" />) },
+];
 
 const QUEUES: readonly Column<Queue>[] = [
-  { head: "Queue", width: "1.4fr", cell: ({ name }) => <Link to={hrefOf("catalog", `queue ${name}`)}>{name}</Link> },
+  { head: "Queue", width: "1.4fr", cell: ({ name }) => <LinkOf node={`queue ${name}`} /> },
   { head: "Messages", width: "1fr", cell: ({ carries, is_lane }) => (is_lane ? `${carries}, in order` : carries) },
   { head: "Retries", width: "136px", cell: (one) => policyOf(one).Retries },
   { head: "Batch", width: "96px", isMinor: true, cell: (one) => policyOf(one).Batch },
   { head: "Concurrency", width: "96px", isMinor: true, cell: (one) => policyOf(one).Concurrency },
 ];
 
-export function ledTo({ kind, type, follows }: Message, workflows: readonly Workflow[]): string[] {
-  const started = workflows.filter(({ on }) => on.kind === kind && on.type === type).map(({ name }) => name);
-  const others = follows.flatMap((one) => (one.do === "start" ? [] : [one.type ?? WORDS[one.do]]));
-  return [...new Set([...started, ...others])];
+const WORDS = { send: "a command", signal: "waiting instances", project: "a projection", call: "a call of app code" } as const;
+
+/** The consumers of a message, by their titles, with the node of each. A consumer that is not in the catalog has no node. */
+function consumersOf({ kind, type, follows }: Message, { workflows }: Whole): Map<string, string | undefined> {
+  const started = workflows.filter(({ on }) => on.kind === kind && on.type === type).map(({ name }) => [name, `workflow ${name}`] as const);
+  const others = follows.flatMap((one) =>
+    one.do === "start" ? [] : [[one.type ?? WORDS[one.do], one.type === null ? undefined : `command ${one.type}`] as const],
+  );
+  // The workflow is kept if a workflow and a command have the same name.
+  return new Map([...started, ...others, ...started]);
 }
 
-const WORDS = {
-  start: "a workflow",
-  send: "a command",
-  signal: "waiting instances",
-  project: "a projection",
-  call: "a call of app code",
+/** For each effect class, the engine's guarantee in the case that the outcome of an attempt is unknown. */
+const CLASSES = {
+  commit: "rows and messages in one atomic write: exactly once",
+  keyed: "the upstream deduplicates by key: a repeat has no second effect",
+  natural: "idempotent by nature: it is repeated",
+  lookup: "before a repeat, the upstream is asked whether it happened",
+  once: "never repeated automatically: an operator decides",
 } as const;
 
-export function MessageLink({ kind, type }: Pick<Message, "kind" | "type">) {
-  return <Link to={hrefOf("catalog", `${kind} ${type}`)}>{type}</Link>;
+export function CatalogItem({ param }: ScreenProps) {
+  const { data, problem } = useCatalog();
+  if (!data) return <Reading problem={problem} />;
+  const at = param.indexOf(" ");
+  const [kind, name] = [param.slice(0, at), param.slice(at + 1)];
+  const workflow = data.workflows.find((one) => kind === "workflow" && one.name === name);
+  const message = data.messages.find((one) => one.kind === kind && one.type === name);
+  const queue = data.queues.find((one) => kind === "queue" && one.name === name);
+  return (
+    <>
+      <h1>
+        {(workflow || message || queue) && <Quiet of={queue?.is_lane ? "lane" : kind} />} {name || param}
+      </h1>
+      {workflow && <OfWorkflow workflow={workflow} seen={data.seen_instances} />}
+      {message && <OfMessage message={message} catalog={data} />}
+      {queue && <OfQueue queue={queue} catalog={data} />}
+      {!workflow && !message && !queue && (
+        <Empty>
+          The deployed catalog has no {kind || "thing"} of this name{kind === "event" && ": it is emitted, but nothing consumes it"}.{" "}
+          <Link to={hrefOf("catalog")}>The whole catalog</Link>
+        </Empty>
+      )}
+    </>
+  );
+}
+
+function OfWorkflow({ workflow, seen }: { workflow: Workflow; seen: number }) {
+  const { name, on, steps, step_mode: mode, emits, deadline_seconds: deadline } = workflow;
+  return (
+    <>
+      <Facts
+        of={[
+          [`started by the ${on.kind} `, <LinkOf key="on" node={nodeOf(on)} />],
+          mode === "lean" && "its steps run inline (lean)",
+          deadline === null ? "no deadline" : `overdue after ${duration(deadline * 1000)}`,
+          <Link to={hrefOf("instances", { workflow: name })}>Its instances</Link>,
+          on.kind === "command" && <Link to={hrefOf("send", { message: nodeOf(on) })}>Send one</Link>,
+        ]}
+      />
+      <Pausing kind="workflow" name={name} workflows={[name]} />
+      <h2>Steps</h2>
+      {steps.length === 0 ? (
+        <Empty>None of the newest {seen} instances ran this workflow. Its steps are known only after a run.</Empty>
+      ) : (
+        <>
+          <ol class="catalog-steps">
+            {steps.map((step) => (
+              <li key={step.name}>
+                <span>{step.name}</span>
+                <strong>{step.class}</strong>
+                <span class="quiet">{CLASSES[step.class]}</span>
+              </li>
+            ))}
+          </ol>
+          <p class="quiet">
+            Steps with an effect, as observed in the newest {seen} instances, without reads, sleeps and waits. The page of an instance lists
+            all of its steps.
+          </p>
+        </>
+      )}
+      <h2>Emits</h2>
+      {emits.length === 0 ? <p class="quiet">Nothing observed.</p> : <Lines of={emits.map(messageLine)} none="none declared" />}
+    </>
+  );
+}
+
+function OfMessage({ message, catalog }: { message: Message; catalog: Whole }) {
+  const { version, queue, door, payload_schema } = message;
+  const schema = payload_schema as Schema;
+  const fields = Object.entries(opened(schema).properties ?? {});
+  const { edges } = graphOf(catalog);
+  const sourcesOf = (seen: boolean) =>
+    new Set(edges.filter((one) => one.to === nodeOf(message) && one.isSeen === seen).map(({ from }) => from));
+  return (
+    <>
+      <Facts
+        of={[
+          `version ${version}`,
+          ["on ", <LinkOf key="queue" node={`queue ${queue}`} />],
+          door === null
+            ? "only this deployment emits it"
+            : door.scope === null
+              ? `no token may send it directly: ${door.route}`
+              : `${door.route}, with ${door.scope}`,
+          door?.scope && <Link to={hrefOf("send", { message: nodeOf(message) })}>Send it</Link>,
+        ]}
+      />
+      <h2>Consumers</h2>
+      <Lines
+        of={[...consumersOf(message, catalog)].map(([title, node]) => (node ? <LinkOf node={node} /> : title))}
+        none="none: no workflow or route consumes it yet"
+      />
+      <h2>Comes from</h2>
+      <Lines
+        of={[
+          door?.scope && `outside, by ${door.route}`,
+          ...[...sourcesOf(true)].map((from) => [<LinkOf key="from" node={from} />, " ", <Quiet key="is" of="observed" />]),
+          ...[...sourcesOf(false)].map((from) => <LinkOf key="from" node={from} />),
+        ]}
+        none="nothing observed lately"
+      />
+      <h2>Payload</h2>
+      <ul class="catalog-fields">
+        {fields.map(([name, one]) => (
+          <li key={name}>
+            <code>{name}</code>
+            <span class="quiet">{[schema.required?.includes(name) ? "" : "optional", wordsOf(one)].filter(Boolean).join(" · ")}</span>
+          </li>
+        ))}
+      </ul>
+      <details>
+        <summary class="quiet">As JSON Schema</summary>
+        <Json value={payload_schema} label="JSON Schema" />
+      </details>
+    </>
+  );
+}
+
+const POLICY: Readonly<Record<string, string>> = {
+  Retries: "number of retries; first and longest delay",
+  Batch: "messages at most; longest wait for them",
+  Concurrency: "batches at the same time; for a lane, instances of one key",
+  Priorities: "commands may set a priority",
+};
+
+function OfQueue({ queue, catalog }: { queue: Queue; catalog: Whole }) {
+  const { name, is_lane, carries } = queue;
+  const messages = catalog.messages.filter((one) => one.queue === name);
+  const started = catalog.workflows.filter(({ on }) => messages.some((one) => nodeOf(one) === nodeOf(on)));
+  const policy = Object.entries(policyOf(queue)).map(([what, said]) => [what, [said, " ", <Quiet key="what" of={POLICY[what]} />]]);
+  return (
+    <>
+      <Facts of={[is_lane ? `${carries}, one after another for each key` : carries, <Link to={hrefOf("queues")}>Health</Link>]} />
+      {carries === "commands" && <Pausing kind="queue" name={name} workflows={started.map((one) => one.name)} />}
+      <h2>Policy</h2>
+      <Pairs of={Object.fromEntries(policy)} />
+      <h2>Messages</h2>
+      <Lines of={messages.map(messageLine)} none="none declared" />
+    </>
+  );
+}
+
+const messageLine = (one: Pick<Message, "kind" | "type">) => [
+  <LinkOf key="of" node={nodeOf(one)} />,
+  " ",
+  <Quiet key="is" of={one.kind} />,
+];
+
+function Lines({ of, none }: { of: readonly ComponentChildren[]; none: string }) {
+  const lines = of.filter(Boolean);
+  return (
+    <ul>
+      {lines.map((one, nth) => (
+        <li key={nth}>{one}</li>
+      ))}
+      {lines.length === 0 && <li class="quiet">{none}</li>}
+    </ul>
+  );
 }
