@@ -1,4 +1,4 @@
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Result, send } from "../data/api.ts";
 import { useCell } from "../data/cell.ts";
@@ -11,22 +11,24 @@ import { Dialog } from "./dialog.tsx";
 import { Icon } from "./icon.tsx";
 import { Button, ProblemNote } from "./page.tsx";
 
-export interface ActProps<Plan, Done> {
+interface ActProps<Plan, Done> {
   title: string;
-  verb: string;
+  /** The text of the button. Default: `title`. */
+  verb?: string;
   /** The text of the dialog's title and button after the dry run, with the number of items. Default: `title` and `verb`. */
   titled?: (plan: Plan) => string;
   /** A warning that the action cannot be undone, shown in red before the button. Default none. */
   final?: string | null | ((plan: Plan) => string | null);
-  /** The request of the action. The dialog adds the reason to the body. */
+  /** The request of the action. The dialog adds the reason to the body, or for DELETE to the query. */
   at?: string;
+  how?: "POST" | "PUT" | "DELETE";
   param?: Record<string, string>;
   body?: object;
   /** Fields of the body that the plan determines. */
   planned?: (plan: Plan) => object;
   /** Loads the plan, which the dialog shows first; `true` sends the request as a dry run. By default, only `show` describes the action. */
   dryRun?: true | (() => Promise<Result<Plan>>);
-  show: (plan: Plan) => ComponentChildren;
+  show: string | VNode | ((plan: Plan) => ComponentChildren);
   /** Reads from the plan the reason why the API would refuse the action. Default: the plan's field `refused`. */
   refusal?: (plan: Plan) => string | null;
   showRefused?: (plan: Plan) => ComponentChildren;
@@ -39,6 +41,9 @@ export interface ActProps<Plan, Done> {
   on?: string | undefined;
   ask?: string;
   done?: (done: Done) => void;
+  /** Shows the result of the action on the screen, in the words of `said`, if `done` is not set. */
+  told?: (sentence: ComponentChildren) => void;
+  said?: string | ((done: Done) => ComponentChildren);
   /** The screen that is opened after the action, unless the user has left the screen with the dialog. */
   leadsTo?: (done: Done) => string | undefined;
   close: () => void;
@@ -60,9 +65,10 @@ session.listen(({ state }) => state === "out" && unanswered.clear());
  * and a double click starts the action only once.
  */
 export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
-  const { title, verb, titled, final = null, at = "", param = {}, body, planned, dryRun, show, showRefused, refusal = refusedIn } = props;
+  const { title, verb = title, titled, final = null, at = "", how = "POST", param = {}, body, planned, dryRun } = props;
   const { ask = "Reason (kept in the audit)", missing = "Fill in or correct the fields above." } = props;
-  const { on, done, leadsTo, close, children, depends = [], isReady = true } = props;
+  const { show, showRefused, refusal = refusedIn, on, told, said, leadsTo, close, children, depends = [], isReady = true } = props;
+  const { done = (answer) => said && told?.(typeof said === "function" ? said(answer) : said) } = props;
   const [problem, setProblem] = useState<Problem | undefined>();
   const [isActing, setActing] = useState(false);
   const [isLeaving, leave] = useState(false);
@@ -70,8 +76,10 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
   const isShown = useShown();
   const reason = useRef<HTMLInputElement>(null);
   const of = JSON.stringify([title, on, at, param, body, depends]);
-  const post = (more: object, key?: string) =>
-    send("POST", at, { param, body: { ...body, ...more }, ...(on !== undefined && key && { key }) }) as Promise<Result<never>>;
+  const post = (more: object, key?: string) => {
+    const asked = { [how === "DELETE" ? "query" : "body"]: { ...body, ...more } };
+    return send(how, at, { param, ...asked, ...(on !== undefined && key && { key }) }) as Promise<Result<never>>;
+  };
   const { act = (why, key, plan) => post({ reason: why, ...planned?.(plan) }, key) } = props;
   const { plan, again } = usePlan<Plan>(dryRun === true ? () => post({ reason: "Dry run", dry_run: true }) : dryRun, of, isReady);
   const nth = useCell(session, (one) => one.nth);
@@ -102,7 +110,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
     const href = result.ok ? leadsTo?.(result.data) : undefined;
     if (!isShown.current) {
       tell({ said: result.ok ? `${title}: done.` : `${title}. ${result.problem.title}: ${result.problem.detail}`, href: href ?? from });
-      return result.ok ? done?.(result.data) : undefined;
+      return result.ok ? done(result.data) : undefined;
     }
     setActing(false);
     leave(false);
@@ -112,7 +120,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
       return setProblem(result.problem);
     }
     close();
-    done?.(result.data);
+    done(result.data);
     if (href) go(href);
   };
   return (
@@ -120,7 +128,7 @@ export function Act<Plan, Done>(props: ActProps<Plan, Done>) {
       {children}
       <section class="plan" aria-label="Preview" aria-live="polite">
         {plan === undefined && <p class="quiet">{isReady ? "Loading the preview …" : missing}</p>}
-        {plan?.ok && refused === null && show(plan.data)}
+        {plan?.ok && refused === null && (typeof show === "function" ? show(plan.data) : <p>{show}</p>)}
         {refused !== null && <p class="problem">{refused}</p>}
         {plan?.ok && refused !== null && showRefused?.(plan.data)}
         {plan?.ok === false && (

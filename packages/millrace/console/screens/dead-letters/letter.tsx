@@ -4,7 +4,8 @@ import { may } from "../../data/session.ts";
 import { useData } from "../../data/use-data.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { Act } from "../../parts/act.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Code, Facts, Lost, ProblemNote } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, copied, Id, Text } from "../../parts/text.tsx";
@@ -117,18 +118,17 @@ type Replayed = Extract<Answer<"/v1/dead-letters/:id/replay", "$post">, { sent: 
 
 function Replay({ letter: { id, replay }, body, ...asker }: Asker & { letter: Detail } & Pick<ReturnType<typeof useDraft>, "body">) {
   return (
-    <Ask<"/v1/dead-letters/:id/replay", ReplayPlan>
+    <Act<ReplayPlan, Replayed>
       {...asker}
       title={body === undefined ? "Replay unchanged" : "Replay the corrected message"}
       verb="Replay"
       at="/v1/dead-letters/:id/replay"
       param={{ id }}
       body={{ body }}
-      plan="dry run"
+      dryRun
       refusal={({ outcome, why }) => (outcome === "refused" || outcome === "settled" ? why : null)}
       show={(plan) => <PlanOfReplay plan={plan} came={replay} />}
-      said={(done) => {
-        const { sent, why, instance_id: instance } = done as Replayed;
+      said={({ sent, why, instance_id: instance }) => {
         const link = instance && <Link to={hrefOf("instances", instance)}>Open the instance</Link>;
         return [sent ? "Replayed: the message is on its queue again." : why, " ", link];
       }}
@@ -139,13 +139,13 @@ function Replay({ letter: { id, replay }, body, ...asker }: Asker & { letter: De
 /** The parts that the dialogs to skip and to escalate share: both read the dead letter first, because they have no dry run. */
 const ofLetter = ({ id, told, close }: Asker & { id: string }) => ({
   ...{ told, close, param: { id } },
-  plan: () => get("/v1/dead-letters/:id", { param: { id } }),
+  dryRun: () => get("/v1/dead-letters/:id", { param: { id } }),
 });
 const settled = ({ state }: Detail) => (state === "open" ? null : `It is already ${state}.`);
 
 function Skip(letter: Asker & { id: string }) {
   return (
-    <Ask
+    <Act
       {...ofLetter(letter)}
       title="Skip this dead letter"
       verb="Skip permanently"
@@ -153,22 +153,26 @@ function Skip(letter: Asker & { id: string }) {
       at="/v1/dead-letters/:id/skip"
       refusal={settled}
       show="The message is discarded: it is not sent again and starts nothing. The dead letter and your reason remain on record."
-      said={({ skipped }) => (skipped ? "Skipped." : "Another operator settled it first. No change was made.")}
+      said={({ skipped }: Answer<"/v1/dead-letters/:id/skip", "$post">) =>
+        skipped ? "Skipped." : "Another operator settled it first. No change was made."
+      }
     />
   );
 }
 
 function Escalate(letter: Asker & { id: string }) {
   return (
-    <Ask
+    <Act
       {...ofLetter(letter)}
       title="Escalate this dead letter"
       verb="Escalate"
       ask="Note for others (sent to the alert channels and kept in the audit)"
       at="/v1/dead-letters/:id/escalate"
-      refusal={(read) => settled(read) ?? (read.escalation ? `${read.escalation.by} has already escalated it.` : null)}
+      refusal={(read: Detail) => settled(read) ?? (read.escalation ? `${read.escalation.by} has already escalated it.` : null)}
       show="Your note and your name are sent to the alert channels once. The channels are notified again when the dead letter is settled. It remains open."
-      said={({ escalated }) => (escalated ? "Escalated." : "Another operator was faster. No change was made.")}
+      said={({ escalated }: Answer<"/v1/dead-letters/:id/escalate", "$post">) =>
+        escalated ? "Escalated." : "Another operator was faster. No change was made."
+      }
     />
   );
 }

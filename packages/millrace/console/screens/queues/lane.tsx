@@ -2,7 +2,8 @@ import { type Answer, get, type Item } from "../../data/api.ts";
 import { may } from "../../data/session.ts";
 import { useData, useRegularly } from "../../data/use-data.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { Act } from "../../parts/act.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Facts, Pairs, Reading } from "../../parts/page.tsx";
 import { EffectPlan, type Plan } from "../../parts/plan.tsx";
 import { Status, toneOf } from "../../parts/status.tsx";
@@ -223,23 +224,21 @@ function LaneAct({
   const param = { lane, key: name };
   if (verb === "retry")
     return (
-      <Ask<"/v1/instances/:id/retry", Plan>
+      <Act<Plan, unknown>
         {...shared}
         at="/v1/instances/:id/retry"
         param={{ id }}
-        plan="dry run"
-        refusal={({ refused }) => refused}
+        dryRun
         show={(plan) => [<p key="follows">{follows}</p>, <EffectPlan key="plan" plan={plan} />]}
       />
     );
   return (
-    <Ask
+    <Act
       {...shared}
-      // The API registers the four routes of a lane in a loop, so that their paths have no types.
-      at={`/v1/lanes/:lane/:key/${verb}` as "/v1/lanes/:lane/:key"}
+      at={`/v1/lanes/:lane/:key/${verb}`}
       param={param}
       body={id ? { id } : {}}
-      plan={() => get("/v1/lanes/:lane/:key", { param })}
+      dryRun={() => get("/v1/lanes/:lane/:key", { param })}
       refusal={({ head, ahead }) =>
         id && head?.id !== id && !ahead.some((one) => one.instance_id === id)
           ? "The lane changed meanwhile. Close this dialog and open it again."

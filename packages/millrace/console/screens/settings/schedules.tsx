@@ -5,9 +5,9 @@ import { useCatalog, useData, usePages } from "../../data/use-data.ts";
 import { writtenJson } from "../../data/written.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { hrefOf, Link } from "../../frame/router.tsx";
-import { TextField } from "../../parts/act.tsx";
+import { Act, TextField } from "../../parts/act.tsx";
 import { JsonField } from "../../parts/answer.tsx";
-import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Json } from "../../parts/json.tsx";
 import { Button, Empty, Item, Items, Reading } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
@@ -144,7 +144,7 @@ function ActOn({ verb, name, ...asker }: Asker & { verb: keyof typeof WORDS; nam
   const [word, means, done] = WORDS[verb];
   const route = verb === "end" ? ({ at: "/v1/schedules/:name", how: "DELETE" } as const) : { at: `/v1/schedules/:name/${verb}` as const };
   return (
-    <Ask
+    <Act
       {...asker}
       {...route}
       title={`${word}: ${name}`}
@@ -174,12 +174,11 @@ function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
     <TextField label={label} most={most} value={said[name]} set={(text) => say({ ...said, [name]: text })} />
   );
   return (
-    <Ask
+    <Act
       {...asker}
       title={schedule ? `Change ${named}` : "Create a schedule"}
       verb={schedule ? "Change" : "Create"}
       isReady={isReady}
-      depends={[said]}
       at="/v1/schedules/:name"
       how="PUT"
       param={{ name: said.name }}
@@ -211,6 +210,6 @@ function Change({ schedule, ...asker }: Asker & { schedule?: Schedule }) {
         </select>
       </label>
       <JsonField label="Payload" text={said.text} change={(text) => say({ ...said, text })} />
-    </Ask>
+    </Act>
   );
 }

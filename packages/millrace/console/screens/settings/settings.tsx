@@ -1,7 +1,8 @@
 import type { ComponentType } from "preact";
-import { get, type Item as ItemOf } from "../../data/api.ts";
+import { type Answer, get, type Item as ItemOf } from "../../data/api.ts";
 import { usePages, useRegularly } from "../../data/use-data.ts";
-import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { Act } from "../../parts/act.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Empty, Item, Items, Pages } from "../../parts/page.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Ago, Bar, duration, Name, Text } from "../../parts/text.tsx";
@@ -61,9 +62,11 @@ function Locks() {
   );
 }
 
+type Broken = Answer<"/v1/locks/:name/break", "$post">;
+
 function Break({ name, waiting, ...asker }: Asker & { name: string; waiting: number }) {
   return (
-    <Ask
+    <Act
       {...asker}
       title={`Break ${name}`}
       verb="Break it"
@@ -73,7 +76,7 @@ function Break({ name, waiting, ...asker }: Asker & { name: string; waiting: num
       show={`The holder loses the lock${
         waiting > 0 ? ", and the next one waiting gets it" : ""
       }. The holder learns this when it renews. Its fenced writes are refused after the next holder has written.`}
-      said={({ broken, action_id }) => (broken ? `Broken (action ${action_id}).` : "The lock was already free.")}
+      said={({ broken, action_id }: Broken) => (broken ? `Broken (action ${action_id}).` : "The lock was already free.")}
     />
   );
 }

@@ -6,7 +6,7 @@ import { may, session } from "../../data/session.ts";
 import { usePages, useShown } from "../../data/use-data.ts";
 import { hrefOf } from "../../frame/router.tsx";
 import { Act, Check, TextField } from "../../parts/act.tsx";
-import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { Icon } from "../../parts/icon.tsx";
 import { Button, Empty } from "../../parts/page.tsx";
@@ -171,7 +171,7 @@ function Mint({ done, lost, close }: Asker & MintProps) {
 function Revoke({ token, ...asker }: Asker & { token: Token }) {
   const [descendants, setDescendants] = useState(false);
   return (
-    <Ask
+    <Act
       {...asker}
       title={`Revoke the token of ${token.actor}`}
       verb="Revoke"
@@ -180,7 +180,6 @@ function Revoke({ token, ...asker }: Asker & { token: Token }) {
       how="DELETE"
       param={{ id: token.id }}
       body={descendants ? { descendants: "true" } : {}}
-      depends={[descendants]}
       show={`${
         isOwn(token)
           ? "This page uses this token: you must sign in with another one."
@@ -191,7 +190,7 @@ function Revoke({ token, ...asker }: Asker & { token: Token }) {
       said={`The token of ${token.actor} is revoked.`}
     >
       <Check label="Also revoke all tokens minted with it" isSet={descendants} set={setDescendants} />
-    </Ask>
+    </Act>
   );
 }
 

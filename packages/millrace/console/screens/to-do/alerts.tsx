@@ -6,8 +6,9 @@ import { usePages } from "../../data/use-data.ts";
 import { FilterBar, useFilters } from "../../frame/filters.tsx";
 import { useWalk } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
+import { Act } from "../../parts/act.tsx";
 import { groupOf, ruleOf } from "../../parts/alert-words.ts";
-import { Ask, type Asker, useActs } from "../../parts/ask.tsx";
+import { type Asker, useActs } from "../../parts/ask.tsx";
 import { Button, Empty, Item, Items, LinkTo } from "../../parts/page.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
 import { Ago, shortId, Text } from "../../parts/text.tsx";
@@ -143,22 +144,24 @@ const LENGTHS = { "1 hour": 1, "8 hours": 8, "1 day": 24, "1 week": 168, "30 day
 
 function Mute({ alert: { id, rule, muted }, ...asker }: Asker & { alert: Alert }) {
   const [length, setLength] = useState<keyof typeof LENGTHS>("8 hours");
+  const [opened] = useState(timeNow);
   const verb = muted ? "Unmute" : "Mute";
   return (
-    <Ask
+    <Act
       {...asker}
       title={`${verb}: ${ruleOf(rule).says}`}
       verb={verb}
       at={muted ? "/v1/alerts/:id/unmute" : "/v1/alerts/:id/mute"}
       param={{ id }}
-      body={muted ? {} : { until: new Date(timeNow() + LENGTHS[length] * HOUR_MS).toISOString() }}
-      depends={[length]}
+      body={muted ? {} : { until: new Date(opened + LENGTHS[length] * HOUR_MS).toISOString() }}
       show={
         muted
           ? "A missed notification is sent within seconds."
           : `No notification for ${length} for this alert and later ones with the same rule and labels. They remain listed.`
       }
-      said={({ changed }) => (changed ? (muted ? "Unmuted." : `Muted for ${length}.`) : "No change was needed.")}
+      said={({ changed }: Answer<"/v1/alerts/:id/mute", "$post">) =>
+        changed ? (muted ? "Unmuted." : `Muted for ${length}.`) : "No change was needed."
+      }
     >
       {!muted && (
         <label class="field">
@@ -170,6 +173,6 @@ function Mute({ alert: { id, rule, muted }, ...asker }: Asker & { alert: Alert }
           </select>
         </label>
       )}
-    </Ask>
+    </Act>
   );
 }
