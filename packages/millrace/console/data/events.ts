@@ -1,14 +1,116 @@
+import { problemIn } from "./problem.ts";
+import { expired, session } from "./session.ts";
+
 export interface ServerEvent {
   id?: string;
   event?: string;
   data: Record<string, unknown>;
 }
 
+interface Stream {
+  path: string;
+  over: AbortSignal;
+  /** The id of the last event, after which the next connection continues. */
+  last: { id: string };
+  /** Called for each event, and with undefined for a sign of life. */
+  hear: (event: ServerEvent | undefined) => void;
+  /** Called when the state of the connection changes. */
+  turn?: (state: "live" | "connecting" | "off") => void;
+  /** True if the API ends or refuses the stream when the stream will have no more events. */
+  mayEnd?: boolean;
+}
+
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 30_000;
+const MOST_ASKED_MS = 3_600_000;
+/** The engine sends at least one line every 15 seconds. */
+const SILENCE_MS = 40_000;
+
+/** Follows a stream of server-sent events, and reconnects until `over` aborts. */
+export async function follow({ path, over, last, hear, turn = () => {}, mayEnd = false }: Stream): Promise<void> {
+  let pauseMs = FIRST_PAUSE_MS;
+  while (!over.aborted) {
+    const { token } = session.get();
+    const hold = held(over);
+    try {
+      const answer = await fetch(path, {
+        headers: { ...(token && { authorization: `Bearer ${token}` }), ...(last.id && { "last-event-id": last.id }) },
+        signal: hold.signal,
+      });
+      const { status } = answer;
+      if (status === 401) return expired(await problemIn(answer));
+      if (mayEnd && (status === 204 || (status >= 400 && status < 500 && status !== 429))) return;
+      if (answer.ok && answer.body) {
+        turn("live");
+        pauseMs = FIRST_PAUSE_MS;
+        await readEvents(answer.body, (event) => {
+          hold.on();
+          last.id = event?.id ?? last.id;
+          hear(event);
+        });
+      } else pauseMs = Math.max(pauseMs, askedMs(answer));
+      // Status 422 means that the engine does not know the id of the last event, so the stream continues with new events.
+      if (status === 422) last.id = "";
+      // The engine ends a stream from time to time. The delay before the next request avoids a busy loop if a proxy ends each stream
+      // immediately.
+      if (!over.aborted) turn(answer.ok ? "connecting" : "off");
+    } catch {
+      if (!over.aborted) turn("off");
+    } finally {
+      hold.end();
+    }
+    if (over.aborted) return;
+    await pausedFor(pauseMs);
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+}
+
+/**
+ * Returns an abort signal for a connection. The signal aborts when `over` aborts, after `SILENCE_MS` without data, and when the browser
+ * goes offline. This is needed because a lost connection may cause no error.
+ */
+function held(over: AbortSignal): { signal: AbortSignal; on: () => void; end: () => void } {
+  const silent = new AbortController();
+  const cut = () => silent.abort();
+  let timer = setTimeout(cut, SILENCE_MS);
+  addEventListener("offline", cut);
+  return {
+    signal: AbortSignal.any([over, silent.signal]),
+    on() {
+      clearTimeout(timer);
+      timer = setTimeout(cut, SILENCE_MS);
+    },
+    end() {
+      clearTimeout(timer);
+      removeEventListener("offline", cut);
+    },
+  };
+}
+
+/** The engine's `Retry-After` is in seconds. If a proxy sends a date, the date is ignored. */
+function askedMs({ headers }: Response): number {
+  const seconds = Number(headers.get("retry-after"));
+  return Number.isFinite(seconds) ? Math.min(seconds * 1000, MOST_ASKED_MS) : 0;
+}
+
+/** Waits for a time, or until the browser is online again. */
+function pausedFor(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      removeEventListener("online", end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    addEventListener("online", end);
+  });
+}
+
 /**
  * Reads server-sent events until the stream ends. Calls `tell` for each event. If a chunk completes no event, `tell` is called with
  * undefined.
  */
-export async function readEvents(body: ReadableStream<Uint8Array>, tell: (event: ServerEvent | undefined) => void): Promise<void> {
+async function readEvents(body: ReadableStream<Uint8Array>, tell: (event: ServerEvent | undefined) => void): Promise<void> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   let left = "";

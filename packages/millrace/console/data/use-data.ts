@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, type Item, type Result } from "./api.ts";
 import { useCell } from "./cell.ts";
+import { follow } from "./events.ts";
 import { caughtUp, fallBehind, hear, heardNow, isPaused, type LiveEvent, live } from "./live.ts";
 import type { Problem } from "./problem.ts";
 import { session } from "./session.ts";
@@ -211,6 +212,22 @@ export function useRegularly(again: () => void): void {
     const timer = setInterval(() => latest.current(), EVERY_MS);
     return () => clearInterval(timer);
   }, [isLive]);
+}
+
+/**
+ * Follows the event stream of one instance while the instance is running and live updates are on, and calls `changed` for each event. When
+ * the next run of the instance starts, the stream is opened again. Later changes of the instance arrive in the tenant's stream.
+ */
+export function useStream(path: string, isUnderWay: boolean, changed: () => void): void {
+  const last = useRef({ id: "" });
+  const isLive = useCell(live, ({ state }) => state === "live");
+  const { token } = useCell(session);
+  useEffect(() => {
+    if (!isLive || !isUnderWay) return;
+    const over = new AbortController();
+    void follow({ path, over: over.signal, last: last.current, hear: (event) => event?.event && changed(), mayEnd: true });
+    return () => over.abort();
+  }, [path, isLive, isUnderWay, token]);
 }
 
 export function useShown(): { readonly current: boolean } {

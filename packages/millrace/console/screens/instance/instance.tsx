@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
 import { useExplained } from "../../data/explained.ts";
 import { may } from "../../data/session.ts";
-import { useData } from "../../data/use-data.ts";
-import { useStream } from "../../data/use-stream.ts";
+import { useData, useStream } from "../../data/use-data.ts";
 import { useKeys } from "../../frame/keys.ts";
 import { hrefOf, Link } from "../../frame/router.tsx";
 import { AnswerDoubt, AnswerQuestion, type AskedOfDoubt } from "../../parts/answer.tsx";
